@@ -22,7 +22,7 @@ def accuracy_of(
     entry: str | None = None,
 ) -> float:
     """
-    The accuracy of a model, whether it is quantized or not.
+    Return the accuracy of a model, whether it is quantized or not.
 
     Args:
         module: the model, which is not changed. It has no kernels of quantized ports: ops

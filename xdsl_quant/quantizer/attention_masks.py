@@ -248,7 +248,7 @@ def separate_masks(module: ModuleOp) -> None:
 
 
 def _copied(value: SSAValue, before: Operation) -> SSAValue:
-    """A copy of a constant with the ops that move it."""
+    """Return a copy of a constant with the ops that move it."""
     op = value.owner
     assert isinstance(op, Operation)
     copy = op.clone()
@@ -290,7 +290,7 @@ def _mask_constants(module: ModuleOp) -> Iterator[tuple[int, Operation]]:
 
 
 def mask_numbers(module: ModuleOp) -> Mapping[int, float]:
-    """The constants of the masks of a module."""
+    """Return the constants of the masks of a module."""
     return {number: _number(op) for number, op in _mask_constants(module)}
 
 
@@ -406,7 +406,7 @@ class AttentionMasks:
 
 
 def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
-    """The range of a constant, or of a value whose statistics are known."""
+    """Return the range of a constant, or of a value whose statistics are known."""
     if (constant := _moved_constant(value)) is not None:
         elements = constant_elements(constant.results[0])
         if elements is None or not elements.size:
@@ -421,7 +421,7 @@ def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
 
 
 def range_width(range_: Range) -> float:
-    """The width of a range with 0."""
+    """Return the width of a range with 0."""
     low, high = range_
     return max(high, 0.0) - min(low, 0.0)
 

@@ -148,7 +148,7 @@ def correct_biases(
 
 def biased_kernels(resolved: ModuleOp, entry: str | None = None) -> Collection[str]:
     """
-    The keys of the results whose biases `correct_biases` corrects, by
+    Return the keys of the results whose biases `correct_biases` corrects, by
     [`result_key`][xdsl_quant.quantizer.errors.result_key].
     """
     return _biases(resolved, entry).keys()
@@ -220,7 +220,9 @@ class _Search:
         return replace(self.quantized, constants=[*biases.values()])
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
-        """The errors of the results of the model; without any, of the last kernel."""
+        """
+        Return the errors of the results of the model; without any, of the last kernel.
+        """
         errors: dict[str, Error] = {}
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]
@@ -249,7 +251,7 @@ class _Search:
     def run(
         self, original: Biases, errors: Mapping[str, Error]
     ) -> tuple[Biases, Mapping[str, Error]]:
-        """The best biases, and the errors with them."""
+        """Return the best biases, and the errors with them."""
         best, loss = original, relative_noise(errors)
         original_loss = loss
         rest = keys = [*original]
@@ -279,7 +281,7 @@ class _Search:
         return best, errors
 
     def _refined(self, original: Biases, corrected: Biases) -> Biases:
-        """The same kernels corrected in their order, by all samples."""
+        """Return the same kernels corrected in their order, by all samples."""
         refined = original
         for key, bias in corrected.items():
             if bias is not original[key]:
@@ -299,7 +301,9 @@ def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
 
 
 def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Arguments]:
-    """Both halves of the rows of a batch; the batch if its number of rows is fixed."""
+    """
+    Yield both halves of the rows of a batch; the batch if its number of rows is fixed.
+    """
     arrays = [*map(np.asarray, batch)]
     rows = {array.shape[0] if array.ndim else 0 for array in arrays}
     is_dynamic = all(shape and shape[0] < 0 for shape in shapes[: len(arrays)])
@@ -311,7 +315,7 @@ def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Argu
 
 
 def _certain_shift(means: Sequence[Numbers]) -> Numbers:
-    """The mean of each channel over batches, and 0 where it may be chance."""
+    """Return the mean of each channel over batches, and 0 where it may be chance."""
     count = len(means)
     mean = reduce(np.add, means) / count
     squares = reduce(np.add, map(np.square, means)) / count
@@ -329,7 +333,7 @@ class _Bias:
     """The dimensions of the result that the constant has no elements of its own for."""
 
     def mean(self, differences: NDArray[np.floating]) -> Numbers:
-        """The mean for each element of the bias."""
+        """Return the mean for each element of the bias."""
         means = np.mean(differences, self.axes, np.float64)
         return np.reshape(means, self.elements.shape)
 
@@ -351,7 +355,9 @@ class _Bias:
 
 
 def _biases(module: ModuleOp, entry: str | None) -> Mapping[str, _Bias]:
-    """The biases of quantized products in a function, by the keys of their results."""
+    """
+    Return the biases of quantized products in a function, by the keys of their results.
+    """
     biases: dict[str, _Bias] = {}
     function = entry_function(module, entry)
     if any(function.sym_name.data in symbols_in(op) for op in module.body.ops):
@@ -386,7 +392,9 @@ def _bias_of(kernel: RegionOp) -> SSAValue | None:
 
 
 def _bias_constant(value: SSAValue, kernel: RegionOp) -> _Bias | None:
-    """The constant that a bias is, or is broadcast of, if nothing else uses it."""
+    """
+    Return the constant that a bias is, or is broadcast of, if nothing else uses it.
+    """
     type_ = kernel.results[0].type
     if not isinstance(type_, TensorType) or len([*value.uses]) != 1:
         return None

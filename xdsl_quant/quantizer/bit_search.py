@@ -96,7 +96,7 @@ class BitSearch:
 
     corrects_bias: bool = True
     """
-    Whether biases are corrected before an assignment is measured, but for simulations.
+    True if biases are corrected before an assignment is measured, but for simulations.
     """
 
     least_weight_bits: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -163,7 +163,8 @@ class BitSearch:
 
     def run(self, budget: Budget) -> tuple[Choice, BitSearchResult]:
         """
-        The cheapest assignment that keeps a budget, or the best one if that is bytes.
+        Return the cheapest assignment that keeps a budget, or the best one if that is
+        bytes.
 
         Raises:
             ValueError: if no assignment keeps it, it is one of accuracy and there are no
@@ -228,7 +229,7 @@ class BitSearch:
             )
 
     def _best(self, budget: Budget) -> Choice:
-        """The best assignment that was measured and keeps a budget."""
+        """Return the best assignment that was measured and keeps a budget."""
 
         def order(choice: Choice) -> tuple[object, ...]:
             noise, cost = self.measured[choice].noise, self._cost(choice)
@@ -266,7 +267,7 @@ class BitSearch:
     # The model of noise
 
     def _alone(self) -> Iterator[Choice]:
-        """The assignments that differ from the widest one in one kernel."""
+        """Yield the assignments that differ from the widest one in one kernel."""
         for kernel, last in enumerate(self.widest):
             for width in range(last):
                 yield self._with(kernel, width)
@@ -290,8 +291,9 @@ class BitSearch:
 
     def front(self) -> Sequence[Choice]:
         """
-        The assignments that no other one beats in cost and noise, from cheap to good, if
-        the noise that each width of each kernel adds alone is what it adds beside others.
+        Return the assignments that no other one beats in cost and noise, from cheap to
+        good, if the noise that each width of each kernel adds alone is what it adds
+        beside others.
         """
         # Bytes, widths of activations, noise, and the order of choices, which breaks ties.
         points = np.zeros(1, int), np.zeros(1, int), np.zeros(1), np.zeros(1, int)
@@ -345,8 +347,9 @@ class BitSearch:
         self, choice: Choice
     ) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
         """
-        The changes of one kernel, counted from 1: kernels, their widths, and what is added
-        to bytes, widths of activations, and noise. The first one changes nothing.
+        Return the changes of one kernel, counted from 1: kernels, their widths, and
+        what is added to bytes, widths of activations, and noise. The first one changes
+        nothing.
         """
         kernels, widths, added = [0], [0], [np.zeros(3)]
         for kernel, old in enumerate(choice):
@@ -359,7 +362,7 @@ class BitSearch:
         return np.array(kernels), np.array(widths), np.array(added)
 
     def _bytes(self, choice: Choice) -> int:
-        """The size of constants, which is a sum over kernels."""
+        """Return the size of constants, which is a sum over kernels."""
         if choice in self.measured:
             return self.measured[choice].stored_bytes
         widest = self.measured[self.widest].stored_bytes
@@ -417,7 +420,7 @@ class BitSearch:
         return Simulations(self.entry)
 
     def _expected_results(self, number: int, batch: Batch) -> Values:
-        """The results of the model in floats for a batch."""
+        """Return the results of the model in floats for a batch."""
         if number < len(self._expected):
             return self._expected[number]
         recorded = self._exact.values(batch).items()
@@ -439,7 +442,10 @@ class BitSearch:
         return None
 
     def _with_integers(self, resolved: ModuleOp) -> RecordedModule:
-        """A model with quantization parameters, whose biases are corrected if need be."""
+        """
+        Return a model with quantization parameters, whose biases are corrected if need
+        be.
+        """
         if self.corrects_bias:
             # Calls with other parameters may have copies of functions, and so of kernels.
             count = len(kernels_of(self.module))

@@ -118,13 +118,13 @@ class Comparison:
 
     def json(self) -> str:
         """
-        The comparison as JSON: objects whose keys are the fields of these classes, and
-        `null` for ratios that are not finite.
+        Return the comparison as JSON: objects whose keys are the fields of these
+        classes, and `null` for ratios that are not finite.
         """
         return json_text(asdict(self))
 
     def __str__(self) -> str:
-        """The comparison as a table."""
+        """Return the comparison as a table."""
         rows = [
             ("value", "op", "stored", "SQNR", "inputs"),
             *map(_comparison_row, self.values),
@@ -259,7 +259,7 @@ class _Pair(NamedTuple):
 
 
 def _matched_pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, _Pair]:
-    """The values of both models, by that of the float model."""
+    """Return the values of both models, by that of the float model."""
     pairs: dict[SSAValue, _Pair] = {}
     taken: set[SSAValue] = set()
 
@@ -303,7 +303,9 @@ _COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArra
 
 
 def _says_the_same(one: Operation, other: Operation) -> bool:
-    """Whether what both ops say is the same, e.g. the fused activation function."""
+    """
+    Return True if what both ops say is the same, e.g. the fused activation function.
+    """
     return all(
         known == value
         for name, value in (one.properties | one.attributes).items()
@@ -476,7 +478,7 @@ def _compared_value(
 def _input_sqnrs(
     module: ModuleOp, sqnrs: Mapping[SSAValue, float]
 ) -> Mapping[SSAValue, float]:
-    """The lowest ratio of the compared values that values are computed from."""
+    """Return the lowest ratio of the compared values that values are computed from."""
     inputs: dict[SSAValue, float] = {}
     known: dict[SSAValue, float] = {}
     for op in module.walk():
@@ -499,7 +501,7 @@ def _constant_error(one: _ModelValue, other: _ModelValue) -> Error | None:
 
 
 def _constant_floats(value: SSAValue) -> Floats | None:
-    """The elements of a constant, dequantized if they are quantized."""
+    """Return the elements of a constant, dequantized if they are quantized."""
     elements = constant_elements(value)
     type_ = scalar_or_element_type(value.type)
     if elements is None or not isinstance(type_, UniformType):
@@ -549,7 +551,7 @@ def _check_roles(float_model: _Model, quantized: _Model) -> None:
 
 
 def _quantized_op(model: _Model) -> Operation | None:
-    """The first op with a result of a quantized type."""
+    """Return the first op with a result of a quantized type."""
     return next(
         (
             op
@@ -562,7 +564,7 @@ def _quantized_op(model: _Model) -> Operation | None:
 
 
 def _fewest_dynamic_sizes(*models: _Model) -> FuncOp:
-    """The function that says most about how many rows an argument has."""
+    """Return the function that says most about how many rows an argument has."""
     return min(
         (model.function for model in models),
         key=lambda function: sum(

@@ -68,7 +68,7 @@ def measure_errors(
     observe: Callable[[Values, Values], object] | None = None,
 ) -> Mapping[str, KernelErrors]:
     """
-    The errors of the results of kernels and of the model.
+    Return the errors of the results of kernels and of the model.
 
     Args:
         resolved: a model whose kernels have quantization parameters.
@@ -143,7 +143,9 @@ def compared_runs(
 
 
 def stored_bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
-    """The smallest and the largest number that results of kernels can be stored as."""
+    """
+    Return the smallest and the largest number that results of kernels can be stored as.
+    """
     bounds: dict[str, tuple[float, float]] = {}
     for number, kernel in enumerate(kernels_of(module)):
         for index, spec in enumerate(kernel.output_specs):
@@ -160,7 +162,9 @@ def stored_bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
 def result_errors(
     exact: RecordedModule, quantized: RecordedModule, batches: Iterable[Batch]
 ) -> Mapping[str, Error]:
-    """The errors of the results of a model, from two modules that record them."""
+    """
+    Return the errors of the results of a model, from two modules that record them.
+    """
     errors: dict[str, Error] = {}
     for batch in batches:
         expected, actual = exact.values(batch), quantized.values(batch)
@@ -177,8 +181,8 @@ def _with_recorded_results(
     resolved: ModuleOp, entry: str | None, keys: Container[str] | None
 ) -> ModuleOp:
     """
-    A copy with a `quant.stats_ref` for each result of a kernel with one of the keys, by
-    default for all of them, and for each result of the model.
+    Return a copy with a `quant.stats_ref` for each result of a kernel with one of the
+    keys, by default for all of them, and for each result of the model.
     """
     module = resolved.clone()
     for number, kernel in enumerate(kernels_of(module)):
@@ -204,7 +208,7 @@ def float_module(
     keys: Container[str] | None = None,
 ) -> ModuleOp:
     """
-    The model in floats, which records the results of kernels and of the model.
+    Return the model in floats, which records the results of kernels and of the model.
 
     Args:
         resolved: a model with kernels, which is not changed.
@@ -232,14 +236,19 @@ def quantized_module(
     *,
     keys: Container[str] | None = None,
 ) -> ModuleOp:
-    """The quantized model, which records the same; for arguments see `float_module`."""
+    """
+    Return the quantized model, which records the same; for arguments see
+    `float_module`.
+    """
     module = _with_recorded_results(resolved, entry, keys)
     export_kernels(module)
     return module
 
 
 def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
-    """The float model, and beside each kernel the quantized one, which records."""
+    """
+    Return the float model, and beside each kernel the quantized one, which records.
+    """
     module = exact.clone()
     float_kernels = kernels_of(module)
     # Constants may be others.
@@ -265,7 +274,7 @@ def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
 
 
 def has_constant_value(value: SSAValue) -> bool:
-    """Whether a value is a constant, or a kernel makes it of constants alone."""
+    """Return True if a value is a constant, or a kernel makes it of constants alone."""
     op = value.owner
     if isinstance(op, RegionOp):
         return all(map(has_constant_value, op.operands))
@@ -273,7 +282,7 @@ def has_constant_value(value: SSAValue) -> bool:
 
 
 def cloned_constant(value: SSAValue, before: Operation) -> SSAValue:
-    """The same constant in front of an op of another module."""
+    """Return the same constant in front of an op of another module."""
     op = value.owner
     assert isinstance(op, Operation)
     copy = op.clone()

@@ -100,7 +100,7 @@ class QuantizedTensor:
     """The part of the elements of a constant that has a bound of the storage range."""
 
     is_constant: bool = False
-    """Whether it is a constant."""
+    """True if it is a constant."""
 
     @property
     def float_bytes(self) -> int:
@@ -153,7 +153,7 @@ class Inspection:
 
     def sorted_by(self, name: str) -> Inspection:
         """
-        The same with tensors in another order.
+        Return the same with tensors in another order.
 
         Args:
             name: one of `SORT_NAMES`.
@@ -177,7 +177,7 @@ class Inspection:
         return json.dumps(content, indent=2) + "\n"
 
     def __str__(self) -> str:
-        """The tensors as a table, and the totals."""
+        """Return the tensors as a table, and the totals."""
         if not self.tensors:
             return (
                 "no value has a quantized type; xdsl-quant-quantize makes a quantized "
@@ -204,7 +204,7 @@ class Inspection:
 
 
 def _tensor_cells(tensor: QuantizedTensor) -> Mapping[str, str]:
-    """The cells of a tensor in a table, by column."""
+    """Return the cells of a tensor in a table, by column."""
     shape = "unranked" if tensor.shape is None else shape_text(tensor.shape)
     scale = _limits_text(tensor.scales, ".4g")
     if tensor.scales is not None and tensor.scale_count > 1:
@@ -226,7 +226,9 @@ def _tensor_cells(tensor: QuantizedTensor) -> Mapping[str, str]:
 
 
 def _blocks_text(blocks: Mapping[int, int]) -> str:
-    """The axis of a per-axis type, or the sizes of blocks as in the text of a type."""
+    """
+    Return the axis of a per-axis type, or the sizes of blocks as in the text of a type.
+    """
     if [*blocks.values()] == [1]:
         return str(*blocks)
     return ", ".join(f"{axis}:{size}" for axis, size in blocks.items()) or "-"
@@ -244,9 +246,9 @@ def _limits_text(limits: tuple[float, float] | None, spec: str = "") -> str:
 
 def inspect(model: Model | QuantizedModel) -> Inspection:
     """
-    The quantized tensors of a module: results of ops, arguments of functions and blocks,
-    arguments and results of functions without a body, and results of kernels whose ports
-    have a quantized type.
+    Return the quantized tensors of a module: results of ops, arguments of functions and
+    blocks, arguments and results of functions without a body, and results of kernels
+    whose ports have a quantized type.
 
     Args:
         model: a module, MLIR text, the path of a file, or what `quantize` returns.
@@ -311,7 +313,7 @@ class _InspectedValue:
 
 
 def _values(top: Operation) -> Iterator[_InspectedValue]:
-    """The values of an op of a module, with all that is in it."""
+    """Yield the values of an op of a module, with all that is in it."""
     function = top.sym_name.data if isinstance(top, FuncOp) else ""
     if isinstance(top, FuncOp) and top.is_declaration:
         types = top.function_type
@@ -334,7 +336,7 @@ def _values(top: Operation) -> Iterator[_InspectedValue]:
 
 
 def _stored_value(value: SSAValue | None) -> SSAValue | None:
-    """The value whose elements are those that are stored."""
+    """Return the value whose elements are those that are stored."""
     if value is not None and isinstance(value.owner, StorageCastOp):
         return value.owner.input
     return value
@@ -354,14 +356,19 @@ def _plain_sizes(shape: Sequence[int] | None) -> Sequence[int] | None:
 def _byte_count(
     shape: Sequence[int] | None, width: int | None, parameter_bits: int = 0
 ) -> int | None:
-    """The size of numbers of a width in bits, without gaps; `None` if it is not known."""
+    """
+    Return the size of numbers of a width in bits, without gaps; `None` if it is not
+    known.
+    """
     if shape is None or width is None or min(shape, default=0) < 0:
         return None
     return -(-(math.prod(shape) * width + parameter_bits) // 8)
 
 
 def _parameter_bits(type_: Attribute) -> int:
-    """The size of scales, zero points and offsets of blocks; 0 for other types."""
+    """
+    Return the size of scales, zero points and offsets of blocks; 0 for other types.
+    """
     if not isinstance(type_, BlockScaledQuantizedType):
         return 0
     return sum(
@@ -419,7 +426,7 @@ def _with_block_parameters(
 
 
 def _limits(numbers: Array) -> tuple[float, float] | None:
-    """The smallest and the largest number; `None` if there is none but NaN."""
+    """Return the smallest and the largest number; `None` if there is none but NaN."""
     numbers = numbers[~np.isnan(numbers)]
     if not numbers.size:
         return None

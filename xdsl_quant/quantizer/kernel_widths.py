@@ -66,7 +66,7 @@ def widths_of(
     least_weight_bits: int = 0,
 ) -> Sequence[Width]:
     """
-    The widths that a kernel may have, from narrow to wide.
+    Return the widths that a kernel may have, from narrow to wide.
 
     Args:
         kernel: a kernel with specifications of what is known of its ports.
@@ -96,7 +96,9 @@ def _port_bits(width: Width) -> int:
 
 
 def _signature_widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
-    """The widths of all signatures that the target takes if it is asked for them."""
+    """
+    Yield the widths of all signatures that the target takes if it is asked for them.
+    """
     if (known := target.kernels.get(kernel.kernel)) is None:
         return
     count = len(kernel.inputs)

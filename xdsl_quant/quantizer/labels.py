@@ -51,7 +51,7 @@ class Accuracy:
         return f"{self.metric}: {before} -> {after} of {self.sample_count} samples"
 
     def text(self, value: float) -> str:
-        """A value of the metric in a table."""
+        """Return a value of the metric in a table."""
         return f"{value:.1%}" if self.metric == ACCURACY else f"{value:.6g}"
 
 
@@ -142,7 +142,7 @@ class Score:
 
     def value(self) -> float:
         """
-        The metric.
+        Return the metric.
 
         Raises:
             DataError: if there are not as many rows as labels.
@@ -179,7 +179,7 @@ class Score:
 
 def _classes(output: Floats, labels: Labels) -> NDArray[np.intp]:
     """
-    The indices of the largest elements in the last dimension.
+    Return the indices of the largest elements in the last dimension.
 
     Raises:
         DataError: if there are less than two, a label is not one of them, or there are more

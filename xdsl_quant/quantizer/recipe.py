@@ -51,7 +51,7 @@ class Budget:
             )
 
     def __str__(self) -> str:
-        """The budget in words."""
+        """Return the budget in words."""
         amount = f"{self.amount:g}"
         if self.unit == "bytes":
             return f"{self.amount:.0f} bytes"
@@ -60,7 +60,7 @@ class Budget:
 
 def parse_budget(text: str) -> Budget:
     """
-    The budget that a text such as `20 kB`, `1.5 dB` or `0.5 %` says.
+    Return the budget that a text such as `20 kB`, `1.5 dB` or `0.5 %` says.
 
     Raises:
         ValueError: if it says none.
@@ -102,7 +102,9 @@ class Selector(NamedTuple):
     pattern: str
 
     def selects(self, names: Iterable[str]) -> bool:
-        """Whether one of these names fits: a location anywhere, others as a whole."""
+        """
+        Return True if one of these names fits: a location anywhere, others as a whole.
+        """
         if self.kind == "locations":
             return any(re.search(self.pattern, name) for name in names)
         return any(fnmatchcase(name, self.pattern) for name in names)
@@ -130,7 +132,7 @@ class Override:
 
     keep_float: bool | None = None
     """
-    Whether these kernels stay in floating point, and these values are not quantized;
+    True if these kernels stay in floating point, and these values are not quantized;
     `False` takes back what an earlier override says.
     """
 
@@ -341,7 +343,7 @@ class Recipe:
 
     bias_correction: bool = True
     """
-    Whether biases take back what quantization shifts: see
+    True if biases take back what quantization shifts: see
     [`bias_correction`][xdsl_quant.quantizer.bias_correction].
     """
 

@@ -87,13 +87,13 @@ _Reader: TypeAlias = Callable[[TomlTable, str], object]
 
 
 def recipe_names() -> Sequence[str]:
-    """The names of the recipes that this package has."""
+    """Return the names of the recipes that this package has."""
     return sorted(path.stem for path in _RECIPES.glob("*.toml"))
 
 
 def read_recipe(source: str | Path) -> Recipe:
     """
-    The recipe of a file.
+    Return the recipe of a file.
 
     Args:
         source: the path of a `.toml` file, or the name of a recipe that this package has.
@@ -116,7 +116,7 @@ def parse_recipe(
     text: str, file_name: str = "recipe.toml", name: str = "recipe"
 ) -> Recipe:
     """
-    The recipe that a text in TOML describes.
+    Return the recipe that a text in TOML describes.
 
     Raises:
         RecipeError: if the text is wrong.

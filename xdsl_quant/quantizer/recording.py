@@ -35,7 +35,7 @@ _TO_LINALG = "convert-quantized-stablehlo-to-linalg"
 
 
 def stands_for_floats(type_: Attribute) -> bool:
-    """Whether values of a type are floats, or stand for floats by its scales."""
+    """Return True if values of a type are floats, or stand for floats by its scales."""
     return isinstance(scalar_or_element_type(type_), AnyFloat | UniformType)
 
 
@@ -142,7 +142,10 @@ class RecordedModule:
         return RecordedModule(InstrumentedFunction.of(module, entry))
 
     def values(self, batch: Batch) -> Mapping[str, Floats]:
-        """The values for a batch, by their keys; the last ones of what is in a loop."""
+        """
+        Return the values for a batch, by their keys; the last ones of what is in a
+        loop.
+        """
         sink = _Sink({})
         self.function.runnable()(sink, (*as_tuple(batch), *self.constants))
         return sink.values

@@ -148,7 +148,9 @@ class _Values:
             self.histogram()
 
     def histogram(self) -> Histogram | None:
-        """The histogram of all values that are finite; `None` if there are none."""
+        """
+        Return the histogram of all values that are finite; `None` if there are none.
+        """
         values = np.concatenate([np.empty(0, np.float32), *self._waiting])
         self._waiting.clear()
         self._count = 0
@@ -218,7 +220,7 @@ class _KernelConstant:
 
 
 def stored_bytes(module: ModuleOp) -> int:
-    """The size of the constants of kernels that have quantization parameters."""
+    """Return the size of the constants of kernels that have quantization parameters."""
     return sum(size for _, size in _kernel_sizes(module))
 
 
@@ -244,7 +246,7 @@ def _kernel_sizes(module: ModuleOp) -> Sequence[tuple[int, int]]:
 
 
 def stays_float(kernel: RegionOp) -> bool:
-    """Whether a kernel has a port of floats without quantization parameters."""
+    """Return True if a kernel has a port of floats without quantization parameters."""
     return any(
         needs_parameters(value) and not isinstance(spec, UniformType)
         for value, spec in ports_of(kernel)
@@ -266,7 +268,7 @@ def weight_errors(
     batches: Iterable[Batch],
     entry: str | None = None,
 ) -> Mapping[str, Error]:
-    """The errors of the results of a model with quantized weights."""
+    """Return the errors of the results of a model with quantized weights."""
     function = entry_function(module, entry).sym_name.data
     exact = _recorded_results(module.clone(), function)
     return result_errors(exact, _recorded_results(quantized.clone(), function), batches)
@@ -328,7 +330,7 @@ def _product_reports(
 
 
 def _recorded_results(module: ModuleOp, function: str) -> RecordedModule:
-    """A module that records the results of products and of a function."""
+    """Return a module that records the results of products and of a function."""
     for number, op in enumerate(products_of(module)):
         record(op.results[0], result_key(number, 0))
     record_results(entry_function(module, function), f"{function}:{OUTPUT}")
@@ -338,7 +340,9 @@ def _recorded_results(module: ModuleOp, function: str) -> RecordedModule:
 def _recorded_own(
     module: ModuleOp, quantized: ModuleOp, function: str
 ) -> RecordedModule:
-    """A module of floats that records products of its values by quantized weights."""
+    """
+    Return a module of floats that records products of its values by quantized weights.
+    """
     both, products = with_float_values(module, quantized)
     for number, (_, op) in enumerate(products):
         record(op.results[0], result_key(number, 0))

@@ -42,7 +42,7 @@ NO_TIMES = Times()
 
 
 def duration(seconds: float) -> str:
-    """A time with three digits, e.g. `12.3 us`; `-` if it is not known."""
+    """Return a time with three digits, e.g. `12.3 us`; `-` if it is not known."""
     if math.isnan(seconds):
         return "-"
     for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
@@ -130,8 +130,8 @@ class KernelReport:
 
     is_constant: bool = False
     """
-    Whether its result is the same for all samples. It need not be an error that it differs
-    from that of the float model: correction changes biases.
+    True if its result is the same for all samples. It need not be an error that it
+    differs from that of the float model: correction changes biases.
     """
 
     times: Times = NO_TIMES
@@ -189,13 +189,13 @@ class ModelReport:
 
     @property
     def has_times(self) -> bool:
-        """Whether the time of a kernel is known."""
+        """True if the time of a kernel is known."""
         return any(kernel.times.is_known for kernel in self.kernels)
 
     def json(self) -> str:
         """
-        The report as JSON: objects whose keys are the fields of these classes. A ratio
-        without noise, and one of what there is not, is `null`.
+        Return the report as JSON: objects whose keys are the fields of these classes. A
+        ratio without noise, and one of what there is not, is `null`.
         """
         content = asdict(replace(self, search=None))
         content["search"] = None if self.search is None else self.search.content()
@@ -205,7 +205,7 @@ class ModelReport:
 
     def page(self, title: str = "Quantized model") -> str:
         """
-        The text of an HTML page with all kernels, which needs nothing else.
+        Return the text of an HTML page with all kernels, which needs nothing else.
 
         Raises:
             ImportError: if Jinja2 or matplotlib is not installed.
@@ -228,7 +228,7 @@ class ModelReport:
         return notebook_html(lambda: display_function("a page", _HTML)(self, None))
 
     def with_times(self, times: ModelTimes) -> ModelReport:
-        """The same with times of the model and of its kernels."""
+        """Return the same with times of the model and of its kernels."""
         kernels = [
             replace(kernel, times=times.kernels.get(number, kernel.times))
             for number, kernel in enumerate(self.kernels)
@@ -236,7 +236,9 @@ class ModelReport:
         return replace(self, kernels=kernels, latency=times.latency)
 
     def __str__(self) -> str:
-        """The report as a table, of a large model with the kernels that lose most."""
+        """
+        Return the report as a table, of a large model with the kernels that lose most.
+        """
         worst = worst_kernels(self.kernels)
         shown = [each for _, each in sorted(worst[:MAX_SHOWN])]
         rows = [_COLUMNS, *map(_kernel_row, shown)]
@@ -266,7 +268,7 @@ ReportData = ModelReport
 
 
 def worst_kernels(kernels: Sequence[KernelReport]) -> list[tuple[int, KernelReport]]:
-    """The kernels with their numbers from 1, those that lose most first."""
+    """Return the kernels with their numbers from 1, those that lose most first."""
 
     def badness(numbered: tuple[int, KernelReport]) -> tuple[bool, float]:
         _, own = numbered[1].shown_sqnrs
@@ -276,7 +278,7 @@ def worst_kernels(kernels: Sequence[KernelReport]) -> list[tuple[int, KernelRepo
 
 
 def storage(quantized_type: str) -> str:
-    """A quantized type without its parameters, e.g. `i8`."""
+    """Return a quantized type without its parameters, e.g. `i8`."""
     found = re.match(r"!quant\.uniform<(\w+(<[^>]*>)?)", quantized_type)
     return found[1] if found else ""
 

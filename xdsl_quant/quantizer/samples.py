@@ -272,7 +272,9 @@ def _check_finite_samples(name: str, argument: object, first_row: int) -> None:
 
 
 def _array_sources(data: Data, name: str = "data") -> Sequence[_Source] | None:
-    """The arrays that samples are given as; `None` if they are given as batches."""
+    """
+    Return the arrays that samples are given as; `None` if they are given as batches.
+    """
     if isinstance(data, str | os.PathLike):
         return _file_sources(os.fspath(data))
     if isinstance(data, np.ndarray):
@@ -450,7 +452,10 @@ def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
 
 
 def _has_dtype(found: DType, expected: DType) -> bool:
-    """Whether an array may be an argument; a signless integer is taken for its bits."""
+    """
+    Return True if an array may be an argument; a signless integer is taken for its
+    bits.
+    """
     kinds = {found.kind, expected.kind}
     if kinds <= {"i", "u"} or "V" in kinds:
         # Files have raw bytes for dtypes that NumPy lacks.

@@ -82,7 +82,7 @@ class SearchedKernel:
     """Which one was chosen."""
 
     def row(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The losses with some widths as a row of a table."""
+        """Return the losses with some widths as a row of a table."""
         losses = dict(zip(self.widths, map("{:.1f}".format, self.losses), strict=True))
         cells = (losses.get(name, "") for name in names)
         where = shortened_text(self.location)
@@ -138,7 +138,7 @@ class BitSearchResult:
         }
 
     def __str__(self) -> str:
-        """The kernels and the curve as tables."""
+        """Return the kernels and the curve as tables."""
         several = [kernel for kernel in self.kernels if len(kernel.widths) > 1]
         names = [*dict.fromkeys(w for kernel in several for w in kernel.widths)]
         rows = [("searched kernel", "where", *names, "chosen")]
@@ -163,7 +163,7 @@ class BitSearchResult:
 
     def svg(self) -> str:
         """
-        A picture of the trade-off, which takes the colour of the text around it.
+        Return a picture of the trade-off, which takes the colour of the text around it.
 
         Raises:
             ImportError: if matplotlib is not installed.
@@ -171,7 +171,9 @@ class BitSearchResult:
         return display_function("a plot", "figure_svg.search_svg")(self)
 
     def _repr_html_(self) -> str | None:
-        """The picture and the tables, for notebooks; `None` without matplotlib."""
+        """
+        Return the picture and the tables, for notebooks; `None` without matplotlib.
+        """
         return notebook_html(
             lambda: f"<div>{self.svg()}<pre>{escape(str(self))}</pre></div>"
         )

@@ -53,7 +53,7 @@ class Selection:
         }
 
     def is_float(self, key: str) -> bool:
-        """Whether a value is not quantized."""
+        """Return True if a value is not quantized."""
         return _keeps_float(self.keys.get(key, ()))
 
     def with_float_kernels(self, kernels: Iterable[int]) -> Selection:
@@ -155,7 +155,7 @@ def names_of(ops: Sequence[Operation], *kernels: str) -> _Names:
 
 
 def keys_of(kernel: RegionOp) -> Iterator[str]:
-    """The keys of the results of a kernel."""
+    """Yield the keys of the results of a kernel."""
     for result in kernel.results:
         for use in result.uses:
             if isinstance(use.operation, StatisticsRefOp):

@@ -131,7 +131,7 @@ def lost_operands(
 def _operands_of(
     kernel: RegionOp, ranges: Mapping[str, KeyStatistics]
 ) -> Iterator[_Operand]:
-    """The operands of an op whose elements become elements of the result."""
+    """Yield the operands of an op whose elements become elements of the result."""
     if (op := kernel.body.block.first_op) is None:
         return
     moves = quantization_trait(op, MovesElements)
@@ -150,7 +150,7 @@ def _operands_of(
 def _observed_operand(
     value: SSAValue, ranges: Mapping[str, KeyStatistics]
 ) -> _Operand | None:
-    """A value with its range and its name: its location, or its key."""
+    """Return a value with its range and its name: its location, or its key."""
     if not isinstance(ref := value.owner, StatisticsRefOp):
         return None
     key = ref.stats_key.data
@@ -163,7 +163,7 @@ def _observed_operand(
 
 
 def _unmoved_value(value: SSAValue) -> SSAValue:
-    """The value whose elements a value has, before they are moved."""
+    """Return the value whose elements a value has, before they are moved."""
     while isinstance(kernel := value.owner, RegionOp) and _moves(kernel):
         moved = [x for x in kernel.inputs if is_float_value(x)]
         if len(moved) != 1:
@@ -173,7 +173,7 @@ def _unmoved_value(value: SSAValue) -> SSAValue:
 
 
 def _users_of(kernel: RegionOp) -> Iterator[Operation]:
-    """The ops that take results of a kernel."""
+    """Yield the ops that take results of a kernel."""
     for result in kernel.results:
         for use in result.uses:
             if isinstance(ref := use.operation, StatisticsRefOp):

@@ -69,7 +69,8 @@ class Error:
 
 def relative_noise(errors: Mapping[str, Error]) -> float:
     """
-    The mean over results of the model of noise by signal, infinite if that is no number.
+    Return the mean over results of the model of noise by signal, infinite if that is no
+    number.
     """
     ratios = [
         e.noise / e.signal if e.signal else (math.inf if e.noise else 0.0)
@@ -86,7 +87,7 @@ def json_text(content: object) -> str:
 
 
 def decibels(sqnr: float) -> str:
-    """A signal to quantization noise ratio in a table."""
+    """Return a signal to quantization noise ratio in a table."""
     if math.isnan(sqnr):
         return "-"
     return "exact" if sqnr == math.inf else f"{sqnr:.1f}"

@@ -77,7 +77,7 @@ class Simulations:
 
 
 def _constant_ports(module: ModuleOp) -> Iterator[_Port]:
-    """The operands of kernels that are constants of floats."""
+    """Yield the operands of kernels that are constants of floats."""
     for number, kernel in enumerate(kernels_of(module)):
         for index, value in enumerate(kernel.inputs):
             op = value.owner
@@ -99,7 +99,7 @@ def _rounded_constant(value: SSAValue, spec: Attribute) -> Floats:
 
 
 def _specification(value: SSAValue, spec: Attribute) -> Attribute:
-    """The specification of a port, without the parameters of constants."""
+    """Return the specification of a port, without the parameters of constants."""
     if isinstance(spec, UniformType) and not has_constant_value(value):
         return spec
     return scalar_or_element_type(value.type)

@@ -97,7 +97,7 @@ def measure_times(
 def _model_call(
     module: ModuleOp, batch: Arguments, entry: str | None, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """A call of a model; `None` and a reason if it cannot be compiled."""
+    """Return a call of a model; `None` and a reason if it cannot be compiled."""
     module = module.clone()
     apply_passes(module, [QuantRemoveInstrumentationPass()], is_routine=True)
     return _compiled_call(module, entry_function(module, entry), batch, reasons)
@@ -106,7 +106,7 @@ def _model_call(
 def _compiled_call(
     module: ModuleOp, function: FuncOp, values: Arguments, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """A call of a function of a module, which is lowered; see `_model_call`."""
+    """Return a call of a function of a module, which is lowered; see `_model_call`."""
     arguments = stored_arguments(function, values)
     lower_stablehlo(module)
     try:
@@ -122,7 +122,7 @@ def _compiled_call(
 
 
 def _medians(calls: Sequence[Callable[[], object] | None]) -> Sequence[float]:
-    """The median times of calls in seconds, which are made alternately."""
+    """Return the median times of calls in seconds, which are made alternately."""
     repetitions = [0 if call is None else _repetitions(call) for call in calls]
     seconds: list[list[float]] = [[] for _ in calls]
     begin = time.thread_time()
@@ -179,7 +179,7 @@ def _operand_key(kernel: int, operand: int) -> str:
 
 
 def _varying_operands(kernel: RegionOp) -> Sequence[SSAValue]:
-    """The operands of a kernel that are no constants, each of them once."""
+    """Return the operands of a kernel that are no constants, each of them once."""
     return [
         value
         for value in dict.fromkeys(kernel.operands)
@@ -190,7 +190,9 @@ def _varying_operands(kernel: RegionOp) -> Sequence[SSAValue]:
 def _operand_values(
     resolved: ModuleOp, batch: Arguments, entry: str | None
 ) -> Mapping[str, Floats]:
-    """The values of the operands of kernels in the float model, if they are floats."""
+    """
+    Return the values of the operands of kernels in the float model, if they are floats.
+    """
     module = resolved.clone()
     kernels = kernels_of(module)
     for number, kernel in enumerate(kernels):
@@ -210,7 +212,10 @@ def _kernel_call(
     *,
     is_quantized: bool,
 ) -> Callable[[], object] | None:
-    """A call of a kernel alone; `None` if it has no such form, or cannot be compiled."""
+    """
+    Return a call of a kernel alone; `None` if it has no such form, or cannot be
+    compiled.
+    """
     module, function = _lone_kernel(kernel, operands)
     kernels = kernels_of(module)
     if is_quantized:
@@ -226,7 +231,7 @@ def _kernel_call(
 def _lone_kernel(
     kernel: RegionOp, operands: Sequence[SSAValue]
 ) -> tuple[ModuleOp, FuncOp]:
-    """A module with a function that has no more than a copy of a kernel."""
+    """Return a module with a function that has no more than a copy of a kernel."""
     types = [value.type for value in operands]
     block = Block(arg_types=types)
     arguments = dict(zip(operands, block.args, strict=True))

@@ -30,14 +30,17 @@ from .selection import check_selectors, names_of, overrides_of
 
 def products_of(module: ModuleOp) -> Sequence[Operation]:
     """
-    The products by constants, which may be quantized and dequantized, in the order of the
-    text: their positions are the same for all kinds of weights.
+    Return the products by constants, which may be quantized and dequantized, in the
+    order of the text: their positions are the same for all kinds of weights.
     """
     return [op for op in module.walk() if weight_of(op, is_quantized=True) is not None]
 
 
 def cast_of(op: Operation) -> Operation | None:
-    """The op that quantizes the weights of a product; `None` if they are not quantized."""
+    """
+    Return the op that quantizes the weights of a product; `None` if they are not
+    quantized.
+    """
     weight = weight_of(op, is_quantized=True)
     assert weight is not None
     value, cast = op.operands[weight.operand], None

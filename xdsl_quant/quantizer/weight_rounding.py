@@ -139,7 +139,7 @@ def _matrix_products(
 
 
 def _type_of(cast: Operation) -> UniformType:
-    """The type that an op quantizes to."""
+    """Return the type that an op quantizes to."""
     type_ = scalar_or_element_type(cast.results[0].type)
     assert isinstance(type_, UniformType)
     return type_
@@ -181,7 +181,7 @@ def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
 def _rounded_by_gptq(
     product: MatrixProduct, type_: UniformType, hessian: Floats
 ) -> NDArray[np.floating]:
-    """The weights of a product, as multiples of the scales of a type."""
+    """Return the weights of a product, as multiples of the scales of a type."""
     parameters = QuantizationParameters.from_integer_type(type_)
     (zero_point,) = {*parameters.zero_points.flatten().tolist()}
     symmetric = QuantizationParameters(
@@ -345,7 +345,9 @@ def _recorded_products(
     layers: Mapping[int, Layer],
     entry: str | None,
 ) -> RecordedModule:
-    """A float model that records products of its values by both kinds of weights."""
+    """
+    Return a float model that records products of its values by both kinds of weights.
+    """
     both, products = with_float_values(module, quantized)
     for number in layers:
         float_op, op = products[number]
