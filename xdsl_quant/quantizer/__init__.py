@@ -1,8 +1,6 @@
 """
-Quantizing a model in one call, and what it costs.
-
-[`quantize`][xdsl_quant.quantizer.quantize] makes a quantized model of a float one and of
-samples, by a recipe.
+Quantization of a float model in one call, [`quantize`][xdsl_quant.quantizer.quantize],
+from samples and a recipe, and the report on its error, size and time.
 """
 
 from .quantization import pipeline, quantize

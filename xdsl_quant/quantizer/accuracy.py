@@ -1,4 +1,4 @@
-"""The accuracy of one model on samples with labels."""
+"""Accuracy of a single model on samples with labels."""
 
 from collections.abc import Iterable
 
@@ -22,17 +22,17 @@ def accuracy_of(
     entry: str | None = None,
 ) -> float:
     """
-    Return the accuracy of a model, whether it is quantized or not.
+    Return the accuracy of a float or quantized model.
 
     Args:
-        module: the model, which is not changed. It has no kernels of quantized ports: ops
-            have taken their place.
+        module: the model, which does not change. Its quantized kernels must have been
+            exported as ops.
         batches: the samples.
-        labels: what is right for them.
+        labels: the expected labels.
         entry: the function that takes the samples.
 
     Raises:
-        DataError: if the labels do not fit the outputs.
+        DataError: if the labels do not match the outputs.
         ValueError: if the module cannot be run.
     """
     module = module.clone()

@@ -1,10 +1,11 @@
 """
-Constants that mask the scores of an attention.
+Replacement of the constants that mask attention scores.
 
-A `select` gives a large negative number where the softmax shall give 0. As part of the
-range of the scores it would take all their resolution. It is replaced by the highest number
-whose exponential rounds to 0 in every row: the smallest maximum of a row, minus the
-logarithm of two steps of the result of the softmax.
+A `select` returns a large negative constant where the softmax result must be 0.
+Included in the range of the scores, the constant would leave the scores almost no
+resolution. The quantizer replaces it by the highest number whose exponential rounds to
+0 in every row: the smallest row maximum minus `ln(2 / scale)`, where `scale` is that of
+the softmax result.
 """
 
 from __future__ import annotations
@@ -53,19 +54,21 @@ MASKED = "quant.masked"
 """Attribute of a kernel whose results may be masked scores."""
 
 _MASK = "quant.mask"
-"""Attribute of a `select` that masks scores and of its constant: a number for both."""
+"""Attribute of a masking `select` and of its constant: the index of the mask."""
 
 _FINITE = -1e9
-"""The constant that replaces negative infinity, if the element type has it."""
+"""Replacement of a negative infinity, if the element type can represent it."""
 
 _MUCH_WIDER = 8.0
-"""Factor by which a constant of a `select` widens a range without a warning."""
+"""Largest factor by which a `select` constant widens a range without a warning."""
 
 _LOST = 64.0
-"""The same for a constant that is added: others have fewer than 4 steps of 8 bits."""
+"""
+The same for an added constant: beyond it, the values have fewer than 4 of 255 steps.
+"""
 
 _STEPS = 1.5
-"""Steps of the range by which rounding may raise a score minus its maximum."""
+"""Upper bound of the rounding error of a score minus its maximum, in steps."""
 
 _SELECTS = ("stablehlo.select", "tfl.select", "tfl.select_v2")
 _MAXIMUM = "stablehlo.reduce[stablehlo.maximum]"
@@ -76,32 +79,32 @@ Ranges = Mapping[str, KeyStatistics]
 Range = tuple[float, float]
 
 
-# The way to the softmax
+# Paths to the softmax
 
 
 @dataclass
 class _Flow:
-    """The values between a `select` and the exponential of a softmax."""
+    """Values on the paths from a `select` to the exponential of a softmax."""
 
     scores: list[SSAValue]
     maxima: list[SSAValue] = field(default_factory=list[SSAValue])
-    """The maximum of each row of scores."""
+    """Row maxima of the scores."""
 
     differences: list[SSAValue] = field(default_factory=list[SSAValue])
-    """Scores minus their maximum."""
+    """Scores minus their row maximum."""
 
     keys: list[str] = field(default_factory=list[str])
-    """Keys of statistics of scores and differences."""
+    """Statistics keys of scores and differences."""
 
     maximum_keys: list[str] = field(default_factory=list[str])
     addends: list[SSAValue] = field(default_factory=list[SSAValue])
-    """Values that are added to scores."""
+    """Values added to scores."""
 
     subtractions: list[Operation] = field(default_factory=list[Operation])
     ends_in_softmax: bool = False
 
     def follow_scores(self, use: Use) -> bool:
-        """Follow a use of scores; `False` if it is not part of an attention."""
+        """Record a use of scores; return `False` if it is not part of an attention."""
         op = use.operation
         if has_quantization_trait(op, Adds):
             self.addends.append(op.operands[1 - use.index])
@@ -118,18 +121,18 @@ class _Flow:
         return True
 
     def follow_maxima(self, use: Use) -> bool:
-        """Follow a use of maxima; `False` if it is not part of an attention."""
+        """Record a use of maxima; return `False` if it is not part of an attention."""
         self.subtractions.append(use.operation)
         return has_quantization_trait(use.operation, Subtracts) and use.index == 1
 
     def follow_differences(self, use: Use) -> bool:
-        """Follow a use of differences; `False` if it is not part of an attention."""
+        """Record a use of differences; return `False` for other than attention."""
         self.ends_in_softmax |= (is_end := _is_of_softmax(use.operation))
         return is_end
 
     @property
     def subtracts_maxima(self) -> bool:
-        """True if each subtraction is of a maximum from scores."""
+        """True if each subtraction subtracts a row maximum from scores."""
         return all(
             op.operands[0] in self.scores and op.operands[1] in self.maxima
             for op in self.subtractions
@@ -138,8 +141,9 @@ class _Flow:
 
 def _flow(select: Operation) -> _Flow | None:
     """
-    Return the values that lead from a `select` to a softmax: moves, sums, the maximum of
-    each row and its subtraction. `None` if a use leads to anything else.
+    Return the values on the paths from a `select` to a softmax, through data movement,
+    sums, and the subtraction of the row maximum. Return `None` if a use leads
+    elsewhere.
     """
     flow = _Flow([select.results[0]])
     for values, keys, follow in (
@@ -147,7 +151,7 @@ def _flow(select: Operation) -> _Flow | None:
         (flow.maxima, flow.maximum_keys, flow.follow_maxima),
         (flow.differences, flow.keys, flow.follow_differences),
     ):
-        # The list grows.
+        # Following a use appends to the list.
         for value in values:
             for use in value.uses:
                 op = use.operation
@@ -162,7 +166,7 @@ def _flow(select: Operation) -> _Flow | None:
 
 
 def _is_of_softmax(op: Operation) -> bool:
-    """True for an exponential whose results are added up."""
+    """Return True for an exponential whose results are summed."""
     if op_name(op) != _EXPONENTIAL:
         return False
     values = [*op.results]
@@ -175,7 +179,10 @@ def _is_of_softmax(op: Operation) -> bool:
 
 
 def _moved_sources(value: SSAValue) -> Iterator[SSAValue]:
-    """Yield a value, and the values whose elements it has by moves and statistics."""
+    """
+    Yield a value, then the values whose elements it takes through data movement and
+    statistics ops.
+    """
     yield value
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, MovesElements)
@@ -190,14 +197,14 @@ def _moved_sources(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _moved_constant(value: SSAValue) -> Operation | None:
-    """Return the constant that a value is, or that moves and statistics pass on."""
+    """Return the constant whose elements a value has, through data movement."""
     *_, source = _moved_sources(value)
     op = source.owner
     return op if isinstance(op, Operation) and op.has_trait(ConstantLike) else None
 
 
 def _constant_in(value: SSAValue) -> Operation | None:
-    """Return the constant that a value is, or by which something is multiplied."""
+    """Return the constant that a value is, or that it is multiplied by."""
     *_, source = _moved_sources(value)
     op, values = source.owner, [source]
     if isinstance(op, Operation) and has_quantization_trait(op, Multiplies):
@@ -206,7 +213,7 @@ def _constant_in(value: SSAValue) -> Operation | None:
 
 
 def _low_constant(select: Operation) -> int | None:
-    """Return the operand of a `select` that is one negative number, if one is."""
+    """Return the index of the `select` operand that is a negative splat, or `None`."""
     for index in (1, 2):
         constant = _moved_constant(select.operands[index])
         if constant is None or not is_float_value(constant.results[0]):
@@ -217,7 +224,7 @@ def _low_constant(select: Operation) -> int | None:
     return None
 
 
-# Masks of a module
+# Masks in a module
 
 
 def separate_masks(module: ModuleOp) -> None:
@@ -225,7 +232,7 @@ def separate_masks(module: ModuleOp) -> None:
     Give each `select` that masks scores a finite constant of its own.
 
     Args:
-        module: a float model without statistics, which changes.
+        module: a float model without statistics; it changes.
     """
     number = 0
     for op in [*module.walk()]:
@@ -248,7 +255,7 @@ def separate_masks(module: ModuleOp) -> None:
 
 
 def _copied(value: SSAValue, before: Operation) -> SSAValue:
-    """Return a copy of a constant with the ops that move it."""
+    """Return a copy of a constant, with its data movement ops."""
     op = value.owner
     assert isinstance(op, Operation)
     copy = op.clone()
@@ -274,7 +281,7 @@ def _set_number(constant: Operation, number: float) -> None:
     element_type = scalar_or_element_type(type_)
     assert isinstance(type_, ShapedType)
     assert isinstance(element_type, AnyFloat)
-    # The constants of TensorFlow Lite have all elements, also if they are equal.
+    # Constants of TensorFlow Lite list all elements, even equal ones.
     numbers = np.full(type_.get_shape(), number, numpy_dtype(element_type))
     constant.properties["value"] = elements_attr(numbers, element_type)
 
@@ -290,7 +297,7 @@ def _mask_constants(module: ModuleOp) -> Iterator[tuple[int, Operation]]:
 
 
 def mask_numbers(module: ModuleOp) -> Mapping[int, float]:
-    """Return the constants of the masks of a module."""
+    """Return the constants of the masks of a module by mask index."""
     return {number: _number(op) for number, op in _mask_constants(module)}
 
 
@@ -302,18 +309,19 @@ def set_mask_numbers(module: ModuleOp, numbers: Mapping[int, float]) -> None:
 
 
 def forget_masks(module: ModuleOp) -> None:
-    """Remove the attributes of masks."""
+    """Remove the attributes that mark masks."""
     for _, op in [*_marked(module)]:
         del op.attributes[_MASK]
 
 
 def mark_masked_kernels(module: ModuleOp, keys: Collection[str]) -> None:
     """
-    Mark the kernels with results that masked scores reach, and those that move masks.
+    Mark the kernels whose results contain masked scores, and the kernels that move mask
+    constants.
 
     Args:
-        module: a model with kernels and keys of statistics.
-        keys: the keys of values that masked scores reach.
+        module: a model with kernels and statistics keys.
+        keys: the keys of the values that contain masked scores.
     """
     for op in module.walk():
         if isinstance(op, StatisticsRefOp) and op.stats_key.data in keys:
@@ -331,23 +339,25 @@ def _mark(op: Operation | Block) -> None:
         op.attributes[MASKED] = UnitAttr()
 
 
-# Numbers that mask
+# Mask constants
 
 
 @dataclass(frozen=True)
 class AttentionMasks:
-    """The masks of a float model with statistics, and the numbers that they need."""
+    """Masks of a float model, and the constants that replace theirs."""
 
     flows: Mapping[int, _Flow]
     selects: Mapping[int, Operation]
     numbers: Mapping[int, float]
-    """The constants of the model."""
+    """Constants of the model by mask index."""
 
     @staticmethod
     def of(module: ModuleOp) -> AttentionMasks:
         """
+        Find the masks of a model.
+
         Args:
-            module: a model after `separate_masks`, with keys of statistics.
+            module: a model after `separate_masks`, with statistics keys.
         """
         selects = {n: op for n, op in _marked(module) if op_name(op) in _SELECTS}
         flows = {n: flow for n, op in selects.items() if (flow := _flow(op))}
@@ -355,7 +365,7 @@ class AttentionMasks:
 
     @property
     def keys(self) -> Collection[str]:
-        """The keys of values that masked scores reach."""
+        """Keys of the values that contain masked scores."""
         return {
             key
             for flow in self.flows.values()
@@ -364,21 +374,21 @@ class AttentionMasks:
 
     def lowest(self, ranges: Ranges, target: TargetSpec) -> Mapping[int, float]:
         """
-        Return the numbers that mask all rows, by the number of the mask, without those
-        lower than the constant of the model.
+        Return the constants that mask all rows, by mask index, without those below the
+        constant of the model.
 
         Args:
-            ranges: the smallest and largest values of the model, by keys.
-            target: the target of its kernels.
+            ranges: the ranges of the values by key.
+            target: the target of the kernels.
         """
-        # 16 bits if the softmax stays in floating point.
+        # 16 bits if the target has no softmax kernel.
         bits = max(result_widths(target, _EXPONENTIAL, _SOFTMAX), default=16)
-        found: dict[int, float] = {}
+        lowest_constants: dict[int, float] = {}
         for number, flow in self.flows.items():
             lowest = self._lowest(number, flow, ranges, bits)
             if lowest is not None and lowest > self.numbers[number]:
-                found[number] = lowest
-        return found
+                lowest_constants[number] = lowest
+        return lowest_constants
 
     def _lowest(
         self, number: int, flow: _Flow, ranges: Ranges, bits: int
@@ -386,8 +396,8 @@ class AttentionMasks:
         select = self.selects[number]
         index = _low_constant(select)
         assert index is not None
-        others = [select.operands[3 - index], *flow.addends]
-        known = [_range_of(value, ranges) for value in others]
+        unmasked = [select.operands[3 - index], *flow.addends]
+        known = [_range_of(value, ranges) for value in unmasked]
         spans = [each for each in known if each is not None]
         if len(spans) < len(known):
             return None
@@ -397,7 +407,7 @@ class AttentionMasks:
             default=-math.inf,
         )
         if least <= self.numbers[number] / 2:
-            # A row is masked as a whole, or maxima are not known.
+            # A row is fully masked, or maxima are unknown.
             least = lows
         scale = 2.0 ** -(bits if bits <= 8 else bits - 1)
         masked = least - math.log(2 / scale)
@@ -406,7 +416,7 @@ class AttentionMasks:
 
 
 def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
-    """Return the range of a constant, or of a value whose statistics are known."""
+    """Return the range of a constant, or of a value with statistics."""
     if (constant := _moved_constant(value)) is not None:
         elements = constant_elements(constant.results[0])
         if elements is None or not elements.size:
@@ -421,15 +431,15 @@ def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
 
 
 def range_width(range_: Range) -> float:
-    """Return the width of a range with 0."""
+    """Return the width of a range extended to contain 0."""
     low, high = range_
     return max(high, 0.0) - min(low, 0.0)
 
 
 def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
     """
-    Warn of constants that make the range of the result of a sum, or of a `select` other
-    than a mask, much wider.
+    Warn of constants that widen the range of a sum, or of a `select` that is not a
+    mask, far beyond that of the other operand.
     """
     for op in module.walk():
         if op_name(op) in _SELECTS and _MASK not in op.attributes:
@@ -461,14 +471,14 @@ def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
 
 def refuse_infinite_constants(module: ModuleOp, reason: str) -> None:
     """
-    Refuse the constant that makes a value infinite.
+    Raise an error if an infinite constant makes a value infinite.
 
     Args:
-        module: a float model with keys of statistics.
-        reason: names the key of the value.
+        module: a float model with statistics keys.
+        reason: an error message that contains the key of the value.
 
     Raises:
-        ValueError: if an operand of the op that computes it is an infinite constant.
+        ValueError: if an operand of the op is an infinite constant.
     """
     for ref in module.walk():
         if (
@@ -478,7 +488,7 @@ def refuse_infinite_constants(module: ModuleOp, reason: str) -> None:
         ):
             continue
         for operand in op.operands:
-            # Without ranges, that of constants alone is known.
+            # Without statistics, only constants have a range.
             if (known := _range_of(operand, {})) is not None and np.isinf(known).any():
                 raise ValueError(
                     f"{location_prefix(op.location)}a constant widens the range of the "

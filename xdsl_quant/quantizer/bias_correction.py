@@ -1,24 +1,24 @@
 """
-Bias correction: quantization shifts the mean of a product's results, and its bias can take
-the shift back.
+Bias correction: quantization shifts the mean of a product, and its bias can compensate
+it.
 
-The shift of a channel is the mean difference between the float model and the quantized one
-on samples. It contains the shifts of earlier kernels, so biases are corrected one after the
-other, in the order of the kernels, and each shift is measured after the corrections before
-it. A shift is only corrected if it is certain: `_CERTAIN` times its standard error or more.
-For the idea see Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
-Correction", 2019, section 4.2.
+The shift of a channel is the mean difference between the float model and the quantized
+model on samples. It includes the shifts of earlier kernels, so biases are corrected in
+kernel order, and each shift is measured after the corrections before it. Shifts below
+`_CERTAIN` standard errors are ignored. The method is that of Nagel et al., "Data-Free
+Quantization Through Weight Equalization and Bias Correction", 2019, section 4.2.
 
-Shifts are measured on one half of the samples, and results are judged on the other half.
-All kernels are corrected, and the corrections up to the kernel with the best results are
-kept: the correction of an early kernel often pays only after those of later ones. Each
-later kernel is then corrected again on its own, and keeps its correction if the results
-are better with it. Which kernels are corrected being decided, their shifts are measured
-once more on all samples. Results on the second half are never worse than without
-corrections.
+1. Shifts are measured on one half of the samples, results are judged on the other half.
+2. All kernels are corrected. The corrections up to the kernel with the best results are
+   kept, because the correction of an early kernel often pays off only after later ones.
+3. Each later kernel is corrected alone, and keeps its correction if the results
+   improve.
+4. The shifts of the corrected kernels are measured again on all samples.
 
-The model is compiled once, with biases as arguments. The number of calls has a bound that
-does not depend on the number of kernels, unless there are more than `_MOST_CALLS /
+Results on the second half are never worse than without corrections.
+
+The model is compiled once, with biases as arguments. The number of calls is bounded
+independently of the number of kernels, unless there are more than `_MOST_CALLS /
 _LEAST_BATCHES` of them, so the time is linear in the number of kernels.
 """
 
@@ -66,10 +66,12 @@ from .signal_noise import OUTPUT, Error, Values, relative_noise
 _CERTAIN = 3.0
 
 _CHANCE = 1.05
-"""Noise may be larger by this factor, 0.2 dB, with shifts that more samples measure."""
+"""
+Accepted factor (0.2 dB) by which shifts measured on all samples may increase the noise.
+"""
 
 _MOST_CALLS = 2048
-"""Calls of the quantized model for one pass over its kernels, with compiled code."""
+"""Maximum number of compiled calls of the quantized model per pass over its kernels."""
 
 _MOST_INTERPRETED_CALLS = 128
 """The same without MLIR."""
@@ -79,29 +81,29 @@ _LEAST_BATCHES, _MOST_BATCHES = 8, 128
 Numbers = NDArray[np.float64]
 
 Biases: TypeAlias = "Mapping[str, NDArray[np.floating]]"
-"""The elements of biases by the keys of the results of their kernels."""
+"""Elements of biases by the result keys of their kernels."""
 
 
 class Correction(NamedTuple):
-    """The errors of the results of a model on the samples that judge corrections."""
+    """
+    Corrected biases, and the errors of results on the samples that judge corrections.
+    """
 
     before: Mapping[str, Error]
     """
-    Errors without corrections, by
-    [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT].
+    Errors without corrections, by [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT].
     """
 
     after: Mapping[str, Error]
-    """Errors with the corrections that were kept."""
+    """Errors with corrections."""
 
     biases: Biases
-    """The corrected biases."""
 
     model: RecordedModule
-    """The corrected model, which is compiled."""
+    """The corrected model, compiled."""
 
     def apply(self, resolved: ModuleOp, entry: str | None) -> None:
-        """Correct the biases of a model that is the same but for its biases."""
+        """Set the corrected biases in a model that differs only in its biases."""
         for key, bias in _biases(resolved, entry).items():
             bias.set(self.biases[key])
 
@@ -114,20 +116,22 @@ def correct_biases(
     exact: RecordedModule | None = None,
 ) -> Correction | None:
     """
-    Correct the constant biases of quantized products in the entry function, so that results
-    have the means of the float model, where this makes the results of the model better.
+    Correct the constant biases of quantized products in the entry function so that
+    kernel results have the means of the float model, and keep the corrections that
+    improve the model results.
 
     Args:
-        resolved: a model whose kernels have quantization parameters; its constants change.
-        batches: samples, which are read once.
-        entry: the function that takes them.
-        reference: the same model with the constants of the float one, if `resolved` has
-            other weights.
-        exact: the float model, if it is compiled already. It is compiled anew if it does
-            not record the results of all `biased_kernels`.
+        resolved: a model whose kernels have quantization parameters; its constants
+            change.
+        batches: samples, read once.
+        entry: the function that takes the samples.
+        reference: the same model with the constants of the float model, if `resolved`
+            has other weights.
+        exact: the compiled float model. It is compiled again if it does not record the
+            results of all `biased_kernels`.
 
     Returns:
-        The errors of the results; `None` if there are no such biases.
+        The correction; `None` if there are no constant biases.
     """
     biases = _biases(resolved, entry)
     if not biases:
@@ -148,14 +152,14 @@ def correct_biases(
 
 def biased_kernels(resolved: ModuleOp, entry: str | None = None) -> Collection[str]:
     """
-    Return the keys of the results whose biases `correct_biases` corrects, by
-    [`result_key`][xdsl_quant.quantizer.errors.result_key].
+    Return the [keys][xdsl_quant.quantizer.errors.result_key] of the kernel results
+    whose biases `correct_biases` corrects.
     """
     return _biases(resolved, entry).keys()
 
 
 class _Sample(NamedTuple):
-    """A batch, and the values of the float model for it."""
+    """A batch, and its values in the float model."""
 
     batch: Arguments
     expected: Values
@@ -163,18 +167,18 @@ class _Sample(NamedTuple):
 
 @dataclass
 class _Search:
-    """Runs a quantized model with other biases."""
+    """Search for the best biases of a quantized model."""
 
     biases: Mapping[str, _Bias]
     exact: RecordedModule
     quantized: RecordedModule
-    """Takes biases as arguments after the others."""
+    """The quantized model, with the biases as its last arguments."""
 
     estimation: list[_Sample] = field(default_factory=list[_Sample])
-    """The samples that shifts are measured on."""
+    """Samples on which shifts are measured."""
 
     judgement: list[_Sample] = field(default_factory=list[_Sample])
-    """The samples that results are judged by."""
+    """Samples on which results are judged."""
 
     @staticmethod
     def of(
@@ -183,7 +187,7 @@ class _Search:
         exact: RecordedModule,
         entry: str | None,
     ) -> _Search:
-        """Make a search for a model, which is not changed."""
+        """Build the search for a model, which does not change."""
         module = resolved.clone()
         function = entry_function(module, entry)
         block = function.body.block
@@ -200,7 +204,7 @@ class _Search:
         return _Search(biases, exact, actual)
 
     def read(self, batches: Iterable[Batch]) -> None:
-        """Choose batches, and run the float model on them."""
+        """Select batches, and run the float model on them."""
         most_calls = _MOST_CALLS if libraries() else _MOST_INTERPRETED_CALLS
         count = most_calls // len(self.biases)
         most = max(_LEAST_BATCHES, min(count, _MOST_BATCHES))
@@ -216,12 +220,11 @@ class _Search:
         self.judgement = samples[1::2] or samples
 
     def with_biases(self, biases: Biases) -> RecordedModule:
-        """Return the quantized model with some biases."""
         return replace(self.quantized, constants=[*biases.values()])
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
         """
-        Return the errors of the results of the model; without any, of the last kernel.
+        Return the errors of the model results, or of the last kernel if there are none.
         """
         errors: dict[str, Error] = {}
         for sample in self.judgement:
@@ -238,20 +241,20 @@ class _Search:
         keys: Iterable[str],
         samples: Iterable[_Sample] | None = None,
     ) -> Mapping[str, Numbers]:
-        """Return the shifts of biases, by default on the first half of the samples."""
+        """Return the shifts of kernels, by default on the first half of the samples."""
         means: dict[str, list[Numbers]] = {key: [] for key in keys}
         for sample in self.estimation if samples is None else samples:
             actual = self.with_biases(biases).values(sample.batch)
-            for key, known in means.items():
+            for key, batch_means in means.items():
                 if key in sample.expected:
                     difference = sample.expected[key] - actual[key]
-                    known.append(self.biases[key].mean(difference))
-        return {key: _certain_shift(known) for key, known in means.items() if known}
+                    batch_means.append(self.biases[key].mean(difference))
+        return {key: _certain_shift(each) for key, each in means.items() if each}
 
     def run(
         self, original: Biases, errors: Mapping[str, Error]
     ) -> tuple[Biases, Mapping[str, Error]]:
-        """Return the best biases, and the errors with them."""
+        """Return the best biases, and the errors of results with them."""
         best, loss = original, relative_noise(errors)
         original_loss = loss
         rest = keys = [*original]
@@ -261,27 +264,29 @@ class _Search:
             if corrected is path:
                 continue
             path = corrected
-            found = self.errors(path)
-            if (path_loss := relative_noise(found)) < loss:
-                best, loss, errors = path, path_loss, found
+            path_errors = self.errors(path)
+            if (path_loss := relative_noise(path_errors)) < loss:
+                best, loss, errors = path, path_loss, path_errors
                 rest = keys[number + 1 :]
         shifts = self.shifts(best, rest)
         for key in rest:
             corrected = _added(best, {k: s for k, s in shifts.items() if k == key})
             if corrected is best:
                 continue
-            found = self.errors(corrected)
-            if (corrected_loss := relative_noise(found)) < loss:
-                best, loss, errors = corrected, corrected_loss, found
+            corrected_errors = self.errors(corrected)
+            if (corrected_loss := relative_noise(corrected_errors)) < loss:
+                best, loss, errors = corrected, corrected_loss, corrected_errors
                 shifts = self.shifts(best, rest)
         refined = self._refined(original, best)
-        found = self.errors(refined)
-        if relative_noise(found) <= min(loss * _CHANCE, original_loss):
-            return refined, found
+        refined_errors = self.errors(refined)
+        if relative_noise(refined_errors) <= min(loss * _CHANCE, original_loss):
+            return refined, refined_errors
         return best, errors
 
     def _refined(self, original: Biases, corrected: Biases) -> Biases:
-        """Return the same kernels corrected in their order, by all samples."""
+        """
+        Return the corrections of the same kernels, in order, measured on all samples.
+        """
         refined = original
         for key, bias in corrected.items():
             if bias is not original[key]:
@@ -291,7 +296,7 @@ class _Search:
 
 
 def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
-    """Biases with shifts; the same object if these are 0."""
+    """Return biases plus shifts, or the same object if all shifts are 0."""
     changed = {
         key: (biases[key] + shift).astype(biases[key].dtype)
         for key, shift in shifts.items()
@@ -302,7 +307,7 @@ def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
 
 def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Arguments]:
     """
-    Yield both halves of the rows of a batch; the batch if its number of rows is fixed.
+    Yield both halves of the rows of a batch, or the batch if its row count is static.
     """
     arrays = [*map(np.asarray, batch)]
     rows = {array.shape[0] if array.ndim else 0 for array in arrays}
@@ -326,26 +331,24 @@ def _certain_shift(means: Sequence[Numbers]) -> Numbers:
 
 @dataclass(frozen=True)
 class _Bias:
-    """A constant that is the bias of one kernel."""
+    """Constant bias of a single kernel."""
 
     constant: Operation
     axes: tuple[int, ...]
-    """The dimensions of the result that the constant has no elements of its own for."""
+    """Dimensions of the result along which the bias is broadcast."""
 
     def mean(self, differences: NDArray[np.floating]) -> Numbers:
-        """Return the mean for each element of the bias."""
+        """Return the mean difference for each element of the bias."""
         means = np.mean(differences, self.axes, np.float64)
         return np.reshape(means, self.elements.shape)
 
     def set(self, elements: NDArray[np.floating]) -> None:
-        """Replace the elements of the constant."""
         value = self.constant.results[0]
         constant = constant_like(value, elements, value.type)
         self.constant.properties["value"] = constant.properties["value"]
 
     @property
     def elements(self) -> NDArray[np.floating]:
-        """The elements of the constant."""
         return dense_elements(self._value)
 
     @property
@@ -355,13 +358,11 @@ class _Bias:
 
 
 def _biases(module: ModuleOp, entry: str | None) -> Mapping[str, _Bias]:
-    """
-    Return the biases of quantized products in a function, by the keys of their results.
-    """
+    """Return the biases of quantized products in a function by result key."""
     biases: dict[str, _Bias] = {}
     function = entry_function(module, entry)
     if any(function.sym_name.data in symbols_in(op) for op in module.body.ops):
-        # Its callers do not have the biases as arguments.
+        # Callers would have to pass the biases.
         return biases
     for number, kernel in enumerate(kernels_of(module)):
         is_quantized = all(
@@ -376,7 +377,7 @@ def _biases(module: ModuleOp, entry: str | None) -> Mapping[str, _Bias]:
 
 
 def _bias_of(kernel: RegionOp) -> SSAValue | None:
-    """What is added to the product of a kernel, if it is one."""
+    """Return the value that a kernel adds to its product, or `None`."""
     product: Operation | None = None
     for op in kernel.body.block.ops:
         operands: list[SSAValue] = []
@@ -392,20 +393,18 @@ def _bias_of(kernel: RegionOp) -> SSAValue | None:
 
 
 def _bias_constant(value: SSAValue, kernel: RegionOp) -> _Bias | None:
-    """
-    Return the constant that a bias is, or is broadcast of, if nothing else uses it.
-    """
+    """Return the constant of a bias, broadcast or not, if nothing else uses it."""
     type_ = kernel.results[0].type
     if not isinstance(type_, TensorType) or len([*value.uses]) != 1:
         return None
     rank = len(type_.get_shape())
-    kept: list[int] | None = None
+    bias_dimensions: list[int] | None = None
     if isinstance(region := value.owner, RegionOp):
-        op, *others = region.body.block.ops
+        op, *other_ops = region.body.block.ops
         dimensions = op.get_attr_or_prop("broadcast_dimensions")
-        if len(others) != 1 or not isinstance(dimensions, DenseArrayBase):
+        if len(other_ops) != 1 or not isinstance(dimensions, DenseArrayBase):
             return None
-        kept = [int(dimension) for dimension in dimensions.get_values()]
+        bias_dimensions = [int(dimension) for dimension in dimensions.get_values()]
         value = region.inputs[0]
     constant = value.owner
     if not isinstance(constant, Operation) or not constant.has_trait(ConstantLike):
@@ -419,9 +418,11 @@ def _bias_constant(value: SSAValue, kernel: RegionOp) -> _Bias | None:
     ):
         return None
     shape = own.get_shape()
-    if kept is None:
-        kept = [*range(rank - len(shape), rank)]
+    if bias_dimensions is None:
+        bias_dimensions = [*range(rank - len(shape), rank)]
     result = type_.get_shape()
-    if any(shape[i] != result[dimension] for i, dimension in enumerate(kept)):
+    if any(
+        shape[i] != result[dimension] for i, dimension in enumerate(bias_dimensions)
+    ):
         return None
-    return _Bias(constant, tuple(i for i in range(rank) if i not in kept))
+    return _Bias(constant, tuple(i for i in range(rank) if i not in bias_dimensions))

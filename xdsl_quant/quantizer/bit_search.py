@@ -1,18 +1,18 @@
 """
-Mixed precision: the widths of storage of each kernel, found by measuring on samples.
+Search for the storage widths of each kernel, by measurement on samples.
 
-1. The widest assignment is measured, and each narrower choice of each kernel alone, others
-   at the widest. The measure is the noise of the results of the model, relative to their
-   signal.
-2. Noise powers are added up, as if the errors of kernels were independent. Under this model
-   the assignments are found that no other one beats in both bytes and noise: the front.
-3. Assignments of the front are measured, and the cheapest one is taken that keeps the
-   budget as measured.
-4. Errors are not quite independent, least of all where noise is as strong as the signal.
-   So the most promising assignments that differ from this one in one or two kernels are
-   measured, too, until none of them is better.
+1. The search measures the widest assignment, and each narrower width of each kernel
+   with all other kernels at their widest. It measures the noise of the model results
+   relative to their signal.
+2. It adds noise powers, as if the errors of kernels were independent, and determines
+   the front: the assignments that no other assignment beats in both bytes and noise.
+3. It measures assignments of the front, and takes the cheapest one whose measured noise
+   keeps the budget.
+4. Errors are not fully independent, least of all where noise is as strong as the
+   signal. So it measures the most promising assignments that differ from the best one
+   in one or two kernels, until none improves on it.
 
-Nothing is random: the same model, samples and recipe have the same result.
+The search is deterministic.
 """
 
 import math
@@ -58,72 +58,73 @@ from .user_warnings import warn_user
 _T = TypeVar("_T")
 
 Choice: TypeAlias = tuple[int, ...]
-"""For each kernel with widths to choose from, the number of its width."""
+"""Index of the width of each searched kernel."""
 
 _CURVE = 12
-"""How many assignments of the front are measured, whatever the budget."""
+"""Number of assignments of the front to measure, for every budget."""
 
 _NEAR = 4
-"""How many assignments beside the best one are measured at a time."""
+"""Number of neighbors of the best assignment to measure at a time."""
 
 _MOST = 4096
-"""How many assignments the front has at most; fewer combinations are searched exactly."""
+"""Maximum number of assignments in the front; it is exact for fewer combinations."""
 
 _MOST_BYTES = 1 << 26
-"""The size of the results of the model in floats that are kept."""
+"""Maximum size of the cached results of the float model."""
 
 
 @dataclass
 class BitSearch:
-    """A search for the widths of the kernels of a model."""
+    """Search for the storage widths of the kernels of a model."""
 
     module: ModuleOp
-    """
-    A copy of the model that is given, with a `quant.region` for each kernel and
-    specifications of what is known.
-    """
+    """A copy of the given model, with a `quant.region` for each kernel."""
 
     target: TargetSpec
     options: SearchOptions
     batches: Iterable[Batch]
-    """The samples, which are read several times."""
+    """Samples, read several times."""
 
     samples: Callable[[], Iterable[Batch]]
-    """Returns the same batches, to be measured."""
+    """Function that returns the same batches, for a measurement."""
 
     entry: str | None = None
-    """The function that takes them."""
+    """Function that takes the samples."""
 
     corrects_bias: bool = True
-    """
-    True if biases are corrected before an assignment is measured, but for simulations.
-    """
+    """True to correct biases before an assignment is measured with integers."""
 
     least_weight_bits: Mapping[int, int] = field(default_factory=dict[int, int])
-    """The least width of weights by the position of the kernel, where one is given."""
+    """Least width of weights by position of the kernel, where an override sets one."""
 
     labels: Labels | None = None
-    """What is right for the samples, if accuracy is measured."""
+    """Labels of the samples, to measure accuracy."""
 
     widths: Sequence[Sequence[Width]] = field(init=False)
-    """The widths of each kernel, from narrow to wide; none if it is left as it is."""
+    """
+    Widths of each kernel, from narrow to wide; empty for kernels that are not searched.
+    """
 
     measured: dict[Choice, Assignment] = field(init=False)
-    """Measured assignments, by simulation if that can run the model."""
+    """Measured assignments, simulated if the model can be simulated."""
 
     confirmed: dict[Choice, Assignment] = field(init=False)
-    """Assignments measured with integers: the widest one and candidates for the best."""
+    """
+    Assignments measured with integers: the widest one and candidates for the best.
+    """
 
     _corrections: list[tuple[ModuleOp, Correction]] = field(init=False)
-    """Models before their biases were corrected, and the corrections."""
+    """Models before bias correction, and their corrections."""
 
     _expected: list[Values] = field(init=False)
-    """The results of the model in floats for the first batches."""
+    """Results of the float model for the first batches."""
 
     def __post_init__(self) -> None:
         """
+        Determine the widths of the kernels.
+
         Raises:
-            ValueError: if there is nothing to choose from.
+            ValueError: if no kernel has several widths.
         """
         self.measured, self.confirmed = {}, {}
         self._corrections, self._expected = [], []
@@ -147,7 +148,7 @@ class BitSearch:
 
     @property
     def widest(self) -> Choice:
-        """The assignment that others are compared with."""
+        """Assignment with the widest width for each kernel."""
         return tuple(len(widths) - 1 for widths in self._searched)
 
     @property
@@ -155,7 +156,7 @@ class BitSearch:
         return [widths for widths in self.widths if widths]
 
     def ask(self, module: ModuleOp, choice: Choice) -> None:
-        """Make the widths of an assignment specifications of the kernels of a module."""
+        """Specify the widths of an assignment at the kernels of a module."""
         numbers = iter(choice)
         for kernel, widths in zip(kernels_of(module), self.widths, strict=True):
             if widths:
@@ -163,11 +164,11 @@ class BitSearch:
 
     def run(self, budget: Budget) -> tuple[Choice, BitSearchResult]:
         """
-        Return the cheapest assignment that keeps a budget, or the best one if that is
-        bytes.
+        Return the cheapest assignment that keeps a budget, or the one with the least
+        noise for a budget of bytes.
 
         Raises:
-            ValueError: if no assignment keeps it, it is one of accuracy and there are no
+            ValueError: if no assignment keeps the budget, a budget of accuracy has no
                 labels, or the noise of the widest assignment is infinite.
         """
         self._measure_alone(budget)
@@ -196,7 +197,9 @@ class BitSearch:
         return chosen, self._result(chosen, budget)
 
     def _measure_alone(self, budget: Budget) -> None:
-        """Measure the widest assignment, and those that differ in one kernel."""
+        """
+        Measure the widest assignment, and those that differ from it in one kernel.
+        """
         if budget.unit == "points" and self.labels is None:
             raise ValueError(
                 f"the budget of {budget} needs the classes of the calibration samples; "
@@ -220,7 +223,7 @@ class BitSearch:
             )
 
     def confirm(self, choice: Choice) -> None:
-        """Measure an assignment with integers, if it was simulated."""
+        """Measure a simulated assignment with integers."""
         if choice not in self.confirmed:
             self.confirmed[choice] = (
                 self._compared(choice, False)
@@ -229,7 +232,7 @@ class BitSearch:
             )
 
     def _best(self, budget: Budget) -> Choice:
-        """Return the best assignment that was measured and keeps a budget."""
+        """Return the best measured assignment that keeps a budget."""
 
         def order(choice: Choice) -> tuple[object, ...]:
             noise, cost = self.measured[choice].noise, self._cost(choice)
@@ -240,19 +243,19 @@ class BitSearch:
 
     def _keeps(self, choice: Choice, budget: Budget) -> bool:
         known = self.confirmed if choice in self.confirmed else self.measured
-        found, widest = known[choice], known[self.widest]
+        assignment, widest = known[choice], known[self.widest]
         if budget.unit == "bytes":
-            return found.stored_bytes <= budget.amount
+            return assignment.stored_bytes <= budget.amount
         if choice == self.widest:
             return True
         if budget.unit == "points":
-            return found.points_lost(widest) <= budget.amount
-        return found.loss(widest) <= budget.amount
+            return assignment.points_lost(widest) <= budget.amount
+        return assignment.loss(widest) <= budget.amount
 
     def _narrow_down(
         self, front: Sequence[Choice], keeps: Callable[[Choice], bool]
     ) -> None:
-        """Measure assignments between the cheapest one that keeps a budget and the next."""
+        """Bisect the front for its cheapest assignment that keeps a budget."""
         known = [i for i, choice in enumerate(front) if choice in self.measured]
         high = min((i for i in known if keeps(front[i])), default=len(front))
         low = max((i for i in known if i < high), default=-1)
@@ -264,7 +267,7 @@ class BitSearch:
             else:
                 low = middle
 
-    # The model of noise
+    # Noise model
 
     def _alone(self) -> Iterator[Choice]:
         """Yield the assignments that differ from the widest one in one kernel."""
@@ -277,8 +280,8 @@ class BitSearch:
 
     def _options(self, kernel: int) -> Sequence[tuple[int, int, float]]:
         """
-        For each width of a kernel what it adds to the bytes of the widest assignment, the
-        width of activations, and the noise that it adds alone.
+        Return, for each width of a kernel, the difference in bytes from the widest
+        assignment, the width of activations, and the added noise.
         """
         widest = self.measured[self.widest]
         options: list[tuple[int, int, float]] = []
@@ -292,10 +295,9 @@ class BitSearch:
     def front(self) -> Sequence[Choice]:
         """
         Return the assignments that no other one beats in cost and noise, from cheap to
-        good, if the noise that each width of each kernel adds alone is what it adds
-        beside others.
+        good, assuming that the noise of kernels adds up.
         """
-        # Bytes, widths of activations, noise, and the order of choices, which breaks ties.
+        # Bytes, activation widths, noise, and the order of choices to break ties.
         points = np.zeros(1, int), np.zeros(1, int), np.zeros(1), np.zeros(1, int)
         choices = np.zeros((1, 0), np.uint8)
         for kernel, widths in enumerate(self._searched):
@@ -319,8 +321,8 @@ class BitSearch:
 
     def _near(self, choice: Choice, budget: Budget) -> Sequence[Choice]:
         """
-        Some assignments that are not measured, differ from a given one in one or two
-        kernels, and may be better: those with the least noise, as in `front`.
+        Return unmeasured assignments that may be better than a given one, with the
+        least expected noise among those that differ from it in one or two kernels.
         """
         kernels, widths, added = self._changes(choice)
         first, second = np.triu_indices(len(kernels), 1)
@@ -332,24 +334,24 @@ class BitSearch:
             may_be_better = (size < 0) | ((size == 0) & (wide < 0))
         may_be_better &= kernels[first] != kernels[second]
         order = np.lexsort((size, noise))
-        found: list[Choice] = []
+        neighbors: list[Choice] = []
         for i in order[may_be_better[order]]:
             near = [0, *choice]
             for change in (second[i], first[i]):
                 near[kernels[change]] = int(widths[change])
             if (changed := tuple(near[1:])) not in self.measured:
-                found.append(changed)
-            if len(found) == _NEAR:
+                neighbors.append(changed)
+            if len(neighbors) == _NEAR:
                 break
-        return found
+        return neighbors
 
     def _changes(
         self, choice: Choice
     ) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
         """
-        Return the changes of one kernel, counted from 1: kernels, their widths, and
-        what is added to bytes, widths of activations, and noise. The first one changes
-        nothing.
+        Return the changes of single kernels: kernels counted from 1, their widths, and
+        the differences in bytes, activation width and noise. The first change is the
+        identity.
         """
         kernels, widths, added = [0], [0], [np.zeros(3)]
         for kernel, old in enumerate(choice):
@@ -362,7 +364,7 @@ class BitSearch:
         return np.array(kernels), np.array(widths), np.array(added)
 
     def _bytes(self, choice: Choice) -> int:
-        """Return the size of constants, which is a sum over kernels."""
+        """Return the size of the constants, a sum over kernels."""
         if choice in self.measured:
             return self.measured[choice].stored_bytes
         widest = self.measured[self.widest].stored_bytes
@@ -372,14 +374,16 @@ class BitSearch:
         )
 
     def _cost(self, choice: Choice) -> tuple[int, int]:
-        """Bytes of constants, and of equal ones the widths of activations."""
+        """
+        Return the bytes of constants, and the sum of activation widths to break ties.
+        """
         pairs = zip(self._searched, choice, strict=True)
         return self._bytes(choice), sum(w[i].activation_bits or 0 for w, i in pairs)
 
     # Measuring
 
     def measure(self, choices: Iterable[Choice]) -> None:
-        """Measure assignments that are not measured yet, each on all samples."""
+        """Measure assignments on all samples, unless they have been measured."""
         for choice in choices:
             if choice not in self.measured:
                 self.measured[choice] = self._measured(choice)
@@ -397,11 +401,11 @@ class BitSearch:
         errors: dict[str, Error] = {}
         score = None if self.labels is None else Score(self.labels)
         for number, batch in enumerate(self.samples()):
-            found = actual.values(batch)
+            results = actual.values(batch)
             for key, values in self._expected_results(number, batch).items():
-                errors.setdefault(key, Error()).add(values, found[key])
+                errors.setdefault(key, Error()).add(values, results[key])
             if score is not None:
-                score.add(found)
+                score.add(results)
         widths = [w[i] for w, i in zip(self._searched, choice, strict=True)]
         return Assignment(
             tuple(width.weight_bits for width in widths),
@@ -420,7 +424,7 @@ class BitSearch:
         return Simulations(self.entry)
 
     def _expected_results(self, number: int, batch: Batch) -> Values:
-        """Return the results of the model in floats for a batch."""
+        """Return the results of the float model for a batch."""
         if number < len(self._expected):
             return self._expected[number]
         recorded = self._exact.values(batch).items()
@@ -432,8 +436,8 @@ class BitSearch:
 
     def corrected(self, resolved: ModuleOp) -> Correction | None:
         """
-        Correct the biases of a model with quantization parameters that equals one which was
-        confirmed; return `None` if there is none.
+        Apply the correction of an equal confirmed model to the biases of a model;
+        return it, or `None` if no confirmed model is equal.
         """
         for known, correction in self._corrections:
             if known.is_structurally_equivalent(resolved):
@@ -443,11 +447,10 @@ class BitSearch:
 
     def _with_integers(self, resolved: ModuleOp) -> RecordedModule:
         """
-        Return a model with quantization parameters, whose biases are corrected if need
-        be.
+        Return a model with quantization parameters and, if enabled, corrected biases.
         """
         if self.corrects_bias:
-            # Calls with other parameters may have copies of functions, and so of kernels.
+            # Calls with different parameters may copy functions, and so kernels.
             count = len(kernels_of(self.module))
             exact = self._exact if len(kernels_of(resolved)) == count else None
             uncorrected = resolved.clone()
@@ -460,10 +463,7 @@ class BitSearch:
 
     @cached_property
     def _exact(self) -> RecordedModule:
-        """
-        The model in floats, with which all assignments are compared, and biases are
-        corrected.
-        """
+        """The float model, the reference of measurements and bias correction."""
         keys: Collection[str] = ()
         if self.corrects_bias:
             keys = biased_kernels(self._resolved(self.widest), self.entry)
@@ -505,7 +505,9 @@ class BitSearch:
 
 
 def _thinned(points: Sequence[_T], most: int) -> list[_T]:
-    """At most so many of some points, with the first one and the last one."""
+    """
+    Return at most a given number of points, evenly spaced, with the first and the last.
+    """
     if len(points) <= most:
         return [*points]
     last = len(points) - 1

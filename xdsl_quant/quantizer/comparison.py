@@ -1,10 +1,11 @@
 """
-Where the error of a quantized model arises: its values compared with those of the float
-model, when nothing but the two modules is known.
+Comparison of the values of a quantized model with those of the float model, given only
+the two modules.
 
-Values are matched by the names of their locations, which TensorFlow Lite files have, or
-else by the keys of `quant-insert-stats-refs`: function, op, and number of the op. By keys
-only ops are matched that both functions have equally many of, and whose attributes agree.
+Values are matched by the names of their locations, which TensorFlow Lite files have,
+else by the keys of `quant-insert-stats-refs`: function, op, and number of the op. A key
+matches only if both functions have equally many of the op, and the attributes of the
+ops agree.
 """
 
 from __future__ import annotations
@@ -59,67 +60,67 @@ from .signal_noise import OUTPUT, Error, Floats, decibels, json_text
 from .user_warnings import warn_user
 
 _VALUE = "value:"
-"""The key of a matched value begins with it."""
+"""Prefix of the key of a matched value."""
 
 
 @dataclass(frozen=True)
 class ComparedValue:
-    """A value of both models."""
+    """A value that both models have."""
 
     name: str
-    """The name of its location, or its key."""
+    """Name of its location, or its statistics key."""
 
     op: str
-    """The op that gives it in the float model."""
+    """Name of the op that defines it in the float model."""
 
     quantized_op: str
-    """The op that gives it in the quantized model."""
+    """Name of the op that defines it in the quantized model."""
 
     storage: str
-    """How it is stored in the quantized model, e.g. `i8`; empty if in floating point."""
+    """Storage type in the quantized model, e.g. `i8`; empty if in floating point."""
 
     sqnr: float
     """
-    Signal to quantization noise ratio in dB; infinite if both values are the same, NaN if
+    Signal-to-quantization-noise ratio in dB; infinite if both values are equal, NaN if
     no batch reached them.
     """
 
     input_sqnr: float
     """
-    The lowest one of the compared values that it is computed from, without constants;
-    infinite if there are none, or they are the same in both models.
+    Lowest SQNR in dB of the compared values that it is computed from, except constants;
+    infinite if there are none, or they are equal in both models.
     """
 
     signal: float
-    """The sum of the squares of the values of the float model."""
+    """Sum of the squares of the values in the float model."""
 
     noise: float
-    """The sum of the squares of the differences."""
+    """Sum of the squares of the differences."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A float model and a quantized one on the same samples."""
+    """Comparison of a float model and a quantized model on the same samples."""
 
     values: Sequence[ComparedValue]
-    """The values of both models, in the order of the float model."""
+    """Values that both models have, in the order of the float model."""
 
     results: Mapping[str, float]
-    """The signal to quantization noise ratio of each result in dB."""
+    """SQNR of each result in dB."""
 
     only_float: Mapping[str, int]
-    """The ops whose results are in the float model only, and how many of each."""
+    """Number of values that only the float model has, by op name."""
 
     only_quantized: Mapping[str, int]
-    """The ops whose results are in the quantized model only, and how many of each."""
+    """Number of values that only the quantized model has, by op name."""
 
     accuracy: Accuracy | None = None
-    """That of the float and of the quantized model, if there are labels."""
+    """Accuracy of both models, if there are labels."""
 
     def json(self) -> str:
         """
-        Return the comparison as JSON: objects whose keys are the fields of these
-        classes, and `null` for ratios that are not finite.
+        Return the comparison as JSON objects with the fields of these classes as keys.
+        Non-finite ratios are `null`.
         """
         return json_text(asdict(self))
 
@@ -168,20 +169,20 @@ def _counts_text(counts: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class _ModelValue:
-    """A value of one of the models that may be in the other one, too."""
+    """A value of one model, to be matched with the other model."""
 
     value: SSAValue
     function: str
-    """The name of the function, empty for the entry function."""
+    """Name of the function; empty for the entry function."""
 
     group: str
-    """The name of the op; all constants are in one group."""
+    """Name of the op, or the same for all constants."""
 
     number: str
-    """The number of the op in the group, and of the result if there are several."""
+    """Number of the op in the group, and of the result if there are several."""
 
     statistics_key: str
-    """The key that `quant-insert-stats-refs` gives."""
+    """Key from `quant-insert-stats-refs`."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -199,7 +200,7 @@ class _ModelValue:
 
     @property
     def tensor_name(self) -> tuple[str, str] | None:
-        """The function and the name of the location."""
+        """Name of the function and of the location."""
         if isinstance(location := self.op.location, NameLoc):
             return self.function, location.desc.data
         return None
@@ -214,8 +215,9 @@ class _Model:
     def __init__(self, given: Model | QuantizedModel, entry: str | None):
         """
         Raises:
-            ValueError: if the model cannot be read, or there is no such function.
-            TypeError: if it is no model.
+            ValueError: if the model cannot be read, or does not have the entry
+                function.
+            TypeError: if `given` is not a model.
         """
         self.module = module_of(given)
         self.function = entry_function(self.module, entry)
@@ -251,7 +253,7 @@ class _Model:
 
 
 class _Pair(NamedTuple):
-    """A value of both models, and the key that it is recorded with."""
+    """A value that both models have, and the key under which it is recorded."""
 
     key: str
     float_value: _ModelValue
@@ -259,22 +261,22 @@ class _Pair(NamedTuple):
 
 
 def _matched_pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, _Pair]:
-    """Return the values of both models, by that of the float model."""
+    """Return the matched values of both models, by value of the float model."""
     pairs: dict[SSAValue, _Pair] = {}
-    taken: set[SSAValue] = set()
+    matched: set[SSAValue] = set()
 
-    def match(one: _ModelValue, other: _ModelValue | None) -> None:
-        if other is None or one.value in pairs or other.value in taken:
+    def match(value: _ModelValue, other: _ModelValue | None) -> None:
+        if other is None or value.value in pairs or other.value in matched:
             return
-        if one.is_constant == other.is_constant and _may_be_equal(
-            shape_of(one.value.type), shape_of(other.value.type)
+        if value.is_constant == other.is_constant and _may_be_equal(
+            shape_of(value.value.type), shape_of(other.value.type)
         ):
-            pairs[one.value] = _Pair(f"{_VALUE}{len(pairs)}", one, other)
-            taken.add(other.value)
+            pairs[value.value] = _Pair(f"{_VALUE}{len(pairs)}", value, other)
+            matched.add(other.value)
 
     by_name: dict[tuple[str, str] | None, _ModelValue] = {}
     for value in quantized.values:
-        # Casts of a tensor have its name as well.
+        # Casts of a tensor have the same location.
         by_name.setdefault(value.tensor_name, value)
     by_name.pop(None, None)
     for value in float_model.values:
@@ -299,12 +301,12 @@ def _may_be_equal(one: Sequence[int], other: Sequence[int]) -> bool:
 
 
 _COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArrayBase)
-"""Attributes that are not about types, or elements of them."""
+"""Attributes that do not contain types or elements of types."""
 
 
 def _says_the_same(one: Operation, other: Operation) -> bool:
     """
-    Return True if what both ops say is the same, e.g. the fused activation function.
+    Return True if both ops have equal attributes, e.g. the fused activation function.
     """
     return all(
         known == value
@@ -330,20 +332,26 @@ def compare(
 
     Args:
         float_module: the float model: a module, MLIR text, or the path of a file.
-        quantized_module: the quantized model, as any of these or as `quantize` returns it,
-            with as many arguments and results. Those that are quantized are converted by
-            the parameters of their types.
-        data: samples for the float model: see [`Data`][xdsl_quant.quantizer.samples.Data].
-        entry: the function that takes them; by default the only public one, or `main`.
-        progress: is given the batches and their number, if it is known, and passes them on.
-        labels: the classes of the samples, to measure the accuracy of both models with.
+        quantized_module: the quantized model, in one of these forms or as returned by
+            `quantize`, with the same number of arguments and results. Quantized
+            arguments and results are converted with the parameters of their types.
+        data: samples for the float model: see
+            [`Data`][xdsl_quant.quantizer.samples.Data].
+        entry: the function that takes the samples; by default the only public one, or
+            `main`.
+        progress: a function that takes the batches and their number, `None` if unknown,
+            and returns the batches.
+        labels: the classes of the samples, to measure the accuracy of both models.
 
     Returns:
-        The values that both models have. A value in a loop is that of the last iteration.
+        The comparison of the values that both models have. Values in a loop are those
+            of the last
+        iteration.
 
     Raises:
-        ValueError: if a model cannot be run, or arguments or results do not fit.
-        TypeError: if models, samples or labels are of the wrong type.
+        ValueError: if a model cannot be run, or the arguments or results of the models
+            differ.
+        TypeError: if models, samples or labels have the wrong type.
     """
     float_model = _Model(float_module, entry)
     quantized = _Model(quantized_module, entry)
@@ -389,7 +397,9 @@ def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> N
 def _record(
     float_model: _Model, quantized: _Model, pairs: Iterable[_Pair]
 ) -> dict[str, Error]:
-    """Record values of both models and results, and return the errors of constants."""
+    """
+    Record results and matched values of both models; return the errors of constants.
+    """
     errors: dict[str, Error] = {}
     for key, one, other in pairs:
         if not one.is_constant:
@@ -408,7 +418,7 @@ def _compared_values(
     sqnrs = {
         value: errors[key].sqnr
         for value, (key, one, _) in pairs.items()
-        # The error of constants is that of the ops that use them.
+        # The ops that use a constant account for its error.
         if key in errors and not one.is_constant
     }
     inputs = _input_sqnrs(float_model.module, sqnrs)
@@ -420,7 +430,7 @@ def _compared_values(
 
 
 def _unmatched(model: _Model, matched: Container[SSAValue]) -> Mapping[str, int]:
-    """How many values of each op are not matched."""
+    """Return the number of unmatched values by op name."""
     names = (op_name(each.op) for each in model.values if each.value not in matched)
     return dict(Counter(names))
 
@@ -432,9 +442,11 @@ def _measure(
     errors: dict[str, Error],
     scores: Scores,
 ) -> None:
-    """Add the errors of recorded values, and results to be scored."""
+    """
+    Add the errors of recorded values, and the results of both models to the scores.
+    """
     models = float_model, quantized
-    # Running lowers the module, and values are needed afterwards.
+    # Running a module lowers it, but the values are used later.
     runs = [
         RecordedModule.of(model.module.clone(), model.function.sym_name.data)
         for model in models
@@ -478,7 +490,9 @@ def _compared_value(
 def _input_sqnrs(
     module: ModuleOp, sqnrs: Mapping[SSAValue, float]
 ) -> Mapping[SSAValue, float]:
-    """Return the lowest ratio of the compared values that values are computed from."""
+    """
+    Return the lowest SQNR of the compared values that each value is computed from.
+    """
     inputs: dict[SSAValue, float] = {}
     known: dict[SSAValue, float] = {}
     for op in module.walk():
@@ -518,8 +532,8 @@ def _check_signatures(
 ) -> None:
     """
     Raises:
-        ValueError: if there are more or fewer types of the quantized model, integers for
-            floats, or arguments of other sizes.
+        ValueError: if the numbers of types differ, integers correspond to floats, or
+            arguments differ in size.
     """
     if len(float_types) != len(quantized_types):
         raise ValueError(
@@ -541,11 +555,11 @@ def _check_signatures(
 
 
 def _check_roles(float_model: _Model, quantized: _Model) -> None:
-    """Warn if only the float model is quantized."""
-    found = _quantized_op(float_model)
-    if found is not None and _quantized_op(quantized) is None:
+    """Warn if the float model is quantized and the quantized model is not."""
+    op = _quantized_op(float_model)
+    if op is not None and _quantized_op(quantized) is None:
         warn_user(
-            f"the float model is quantized, found '{op_name(found)}' with a quantized "
+            f"the float model is quantized, found '{op_name(op)}' with a quantized "
             "result, and the quantized model is not; give the float model first"
         )
 
@@ -564,7 +578,7 @@ def _quantized_op(model: _Model) -> Operation | None:
 
 
 def _fewest_dynamic_sizes(*models: _Model) -> FuncOp:
-    """Return the function that says most about how many rows an argument has."""
+    """Return the function with the fewest dynamic sizes of arguments."""
     return min(
         (model.function for model in models),
         key=lambda function: sum(

@@ -1,8 +1,6 @@
 """
-What the dialect of a float model does for the quantizer: the form that kernels are fused
-from, and products that quantize their activations at run time.
-
-Frontends such as jax print small private functions, and ops that their dialect simplifies.
+Preparation of float models by dialect: inlining and simplification before kernels are
+fused, and integer products that quantize their activations at run time.
 """
 
 from xdsl.dialects.builtin import ModuleOp
@@ -20,36 +18,34 @@ _UNKNOWN = ModelDialect()
 
 def model_dialect(op: Operation) -> ModelDialect:
     """Return the dialect of an op."""
-    found = plugins().model_dialects.get(op_name(op).partition(".")[0])
-    return _UNKNOWN if found is None else found()
+    load = plugins().model_dialects.get(op_name(op).partition(".")[0])
+    return _UNKNOWN if load is None else load()
 
 
 def quantize_activations(module: ModuleOp) -> None:
     """
-    Replace products that take quantized weights by integer products, unless their dialect
-    has kernels that quantize activations themselves.
-
-    Modules without such products do not change.
+    Replace products with quantized weights by integer products that quantize their
+    activations, unless the dialect has kernels that do so.
 
     Args:
-        module: changes; its weights are float constants that are quantized.
+        module: a module with quantized float constants as weights; it changes.
     """
     for dialect in {model_dialect(op): None for op in module.walk()}:
         dialect.quantize_activations(module)
 
 
 _MAX_INLINED_OPS = 64
-"""Most ops of a function that is inlined."""
+"""Maximum number of ops of an inlined function."""
 
 
 def prepare(module: ModuleOp, entry: FuncOp) -> None:
     """
-    Inline small private functions, and simplify ops: remove casts to the same type, and
-    fold moves of constants, for example.
+    Inline small private functions, such as those that jax prints, and simplify ops:
+    remove casts to the same type and fold data movement of constants, for example.
 
     Args:
         module: the float model, which changes.
-        entry: the function that takes the samples. It is kept.
+        entry: the function that takes the samples. It is never removed.
     """
     inline_small_functions(module, entry)
     for op in [*module.walk()]:
@@ -57,10 +53,7 @@ def prepare(module: ModuleOp, entry: FuncOp) -> None:
 
 
 def inline_small_functions(module: ModuleOp, entry: FuncOp) -> None:
-    """
-    Replace calls of small private functions by their ops, and remove these functions if
-    nothing refers to them any more.
-    """
+    """Inline calls of small private functions, and remove unused private functions."""
     functions = functions_by_name(module)
     done: set[str] = set()
     for name in functions:
@@ -72,7 +65,7 @@ def inline_small_functions(module: ModuleOp, entry: FuncOp) -> None:
 
 
 def _inline_calls_in(name: str, functions: dict[str, FuncOp], done: set[str]) -> None:
-    """Inline the calls in a function, after those in the functions that it calls."""
+    """Inline the calls in a function, after those in its callees."""
     if name in done:
         return
     done.add(name)
@@ -97,7 +90,7 @@ def _is_inlined(function: FuncOp) -> bool:
     return (
         isinstance(function.body.block.last_op, ReturnOp)
         and len(ops) <= _MAX_INLINED_OPS
-        # A function that calls itself, or one of its callers, is none of ops alone.
+        # Recursive functions still contain calls here.
         and not any(isinstance(op, CallOp) for op in ops)
     )
 

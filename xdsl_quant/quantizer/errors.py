@@ -1,11 +1,11 @@
 """
-Where the error of a quantized model comes from, kernel by kernel.
+Errors of a quantized model, kernel by kernel.
 
-A kernel has two errors. The accumulated one is that of its results in the quantized model,
-compared with the float model. Its own one is that of its results if it is the only kernel
-that is quantized: it is computed from the values of the float model. So three modules are
-run on the same samples: the float model, the quantized one, and one in which each quantized
-kernel stands beside the float one, and only the latter has users.
+The accumulated error of a kernel is that of its results in the quantized model,
+compared with the float model. Its own error is that of its results if no other kernel
+is quantized. Three modules run on the same samples: the float model, the quantized
+model, and the float model with the quantized form of each kernel beside it, computed
+from float values.
 """
 
 from collections.abc import (
@@ -49,14 +49,16 @@ from .signal_noise import relative_noise as relative_noise
 
 @dataclass(frozen=True)
 class KernelErrors:
-    """The errors of a result of a kernel."""
+    """Errors of a kernel result."""
 
     accumulated: Error
     own: Error
 
 
 def result_key(kernel: int, result: int) -> str:
-    """What a result of a kernel is called: by the number of the kernel in the module."""
+    """
+    Return the key of a kernel result, from the number of the kernel in the module.
+    """
     return f"{kernel}:{result}"
 
 
@@ -68,29 +70,29 @@ def measure_errors(
     observe: Callable[[Values, Values], object] | None = None,
 ) -> Mapping[str, KernelErrors]:
     """
-    Return the errors of the results of kernels and of the model.
+    Measure the errors of kernel results and of the model results.
 
     Args:
         resolved: a model whose kernels have quantization parameters.
-        batches: the samples, as [`calibrate`][xdsl_quant.calibration.calibrate] takes them.
-        entry: the function that takes them.
-        reference: the same model with the constants of the float one, if `resolved` has
-            others.
-        observe: is given the values of the float model and those of the quantized one for
-            each batch.
+        batches: the samples, as for [`calibrate`][xdsl_quant.calibration.calibrate].
+        entry: the function that takes the samples.
+        reference: the same model with the constants of the float model, if those of
+            `resolved` differ.
+        observe: called for each batch with the values of the float model and of the
+            quantized model.
 
     Returns:
         The errors by [`result_key`][xdsl_quant.quantizer.errors.result_key] and
-        [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT], in the order of the text.
-        The model has no error of its own: both are the same.
+        [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT], in module order. For the
+            results of
+        the model, both errors are equal.
 
     Raises:
-        ValueError: if the samples do not fit the function.
+        ValueError: if the samples do not match the function.
     """
     exact = resolved if reference is None else reference
     bounds = stored_bounds(resolved)
-    # Results that may be masked scores: values below those that can be stored are no
-    # error, as they are 0 behind a softmax.
+    # Masked scores below the representable range are not errors: softmax maps them to 0.
     masked = {
         key: bounds[key][0]
         for number, kernel in enumerate(kernels_of(resolved))
@@ -115,14 +117,14 @@ def compared_runs(
     masked: Mapping[str, float],
 ) -> Mapping[str, KernelErrors]:
     """
-    Return the errors of values that three modules record.
+    Return the errors of the values that three modules record.
 
     Args:
-        runs: the float model, the quantized one, and the float model with single kernels
-            that are quantized.
+        runs: the float model, the quantized model, and the float model that records
+            single quantized kernels.
         batches: the samples.
         observe: see `measure_errors`.
-        bounds: the numbers between which values can be stored, by key.
+        bounds: the representable range of values by key.
         masked: the numbers below which values of the float model are masked, by key.
     """
     errors: dict[str, KernelErrors] = {}
@@ -143,9 +145,7 @@ def compared_runs(
 
 
 def stored_bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
-    """
-    Return the smallest and the largest number that results of kernels can be stored as.
-    """
+    """Return the smallest and largest representable number of kernel results by key."""
     bounds: dict[str, tuple[float, float]] = {}
     for number, kernel in enumerate(kernels_of(module)):
         for index, spec in enumerate(kernel.output_specs):
@@ -162,9 +162,7 @@ def stored_bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
 def result_errors(
     exact: RecordedModule, quantized: RecordedModule, batches: Iterable[Batch]
 ) -> Mapping[str, Error]:
-    """
-    Return the errors of the results of a model, from two modules that record them.
-    """
+    """Return the errors of the model results, from two modules that record them."""
     errors: dict[str, Error] = {}
     for batch in batches:
         expected, actual = exact.values(batch), quantized.values(batch)
@@ -181,8 +179,8 @@ def _with_recorded_results(
     resolved: ModuleOp, entry: str | None, keys: Container[str] | None
 ) -> ModuleOp:
     """
-    Return a copy with a `quant.stats_ref` for each result of a kernel with one of the
-    keys, by default for all of them, and for each result of the model.
+    Return a copy that records each kernel result with one of the keys, by default all
+    of them, and each result of the model.
     """
     module = resolved.clone()
     for number, kernel in enumerate(kernels_of(module)):
@@ -208,14 +206,14 @@ def float_module(
     keys: Container[str] | None = None,
 ) -> ModuleOp:
     """
-    Return the model in floats, which records the results of kernels and of the model.
+    Return the float model, instrumented to record the results of kernels and of the
+    model.
 
     Args:
-        resolved: a model with kernels, which is not changed.
+        resolved: a model with kernels, which does not change.
         entry: the function whose results are recorded.
-        keys: the results of kernels that are recorded, by
-            [`result_key`][xdsl_quant.quantizer.errors.result_key]; by default all of them.
-            Fewer of them take less time to compile.
+        keys: the [keys][xdsl_quant.quantizer.errors.result_key] of the recorded kernel
+            results, by default all. Fewer keys reduce the compilation time.
     """
     module = _with_recorded_results(resolved, entry, keys)
     inline_floats(kernels_of(module))
@@ -223,7 +221,7 @@ def float_module(
 
 
 def inline_floats(kernels: Sequence[RegionOp]) -> None:
-    """Replace kernels by their ops of floats."""
+    """Replace kernels by their float ops."""
     for kernel in kernels:
         types = *kernel.operand_types, *kernel.result_types
         set_specs(kernel, [scalar_or_element_type(type_) for type_ in types], {})
@@ -236,22 +234,17 @@ def quantized_module(
     *,
     keys: Container[str] | None = None,
 ) -> ModuleOp:
-    """
-    Return the quantized model, which records the same; for arguments see
-    `float_module`.
-    """
+    """Return the quantized model, instrumented like `float_module`."""
     module = _with_recorded_results(resolved, entry, keys)
     export_kernels(module)
     return module
 
 
 def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
-    """
-    Return the float model, and beside each kernel the quantized one, which records.
-    """
+    """Return the float model, which records the quantized form of each kernel."""
     module = exact.clone()
     float_kernels = kernels_of(module)
-    # Constants may be others.
+    # Constants may differ from those of the kernel.
     values, own_values = (
         [value for op in each.walk() for value in defined_values(op)]
         for each in (resolved, module)
@@ -274,7 +267,7 @@ def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
 
 
 def has_constant_value(value: SSAValue) -> bool:
-    """Return True if a value is a constant, or a kernel makes it of constants alone."""
+    """Return True for constants, and for results of kernels with constant operands."""
     op = value.owner
     if isinstance(op, RegionOp):
         return all(map(has_constant_value, op.operands))
@@ -282,7 +275,7 @@ def has_constant_value(value: SSAValue) -> bool:
 
 
 def cloned_constant(value: SSAValue, before: Operation) -> SSAValue:
-    """Return the same constant in front of an op of another module."""
+    """Return a copy of a constant, inserted before an op of another module."""
     op = value.owner
     assert isinstance(op, Operation)
     copy = op.clone()
