@@ -63,9 +63,7 @@ _MUCH_WIDER = 8.0
 """Largest factor by which a `select` constant widens a range without a warning."""
 
 _LOST = 64.0
-"""
-The same for an added constant: beyond it, the values have fewer than 4 of 255 steps.
-"""
+"""The same for an added constant: beyond it, the values have fewer than 4 steps."""
 
 _STEPS = 1.5
 """Upper bound of the rounding error of a score minus its maximum, in steps."""
@@ -88,17 +86,14 @@ class _Flow:
 
     scores: list[SSAValue]
     maxima: list[SSAValue] = field(default_factory=list[SSAValue])
-    """Row maxima of the scores."""
 
     differences: list[SSAValue] = field(default_factory=list[SSAValue])
-    """Scores minus their row maximum."""
 
     keys: list[str] = field(default_factory=list[str])
     """Statistics keys of scores and differences."""
 
     maximum_keys: list[str] = field(default_factory=list[str])
     addends: list[SSAValue] = field(default_factory=list[SSAValue])
-    """Values added to scores."""
 
     subtractions: list[Operation] = field(default_factory=list[Operation])
     ends_in_softmax: bool = False
@@ -121,12 +116,10 @@ class _Flow:
         return True
 
     def follow_maxima(self, use: Use) -> bool:
-        """Record a use of maxima; return `False` if it is not part of an attention."""
         self.subtractions.append(use.operation)
         return has_quantization_trait(use.operation, Subtracts) and use.index == 1
 
     def follow_differences(self, use: Use) -> bool:
-        """Record a use of differences; return `False` for other than attention."""
         self.ends_in_softmax |= (is_end := _is_of_softmax(use.operation))
         return is_end
 
@@ -141,9 +134,8 @@ class _Flow:
 
 def _flow(select: Operation) -> _Flow | None:
     """
-    Return the values on the paths from a `select` to a softmax, through data movement,
-    sums, and the subtraction of the row maximum. Return `None` if a use leads
-    elsewhere.
+    Return the values on the paths from a `select` to a softmax, or `None` if a use
+    leads elsewhere.
     """
     flow = _Flow([select.results[0]])
     for values, keys, follow in (
@@ -179,10 +171,7 @@ def _is_of_softmax(op: Operation) -> bool:
 
 
 def _moved_sources(value: SSAValue) -> Iterator[SSAValue]:
-    """
-    Yield a value, then the values whose elements it takes through data movement and
-    statistics ops.
-    """
+    """Yield a value, then the sources of its data movement."""
     yield value
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, MovesElements)
@@ -255,7 +244,6 @@ def separate_masks(module: ModuleOp) -> None:
 
 
 def _copied(value: SSAValue, before: Operation) -> SSAValue:
-    """Return a copy of a constant, with its data movement ops."""
     op = value.owner
     assert isinstance(op, Operation)
     copy = op.clone()
@@ -416,7 +404,6 @@ class AttentionMasks:
 
 
 def _range_of(value: SSAValue, ranges: Ranges) -> Range | None:
-    """Return the range of a constant, or of a value with statistics."""
     if (constant := _moved_constant(value)) is not None:
         elements = constant_elements(constant.results[0])
         if elements is None or not elements.size:
@@ -438,8 +425,7 @@ def range_width(range_: Range) -> float:
 
 def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
     """
-    Warn of constants that widen the range of a sum, or of a `select` that is not a
-    mask, far beyond that of the other operand.
+    Warn of constants that widen the range of a sum or of an unmasked `select` too far.
     """
     for op in module.walk():
         if op_name(op) in _SELECTS and _MASK not in op.attributes:

@@ -66,9 +66,7 @@ from .signal_noise import OUTPUT, Error, Values, relative_noise
 _CERTAIN = 3.0
 
 _CHANCE = 1.05
-"""
-Accepted factor (0.2 dB) by which shifts measured on all samples may increase the noise.
-"""
+"""Accepted factor (0.2 dB) by which the shifts of all samples may increase noise."""
 
 _MOST_CALLS = 2048
 """Maximum number of compiled calls of the quantized model per pass over its kernels."""
@@ -85,17 +83,13 @@ Biases: TypeAlias = "Mapping[str, NDArray[np.floating]]"
 
 
 class Correction(NamedTuple):
-    """
-    Corrected biases, and the errors of results on the samples that judge corrections.
-    """
+    """Corrected biases, and the errors of results on the judged samples."""
 
     before: Mapping[str, Error]
-    """
-    Errors without corrections, by [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT].
-    """
+    """Errors of results without corrections, by key."""
 
     after: Mapping[str, Error]
-    """Errors with corrections."""
+    """Errors of results with corrections, by key."""
 
     biases: Biases
 
@@ -159,26 +153,20 @@ def biased_kernels(resolved: ModuleOp, entry: str | None = None) -> Collection[s
 
 
 class _Sample(NamedTuple):
-    """A batch, and its values in the float model."""
-
     batch: Arguments
     expected: Values
 
 
 @dataclass
 class _Search:
-    """Search for the best biases of a quantized model."""
-
     biases: Mapping[str, _Bias]
     exact: RecordedModule
     quantized: RecordedModule
     """The quantized model, with the biases as its last arguments."""
 
     estimation: list[_Sample] = field(default_factory=list[_Sample])
-    """Samples on which shifts are measured."""
 
     judgement: list[_Sample] = field(default_factory=list[_Sample])
-    """Samples on which results are judged."""
 
     @staticmethod
     def of(
@@ -187,7 +175,6 @@ class _Search:
         exact: RecordedModule,
         entry: str | None,
     ) -> _Search:
-        """Build the search for a model, which does not change."""
         module = resolved.clone()
         function = entry_function(module, entry)
         block = function.body.block
@@ -223,9 +210,7 @@ class _Search:
         return replace(self.quantized, constants=[*biases.values()])
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
-        """
-        Return the errors of the model results, or of the last kernel if there are none.
-        """
+        """Return the errors of the model results, or those of the last kernel."""
         errors: dict[str, Error] = {}
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]
@@ -284,9 +269,7 @@ class _Search:
         return best, errors
 
     def _refined(self, original: Biases, corrected: Biases) -> Biases:
-        """
-        Return the corrections of the same kernels, in order, measured on all samples.
-        """
+        """Return the same corrections, in order, measured on all samples."""
         refined = original
         for key, bias in corrected.items():
             if bias is not original[key]:
@@ -306,9 +289,7 @@ def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
 
 
 def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Arguments]:
-    """
-    Yield both halves of the rows of a batch, or the batch if its row count is static.
-    """
+    """Yield both halves of the rows of a batch, or the batch if its size is static."""
     arrays = [*map(np.asarray, batch)]
     rows = {array.shape[0] if array.ndim else 0 for array in arrays}
     is_dynamic = all(shape and shape[0] < 0 for shape in shapes[: len(arrays)])
@@ -338,7 +319,6 @@ class _Bias:
     """Dimensions of the result along which the bias is broadcast."""
 
     def mean(self, differences: NDArray[np.floating]) -> Numbers:
-        """Return the mean difference for each element of the bias."""
         means = np.mean(differences, self.axes, np.float64)
         return np.reshape(means, self.elements.shape)
 
@@ -377,7 +357,6 @@ def _biases(module: ModuleOp, entry: str | None) -> Mapping[str, _Bias]:
 
 
 def _bias_of(kernel: RegionOp) -> SSAValue | None:
-    """Return the value that a kernel adds to its product, or `None`."""
     product: Operation | None = None
     for op in kernel.body.block.ops:
         operands: list[SSAValue] = []

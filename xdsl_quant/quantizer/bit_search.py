@@ -101,23 +101,18 @@ class BitSearch:
     """Labels of the samples, to measure accuracy."""
 
     widths: Sequence[Sequence[Width]] = field(init=False)
-    """
-    Widths of each kernel, from narrow to wide; empty for kernels that are not searched.
-    """
+    """Widths of each kernel, from narrow to wide; empty for unsearched kernels."""
 
     measured: dict[Choice, Assignment] = field(init=False)
     """Measured assignments, simulated if the model can be simulated."""
 
     confirmed: dict[Choice, Assignment] = field(init=False)
-    """
-    Assignments measured with integers: the widest one and candidates for the best.
-    """
+    """Assignments measured with integers: the widest and candidates for the best."""
 
     _corrections: list[tuple[ModuleOp, Correction]] = field(init=False)
     """Models before bias correction, and their corrections."""
 
     _expected: list[Values] = field(init=False)
-    """Results of the float model for the first batches."""
 
     def __post_init__(self) -> None:
         """
@@ -197,9 +192,7 @@ class BitSearch:
         return chosen, self._result(chosen, budget)
 
     def _measure_alone(self, budget: Budget) -> None:
-        """
-        Measure the widest assignment, and those that differ from it in one kernel.
-        """
+        """Measure the widest assignment, and its variants in one kernel."""
         if budget.unit == "points" and self.labels is None:
             raise ValueError(
                 f"the budget of {budget} needs the classes of the calibration samples; "
@@ -232,7 +225,6 @@ class BitSearch:
             )
 
     def _best(self, budget: Budget) -> Choice:
-        """Return the best measured assignment that keeps a budget."""
 
         def order(choice: Choice) -> tuple[object, ...]:
             noise, cost = self.measured[choice].noise, self._cost(choice)
@@ -270,7 +262,7 @@ class BitSearch:
     # Noise model
 
     def _alone(self) -> Iterator[Choice]:
-        """Yield the assignments that differ from the widest one in one kernel."""
+        """Yield the variants of the widest assignment in one kernel."""
         for kernel, last in enumerate(self.widest):
             for width in range(last):
                 yield self._with(kernel, width)
@@ -364,7 +356,6 @@ class BitSearch:
         return np.array(kernels), np.array(widths), np.array(added)
 
     def _bytes(self, choice: Choice) -> int:
-        """Return the size of the constants, a sum over kernels."""
         if choice in self.measured:
             return self.measured[choice].stored_bytes
         widest = self.measured[self.widest].stored_bytes
@@ -374,9 +365,7 @@ class BitSearch:
         )
 
     def _cost(self, choice: Choice) -> tuple[int, int]:
-        """
-        Return the bytes of constants, and the sum of activation widths to break ties.
-        """
+        """Return the bytes of constants, then the sum of activation widths."""
         pairs = zip(self._searched, choice, strict=True)
         return self._bytes(choice), sum(w[i].activation_bits or 0 for w, i in pairs)
 
@@ -424,7 +413,6 @@ class BitSearch:
         return Simulations(self.entry)
 
     def _expected_results(self, number: int, batch: Batch) -> Values:
-        """Return the results of the float model for a batch."""
         if number < len(self._expected):
             return self._expected[number]
         recorded = self._exact.values(batch).items()
@@ -446,9 +434,7 @@ class BitSearch:
         return None
 
     def _with_integers(self, resolved: ModuleOp) -> RecordedModule:
-        """
-        Return a model with quantization parameters and, if enabled, corrected biases.
-        """
+        """Return the integer model, with corrected biases if enabled."""
         if self.corrects_bias:
             # Calls with different parameters may copy functions, and so kernels.
             count = len(kernels_of(self.module))
@@ -463,7 +449,6 @@ class BitSearch:
 
     @cached_property
     def _exact(self) -> RecordedModule:
-        """The float model, the reference of measurements and bias correction."""
         keys: Collection[str] = ()
         if self.corrects_bias:
             keys = biased_kernels(self._resolved(self.widest), self.entry)
@@ -506,7 +491,7 @@ class BitSearch:
 
 def _thinned(points: Sequence[_T], most: int) -> list[_T]:
     """
-    Return at most a given number of points, evenly spaced, with the first and the last.
+    Return at most `most` of the points, evenly spaced, with the first and the last.
     """
     if len(points) <= most:
         return [*points]

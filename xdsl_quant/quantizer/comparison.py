@@ -92,7 +92,7 @@ class ComparedValue:
     """
 
     signal: float
-    """Sum of the squares of the values in the float model."""
+    """Sum of the squares of the float values."""
 
     noise: float
     """Sum of the squares of the differences."""
@@ -169,8 +169,6 @@ def _counts_text(counts: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class _ModelValue:
-    """A value of one model, to be matched with the other model."""
-
     value: SSAValue
     function: str
     """Name of the function; empty for the entry function."""
@@ -200,7 +198,6 @@ class _ModelValue:
 
     @property
     def tensor_name(self) -> tuple[str, str] | None:
-        """Name of the function and of the location."""
         if isinstance(location := self.op.location, NameLoc):
             return self.function, location.desc.data
         return None
@@ -213,12 +210,6 @@ class _Model:
     """A model and its values."""
 
     def __init__(self, given: Model | QuantizedModel, entry: str | None):
-        """
-        Raises:
-            ValueError: if the model cannot be read, or does not have the entry
-                function.
-            TypeError: if `given` is not a model.
-        """
         self.module = module_of(given)
         self.function = entry_function(self.module, entry)
         self.argument_types = self.function.function_type.inputs.data
@@ -253,15 +244,12 @@ class _Model:
 
 
 class _Pair(NamedTuple):
-    """A value that both models have, and the key under which it is recorded."""
-
     key: str
     float_value: _ModelValue
     quantized_value: _ModelValue
 
 
 def _matched_pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, _Pair]:
-    """Return the matched values of both models, by value of the float model."""
     pairs: dict[SSAValue, _Pair] = {}
     matched: set[SSAValue] = set()
 
@@ -305,9 +293,7 @@ _COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArra
 
 
 def _says_the_same(one: Operation, other: Operation) -> bool:
-    """
-    Return True if both ops have equal attributes, e.g. the fused activation function.
-    """
+    """Return True if the compared attributes of both ops are equal."""
     return all(
         known == value
         for name, value in (one.properties | one.attributes).items()
@@ -397,9 +383,7 @@ def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> N
 def _record(
     float_model: _Model, quantized: _Model, pairs: Iterable[_Pair]
 ) -> dict[str, Error]:
-    """
-    Record results and matched values of both models; return the errors of constants.
-    """
+    """Record values and results of both models; return the errors of constants."""
     errors: dict[str, Error] = {}
     for key, one, other in pairs:
         if not one.is_constant:
@@ -430,7 +414,6 @@ def _compared_values(
 
 
 def _unmatched(model: _Model, matched: Container[SSAValue]) -> Mapping[str, int]:
-    """Return the number of unmatched values by op name."""
     names = (op_name(each.op) for each in model.values if each.value not in matched)
     return dict(Counter(names))
 
@@ -442,9 +425,7 @@ def _measure(
     errors: dict[str, Error],
     scores: Scores,
 ) -> None:
-    """
-    Add the errors of recorded values, and the results of both models to the scores.
-    """
+    """Add the recorded values to the errors, and the results to the scores."""
     models = float_model, quantized
     # Running a module lowers it, but the values are used later.
     runs = [
@@ -490,9 +471,7 @@ def _compared_value(
 def _input_sqnrs(
     module: ModuleOp, sqnrs: Mapping[SSAValue, float]
 ) -> Mapping[SSAValue, float]:
-    """
-    Return the lowest SQNR of the compared values that each value is computed from.
-    """
+    """Return the lowest SQNR of the compared inputs of each value."""
     inputs: dict[SSAValue, float] = {}
     known: dict[SSAValue, float] = {}
     for op in module.walk():
@@ -515,7 +494,6 @@ def _constant_error(one: _ModelValue, other: _ModelValue) -> Error | None:
 
 
 def _constant_floats(value: SSAValue) -> Floats | None:
-    """Return the elements of a constant, dequantized if they are quantized."""
     elements = constant_elements(value)
     type_ = scalar_or_element_type(value.type)
     if elements is None or not isinstance(type_, UniformType):
@@ -530,11 +508,6 @@ def _constant_floats(value: SSAValue) -> Floats | None:
 def _check_signatures(
     noun: str, float_types: Sequence[Attribute], quantized_types: Sequence[Attribute]
 ) -> None:
-    """
-    Raises:
-        ValueError: if the numbers of types differ, integers correspond to floats, or
-            arguments differ in size.
-    """
     if len(float_types) != len(quantized_types):
         raise ValueError(
             f"found {len(quantized_types)} {noun}s of the quantized model, expected "
@@ -555,7 +528,6 @@ def _check_signatures(
 
 
 def _check_roles(float_model: _Model, quantized: _Model) -> None:
-    """Warn if the float model is quantized and the quantized model is not."""
     op = _quantized_op(float_model)
     if op is not None and _quantized_op(quantized) is None:
         warn_user(
@@ -565,7 +537,6 @@ def _check_roles(float_model: _Model, quantized: _Model) -> None:
 
 
 def _quantized_op(model: _Model) -> Operation | None:
-    """Return the first op with a result of a quantized type."""
     return next(
         (
             op
@@ -578,7 +549,6 @@ def _quantized_op(model: _Model) -> Operation | None:
 
 
 def _fewest_dynamic_sizes(*models: _Model) -> FuncOp:
-    """Return the function with the fewest dynamic sizes of arguments."""
     return min(
         (model.function for model in models),
         key=lambda function: sum(

@@ -65,7 +65,6 @@ def inline_small_functions(module: ModuleOp, entry: FuncOp) -> None:
 
 
 def _inline_calls_in(name: str, functions: dict[str, FuncOp], done: set[str]) -> None:
-    """Inline the calls in a function, after those in its callees."""
     if name in done:
         return
     done.add(name)

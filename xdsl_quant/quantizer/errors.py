@@ -56,9 +56,7 @@ class KernelErrors:
 
 
 def result_key(kernel: int, result: int) -> str:
-    """
-    Return the key of a kernel result, from the number of the kernel in the module.
-    """
+    """Return the key of a kernel result, from the kernel's number in the module."""
     return f"{kernel}:{result}"
 
 
@@ -241,7 +239,6 @@ def quantized_module(
 
 
 def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
-    """Return the float model, which records the quantized form of each kernel."""
     module = exact.clone()
     float_kernels = kernels_of(module)
     # Constants may differ from those of the kernel.

@@ -1,4 +1,4 @@
-"""The quantized tensors of a module, as a table."""
+"""Quantized tensors of a module, as a table or JSON."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ from .results import Model, QuantizedModel, module_of
 from .user_warnings import warn_user
 
 _FLOAT_BYTES = 4
-"""The size of a number of type `f32`."""
 
 
 @dataclass(frozen=True)
@@ -56,55 +55,54 @@ class QuantizedTensor:
     """A value of a quantized type."""
 
     name: str
-    """Its name in a TensorFlow Lite file or, as `%name`, in the text of the module."""
+    """Name in a TensorFlow Lite file or, as `%name`, in the text of the module."""
 
     function: str
-    """The function that it is in; empty if none."""
+    """Name of its function; empty if it is not in one."""
 
     op: str
-    """The op that gives it; `argument` for an argument of a function or a block."""
+    """Name of its op; `argument` for an argument of a function or a block."""
 
     shape: tuple[int, ...] | None
-    """
-    Its sizes, negative ones (in JSON -1) if they are dynamic; `None` if it is unranked.
-    """
+    """Sizes, negative (in JSON -1) if dynamic; `None` if the tensor is unranked."""
 
     storage: str
-    """How it is stored, e.g. `i8<-127:127>`; else the kind of its type."""
+    """Storage type, e.g. `i8<-127:127>`; else the kind of the quantized type."""
 
     scale_count: int = 0
-    """How many scales it has."""
+    """Number of scales."""
 
     scales: tuple[float, float] | None = None
-    """The smallest and the largest scale."""
+    """Smallest and largest scale."""
 
     zero_points: tuple[float, float] | None = None
-    """The smallest and the largest zero point; only block-scaled types have fractions."""
+    """Smallest and largest zero point; fractional only in block-scaled types."""
 
     offsets: tuple[float, float] | None = None
-    """The smallest and the largest offset, which only block-scaled types have."""
+    """Smallest and largest offset of a block-scaled type."""
 
     blocks: Mapping[int, int] | None = None
-    """The sizes of blocks by dimension: 1 for that of per-axis quantization."""
+    """Block sizes by dimension; 1 for the dimension of per-axis quantization."""
 
     bytes: int | None = None
     """
-    The size of what is stored, `None` if that is not known: of block-scaled types with
-    scales, zero points and offsets, of others without.
+    Size of the stored values, `None` if unknown. Includes scales, zero points and
+    offsets of block-scaled types only.
     """
 
     stored: tuple[float, float] | None = None
-    """The smallest and the largest stored value of a constant, an index for a table."""
+    """
+    Smallest and largest stored value of a constant; table indices for quantile types.
+    """
 
     at_bounds: float | None = None
-    """The part of the elements of a constant that has a bound of the storage range."""
+    """Fraction of the elements of a constant at a bound of the storage range."""
 
     is_constant: bool = False
-    """True if it is a constant."""
 
     @property
     def float_bytes(self) -> int:
-        """The size of its elements as `f32`."""
+        """Size of its elements as `f32`."""
         return _FLOAT_BYTES * math.prod(self.shape or ())
 
 
@@ -121,39 +119,39 @@ _SORT_KEYS: Mapping[
         -tensor.at_bounds if tensor.at_bounds is not None else 1
     ),
 }
-"""What to sort by: scales, sizes and parts with the largest first."""
+"""Sort keys by name: scales, sizes and fractions are in descending order."""
 
 SORT_NAMES = ("order", *_SORT_KEYS)
-"""What tensors can be sorted by; `order` is that of the module."""
+"""Names of orders for tensors; `order` is that of the module."""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """The quantized tensors of a module."""
+    """Quantized tensors of a module, and totals."""
 
     tensors: Sequence[QuantizedTensor]
 
     other_constant_bytes: int
-    """The size of constants that are not quantized."""
+    """Size of constants that are not quantized."""
 
     @property
     def stored_bytes(self) -> int:
-        """The size of quantized constants."""
+        """Size of quantized constants."""
         return sum(each.bytes or 0 for each in self.tensors if each.is_constant)
 
     @property
     def float_bytes(self) -> int:
-        """The size of quantized constants as `f32`."""
+        """Size of quantized constants as `f32`."""
         return sum(each.float_bytes for each in self.tensors if each.is_constant)
 
     @property
     def storage_counts(self) -> Mapping[str, int]:
-        """How many tensors are stored in which way, the most frequent first."""
+        """Number of tensors by storage type, the most frequent first."""
         return dict(Counter(tensor.storage for tensor in self.tensors).most_common())
 
     def sorted_by(self, name: str) -> Inspection:
         """
-        Return the same with tensors in another order.
+        Return a copy with sorted tensors.
 
         Args:
             name: one of `SORT_NAMES`.
@@ -163,7 +161,10 @@ class Inspection:
         return replace(self, tensors=sorted(self.tensors, key=key))
 
     def json(self) -> str:
-        """Tensors and totals as JSON, with the names of the fields of these classes."""
+        """
+        Return tensors and totals as JSON, with the field names of these classes as
+        keys.
+        """
         content = {
             "tensors": [
                 asdict(tensor) | {"shape": _plain_sizes(tensor.shape)}
@@ -204,7 +205,7 @@ class Inspection:
 
 
 def _tensor_cells(tensor: QuantizedTensor) -> Mapping[str, str]:
-    """Return the cells of a tensor in a table, by column."""
+    """Return the table cells of a tensor by column."""
     shape = "unranked" if tensor.shape is None else shape_text(tensor.shape)
     scale = _limits_text(tensor.scales, ".4g")
     if tensor.scales is not None and tensor.scale_count > 1:
@@ -226,9 +227,7 @@ def _tensor_cells(tensor: QuantizedTensor) -> Mapping[str, str]:
 
 
 def _blocks_text(blocks: Mapping[int, int]) -> str:
-    """
-    Return the axis of a per-axis type, or the sizes of blocks as in the text of a type.
-    """
+    """Return the axis of a per-axis type, or block sizes as MLIR prints them."""
     if [*blocks.values()] == [1]:
         return str(*blocks)
     return ", ".join(f"{axis}:{size}" for axis, size in blocks.items()) or "-"
@@ -246,21 +245,21 @@ def _limits_text(limits: tuple[float, float] | None, spec: str = "") -> str:
 
 def inspect(model: Model | QuantizedModel) -> Inspection:
     """
-    Return the quantized tensors of a module: results of ops, arguments of functions and
+    Find the quantized tensors of a module: results of ops, arguments of functions and
     blocks, arguments and results of functions without a body, and results of kernels
     whose ports have a quantized type.
 
     Args:
-        model: a module, MLIR text, the path of a file, or what `quantize` returns.
+        model: a module, MLIR text, the path of a file, or a result of `quantize`.
 
     Raises:
-        IRError: if it cannot be read.
-        TypeError: if it is none of these.
+        IRError: if the model cannot be read.
+        TypeError: if `model` has another type.
     """
     types: dict[QuantizedType, QuantizedTensor] = {}
     tensors: list[QuantizedTensor] = []
     stored: set[SSAValue] = set()
-    others: dict[SSAValue, int] = {}
+    other_sizes: dict[SSAValue, int] = {}
     ops = module_of(model).body.block.ops
     for value in (value for top in ops for value in _values(top)):
         source = _stored_value(value.value)
@@ -269,7 +268,7 @@ def inspect(model: Model | QuantizedModel) -> Inspection:
         if quantized is None:
             if source is not None and elements is not None:
                 width = integer_width(value.type) or 8 * elements.itemsize
-                others[source] = _byte_count(elements.shape, width) or 0
+                other_sizes[source] = _byte_count(elements.shape, width) or 0
             continue
         if quantized not in types:
             types[quantized] = _tensor_of_type(quantized)
@@ -279,14 +278,14 @@ def inspect(model: Model | QuantizedModel) -> Inspection:
             tensor = _with_contents(tensor, elements, quantized)
         tensors.append(tensor)
     return Inspection(
-        tensors, sum(size for value, size in others.items() if value not in stored)
+        tensors, sum(size for value, size in other_sizes.items() if value not in stored)
     )
 
 
 def _tensor_at(
     tensor: QuantizedTensor, value: _InspectedValue, type_: QuantizedType
 ) -> QuantizedTensor:
-    """Return a tensor with the name and the size of a value."""
+    """Return a copy of a tensor with the name and the size of a value."""
     is_ranked, width = not isinstance(value.type, UnrankedTensorType), None
     shape = shape_of(value.type) if is_ranked else None
     if isinstance(type_, StoredQuantizedType):
@@ -303,7 +302,7 @@ def _tensor_at(
 
 @dataclass(frozen=True)
 class _InspectedValue:
-    """A value, or an argument or a result of a function without a body."""
+    """A value, or an argument or result of a function without a body."""
 
     name: str
     function: str
@@ -313,7 +312,7 @@ class _InspectedValue:
 
 
 def _values(top: Operation) -> Iterator[_InspectedValue]:
-    """Yield the values of an op of a module, with all that is in it."""
+    """Yield the values of a module's op and of its regions."""
     function = top.sym_name.data if isinstance(top, FuncOp) else ""
     if isinstance(top, FuncOp) and top.is_declaration:
         types = top.function_type
@@ -336,14 +335,14 @@ def _values(top: Operation) -> Iterator[_InspectedValue]:
 
 
 def _stored_value(value: SSAValue | None) -> SSAValue | None:
-    """Return the value whose elements are those that are stored."""
+    """Return the source of a storage cast, else the value."""
     if value is not None and isinstance(value.owner, StorageCastOp):
         return value.owner.input
     return value
 
 
 def _known_elements(value: SSAValue) -> Array | None:
-    # A resource may have no data, and not all types have a dtype.
+    # Resources may lack data, and types a dtype.
     with suppress(ValueError, TypeError, ImportError):
         return constant_elements(value)
     return None
@@ -356,37 +355,31 @@ def _plain_sizes(shape: Sequence[int] | None) -> Sequence[int] | None:
 def _byte_count(
     shape: Sequence[int] | None, width: int | None, parameter_bits: int = 0
 ) -> int | None:
-    """
-    Return the size of numbers of a width in bits, without gaps; `None` if it is not
-    known.
-    """
     if shape is None or width is None or min(shape, default=0) < 0:
         return None
     return -(-(math.prod(shape) * width + parameter_bits) // 8)
 
 
 def _parameter_bits(type_: Attribute) -> int:
-    """
-    Return the size of scales, zero points and offsets of blocks; 0 for other types.
-    """
+    """Return the size of the block parameters in bits; 0 for other types."""
     if not isinstance(type_, BlockScaledQuantizedType):
         return 0
     return sum(
         math.prod(numbers.shape) * numbers.element_type.bitwidth
-        # They may be stored values of a block-scaled type themselves.
+        # Parameters may have a block-scaled type themselves.
         + _parameter_bits(numbers.quantized_type)
         for numbers in type_.parameters_of_blocks.values()
     )
 
 
 def _tensor_of_type(type_: QuantizedType) -> QuantizedTensor:
-    """Return what a type says of all tensors of the type."""
+    """Return the properties that all tensors of a type share."""
     if not isinstance(type_, StoredQuantizedType):
         storage = type_.name.removeprefix("quant.")
         return QuantizedTensor("", "", "", None, storage)
     storage = type_.storage_text
     if isinstance(type_.storage_type, QuantileType):
-        # The numbers of a table are too long for a column.
+        # The quantiles are too long for a column.
         storage = storage.replace(type_.storage_type_name, type_.short_storage_name)
     tensor = QuantizedTensor("", "", "", None, storage)
     if isinstance(type_, BlockScaledQuantizedType):
@@ -410,7 +403,7 @@ def _with_block_parameters(
     try:
         numbers = type_.get_numbers()
     except ValueError as e:
-        # They are in a resource. A type is told once, however many values have it.
+        # They are in a resource. The caller caches types, so this warns once per type.
         warn_user(f"scales of blocks are not shown: {e}")
     ranges = {name: _limits(array) for name, array in numbers.items()}
     if type_.parameters_of_blocks.keys().isdisjoint(("zero_points", "offsets")):
@@ -426,7 +419,7 @@ def _with_block_parameters(
 
 
 def _limits(numbers: Array) -> tuple[float, float] | None:
-    """Return the smallest and the largest number; `None` if there is none but NaN."""
+    """Return the smallest and largest number, or `None` if all are NaN."""
     numbers = numbers[~np.isnan(numbers)]
     if not numbers.size:
         return None
@@ -439,7 +432,7 @@ def _limits(numbers: Array) -> tuple[float, float] | None:
 def _with_contents(
     tensor: QuantizedTensor, elements: Array, type_: QuantizedType
 ) -> QuantizedTensor:
-    """Return a tensor with what the elements of a constant say."""
+    """Return a copy of a tensor with properties of a constant's elements."""
     if not isinstance(type_, StoredQuantizedType) or not elements.size:
         return replace(tensor, is_constant=True)
     low, high = type_.storage_range

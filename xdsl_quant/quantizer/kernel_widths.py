@@ -1,4 +1,4 @@
-"""The widths of storage that a kernel may have: those of the signatures of its target."""
+"""Storage widths of a kernel, from the signatures of its target."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from .recipe import SearchOptions
 
 
 def result_widths(target: TargetSpec, *names: str) -> Collection[int]:
-    """Return the widths of the results of kernels of a target, by default of all."""
+    """Return the result widths of kernels of a target, by default of all kernels."""
     return {
         port.storage.storage_type_integral_width
         for name in names or target.kernels
@@ -41,20 +41,20 @@ def result_widths(target: TargetSpec, *names: str) -> Collection[int]:
 
 @dataclass(frozen=True)
 class Width:
-    """What a signature stores weights and activations as."""
+    """Storage widths of weights and activations in a signature."""
 
     weight_bits: int | None
-    """The width of constant weights; `None` if there are none."""
+    """Width of constant weights; `None` without weights."""
 
     activation_bits: int | None
-    """The width of other operands and of results; `None` if there are none."""
+    """Width of other operands and of results; `None` if there are none."""
 
     ports: Mapping[int, AnyQuantizedType]
-    """What to ask for at ports, so that the target takes this signature."""
+    """Specifications of ports with which the target selects this signature."""
 
     @property
     def text(self) -> str:
-        """Activations and weights, e.g. `16x8`."""
+        """Widths of activations and weights, e.g. `16x8`."""
         bits = (self.activation_bits, self.weight_bits)
         return "x".join(str(each) for each in bits if each is not None)
 
@@ -66,13 +66,13 @@ def widths_of(
     least_weight_bits: int = 0,
 ) -> Sequence[Width]:
     """
-    Return the widths that a kernel may have, from narrow to wide.
+    Return the available widths of a kernel, from narrow to wide.
 
     Args:
-        kernel: a kernel with specifications of what is known of its ports.
-        target: what it is a kernel of.
-        options: which widths are tried.
-        least_weight_bits: the least width of its weights.
+        kernel: a kernel with specifications of its ports.
+        target: the target of the kernel.
+        options: the widths to try.
+        least_weight_bits: the least width of the weights.
     """
     widths: dict[tuple[int | None, int | None], Width] = {}
     for width in _signature_widths(kernel, target):
@@ -83,7 +83,7 @@ def widths_of(
             and width.activation_bits in (None, *options.activation_bits)
             and (width.weight_bits is None or width.weight_bits >= least_weight_bits)
         ):
-            # Activations are not searched: two of them may have one narrow port.
+            # Of signatures with equal widths, take the one with the widest ports.
             widths[bits] = max(widths.get(bits, width), width, key=_port_bits)
     return sorted(
         widths.values(), key=lambda w: (w.activation_bits or 0, w.weight_bits or 0)
@@ -91,19 +91,16 @@ def widths_of(
 
 
 def _port_bits(width: Width) -> int:
-    """Return the sum of the widths of ports."""
     return sum(type_.storage_type_integral_width for type_ in width.ports.values())
 
 
 def _signature_widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
-    """
-    Yield the widths of all signatures that the target takes if it is asked for them.
-    """
+    """Yield the widths of all signatures that the target can select."""
     if (known := target.kernels.get(kernel.kernel)) is None:
         return
     count = len(kernel.inputs)
     specs = [
-        # A constant has the range of its content.
+        # The range of a constant follows from its elements.
         spec.expressed_type
         if isinstance(spec, CalibratedQuantizedType) and is_constant(value)
         else spec
@@ -114,15 +111,15 @@ def _signature_widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
         if fitted is None:
             continue
         width = _signature_width(kernel, fitted)
-        asked = [width.ports.get(port, spec) for port, spec in enumerate(specs)]
-        if fitting_signature(kernel, known, asked) == fitted:
+        wanted_specs = [width.ports.get(port, spec) for port, spec in enumerate(specs)]
+        if fitting_signature(kernel, known, wanted_specs) == fitted:
             yield width
 
 
 def _signature_width(kernel: RegionOp, signature: Signature) -> Width:
     constraints = constraints_of(kernel, signature)
     biases = {port for port, _ in constraints.biases}
-    asked: dict[int, AnyQuantizedType] = {}
+    port_specs: dict[int, AnyQuantizedType] = {}
     weights: list[int] = []
     activations: list[int] = []
     ports = [*signature.inputs, *signature.outputs]
@@ -142,16 +139,16 @@ def _signature_width(kernel: RegionOp, signature: Signature) -> Width:
             continue
         bits = port.storage.storage_type_integral_width
         (weights if is_weight else activations).append(bits)
-        asked[number] = AnyQuantizedType(
+        port_specs[number] = AnyQuantizedType(
             port.storage.storage_type,
             cast(AnyFloat, scalar_or_element_type(value.type)),
             is_signed=port.storage.is_signed,
         )
-    return Width(max(weights, default=None), max(activations, default=None), asked)
+    return Width(max(weights, default=None), max(activations, default=None), port_specs)
 
 
 def ask_for(kernel: RegionOp, width: Width) -> None:
-    """Say at the ports of a kernel which widths they have, beside their ranges."""
+    """Specify widths at the ports of a kernel, and keep their ranges."""
     specs: list[Attribute] = [
         width.ports.get(port, spec) for port, spec in enumerate(kernel.specs)
     ]

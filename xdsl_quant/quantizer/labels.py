@@ -18,78 +18,77 @@ from .samples import DataError, LabelData, labels_of
 from .signal_noise import OUTPUT, Floats, Values
 
 Outputs: TypeAlias = tuple[Array, ...]
-"""
-The results of a model that are floats, or stand for floats, with a row for each sample.
-"""
+"""Float or dequantized results of a model, with a row for each sample."""
 
 Metric: TypeAlias = Callable[[Outputs, Array], float]
 """
-What is given the outputs of a model for all samples and the labels, and returns a number,
-e.g. the part of the samples for which the model is right.
+Function of the outputs of a model for all samples and the labels that returns a number,
+e.g. the fraction of correct predictions.
 """
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The accuracy of a float model and of the quantized one on the same samples."""
+    """Accuracy of a float model and of the quantized model on the same samples."""
 
     metric: str
-    """What was measured: `accuracy`, or the name of the user's function."""
+    """`accuracy`, or the name of the user's function."""
 
     float_value: float
-    """That of the float model."""
+    """Accuracy of the float model."""
 
     quantized_value: float
-    """That of the quantized model."""
+    """Accuracy of the quantized model."""
 
     sample_count: int
-    """The number of samples."""
 
     def __str__(self) -> str:
-        """E.g. `accuracy: 97.8% -> 96.6% of 89 samples`."""
+        """Return, e.g., `accuracy: 97.8% -> 96.6% of 89 samples`."""
         before, after = map(self.text, (self.float_value, self.quantized_value))
         return f"{self.metric}: {before} -> {after} of {self.sample_count} samples"
 
     def text(self, value: float) -> str:
-        """Return a value of the metric in a table."""
+        """Format a value of the metric for a table."""
         return f"{value:.1%}" if self.metric == ACCURACY else f"{value:.6g}"
 
 
 ACCURACY = "accuracy"
-"""The name of the metric that is taken by default."""
+"""Name of the default metric."""
 
 _ARGMAX = "take argmax(-1) of one-hot labels"
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What is right for samples, and how outputs are compared with that."""
+    """Expected labels of samples, and the metric that compares outputs with them."""
 
     values: Array
-    """The labels, with a row for each sample."""
+    """Labels with a row for each sample."""
 
     metric: Metric | None = None
-    """By default, the part of the samples whose largest output is at the label."""
+    """By default, the fraction of samples whose largest output is at the label."""
 
     source: str = "labels"
-    """What they are called in messages: the file that they are in."""
+    """Name in messages: that of the file."""
 
     @staticmethod
     def of(
         labels: LabelData, batches: Iterable[Batch], metric: Metric | None = None
     ) -> Labels:
         """
+        Read and check labels.
+
         Args:
-            labels: a `.npy` or `.npz` file with one array, or an array. Without a metric,
-                the indices of classes.
-            batches: the samples, as [`batches_of`][xdsl_quant.quantizer.samples.batches_of]
-                returns them.
-            metric: how outputs are compared with labels.
+            labels: a `.npy` or `.npz` file with one array, or an array; class indices
+                if there is no metric.
+            batches: the samples, as returned by
+                [`batches_of`][xdsl_quant.quantizer.samples.batches_of].
+            metric: the function that compares outputs with labels.
 
         Raises:
-            DataError: if labels cannot be read, are not as many as samples, or are no
-                indices although there is no metric.
-            TypeError: if labels or the metric are of another type.
+            DataError: if labels cannot be read, differ in number from the samples, or
+                are not class indices although there is no metric.
+            TypeError: if labels or the metric have another type.
         """
         source, values = labels_of(labels, batches)
         if metric is not None and not callable(cast(object, metric)):
@@ -108,7 +107,7 @@ class Labels:
 
     @property
     def name(self) -> str:
-        """The name of the metric."""
+        """Name of the metric."""
         if self.metric is None:
             return ACCURACY
         return getattr(self.metric, "__name__", type(self.metric).__name__)
@@ -116,18 +115,18 @@ class Labels:
 
 @dataclass
 class Score:
-    """The outputs of a model, batch by batch, and what the metric says of them."""
+    """Outputs of a model, collected batch by batch, and their metric."""
 
     labels: Labels
     _batches: list[Outputs] = field(default_factory=list[Outputs])
 
     def add(self, values: Values) -> None:
         """
-        Add recorded values of a batch: the next rows.
+        Add the recorded values of the next batch.
 
         Raises:
-            DataError: if the model has no output of floats, or without a metric, its first
-                one does not have two or more classes.
+            DataError: if the model has no float output or, without a metric, its first
+                output has fewer than two classes.
         """
         outputs = tuple(value for key, value in values.items() if OUTPUT in key)
         if not outputs or not all(output.ndim for output in outputs):
@@ -136,7 +135,7 @@ class Score:
                 self.labels.source,
             )
         if self.labels.metric is None:
-            # The outputs of all samples may be large.
+            # Keep only the class: outputs of all samples may be large.
             outputs = (_classes(outputs[0], self.labels),)
         self._batches.append(outputs)
 
@@ -145,8 +144,8 @@ class Score:
         Return the metric.
 
         Raises:
-            DataError: if there are not as many rows as labels.
-            TypeError: if a metric returns something else than a number.
+            DataError: if the numbers of rows and labels differ.
+            TypeError: if the metric returns something other than a number.
         """
         outputs: Outputs = tuple(
             np.concatenate(arrays) for arrays in zip(*self._batches, strict=True)
@@ -165,7 +164,6 @@ class Score:
         )
 
     def _number(self, value: object) -> float:
-        """What a metric returns."""
         try:
             number = float(cast("SupportsFloat", value))
         except (TypeError, ValueError):
@@ -178,13 +176,7 @@ class Score:
 
 
 def _classes(output: Floats, labels: Labels) -> NDArray[np.intp]:
-    """
-    Return the indices of the largest elements in the last dimension.
-
-    Raises:
-        DataError: if there are less than two, a label is not one of them, or there are more
-            or fewer labels of a sample.
-    """
+    """Return the indices of the largest elements in the last dimension."""
     values = labels.values
     count = output.shape[-1] if output.ndim > 1 else 1
     if count < 2:
@@ -211,23 +203,19 @@ def _classes(output: Floats, labels: Labels) -> NDArray[np.intp]:
 
 
 class Scores:
-    """The scores of a float model and of the quantized one; none without labels."""
+    """Scores of a float model and of the quantized model; empty without labels."""
 
     def __init__(self, labels: Labels | None):
-        """
-        Args:
-            labels: what is right for the samples, if it is known.
-        """
         self._labels = labels
         self._scores = [] if labels is None else [Score(labels), Score(labels)]
 
     def add(self, expected: Values, actual: Values) -> None:
-        """Add recorded values of the float model, and of the quantized one."""
+        """Add recorded values of the float model and of the quantized model."""
         for score, values in zip(self._scores, (expected, actual), strict=False):
             score.add(values)
 
     def accuracy(self) -> Accuracy | None:
-        """Return what the metric says of both models."""
+        """Return the accuracy of both models, or `None` without labels."""
         if self._labels is None:
             return None
         before, after = (score.value() for score in self._scores)

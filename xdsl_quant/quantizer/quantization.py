@@ -1,4 +1,4 @@
-"""Quantizing a model in one call."""
+"""The function that quantizes a model in one call, and its stages."""
 
 from __future__ import annotations
 
@@ -49,36 +49,36 @@ def quantize(
     progress: Progress | None = None,
 ) -> QuantizedModel:
     """
-    Quantize a model: observe the ranges of its values on samples, make kernels of a
-    hardware target of its ops, choose all quantization parameters, and replace the kernels
-    by quantized ops.
+    Quantize a model: calibrate the ranges of its values on samples, group its ops into
+    kernels of a target, choose all quantization parameters, and export the kernels as
+    quantized ops.
 
     Args:
-        model: the model, which is not changed.
+        model: the model, which does not change.
         data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
-        recipe: what to quantize, and how: a recipe, the name of one, or the path of a file.
-        target: a hardware target; by default the one of the recipe that has most kernels
-            for the model.
-        budget: what a search for bits may spend, such as `"20 kB"` of constants, or
-            `"1 dB"` less than the widest assignment; by default that of the recipe.
-        labels: the classes of the samples, for a budget of accuracy such as `"0.5 %"`: a
-            file or an array.
+        recipe: a recipe, its name, or the path of a file.
+        target: a target; by default the target of the recipe with the most kernels for
+            the model.
+        budget: the budget of a search for bits: `"20 kB"` of constants, `"1 dB"` less
+            than the widest assignment, for example; by default that of the recipe.
+        labels: the classes of the samples, for a budget of accuracy such as `"0.5 %"`:
+            a file or an array.
         entry: the function that takes the samples; by default the only public one, or
             `main`.
         executor: runs batches: see [`calibrate`][xdsl_quant.calibration.calibrate].
-        checkpoint: a file from which an interrupted calibration is resumed.
-        progress: is given the batches and their number, if it is known, and passes them on.
+        checkpoint: a file from which an interrupted calibration resumes.
+        progress: a function that takes the batches and their number, `None` if unknown,
+            and returns the batches.
 
     Raises:
         IRError: if the model cannot be read, or a pass fails.
         RecipeError: if an override of the recipe selects nothing, or has no effect.
-        TypeError: if the model is neither a module, text nor a path, or the recipe, the
-            budget or samples are of another type than they may be.
+        TypeError: if an argument has the wrong type.
         DataError: if samples cannot be used.
-        ValueError: if the model is quantized already or has no floats, no target has a
-            kernel for it, none of its kernels can be quantized, or, in other modes than
-            `static`, which need neither target nor checkpoint, it has no products that can
-            be; if a search has nothing to choose from, or nothing that keeps the budget.
+        ValueError: if the model is already quantized or has no floats, no target has a
+            kernel for it, none of its kernels or products can be quantized, an option
+            has no effect in the mode of the recipe, or a search finds no widths to
+            choose from or none that keep the budget.
     """
     options = target, budget, labels, entry, executor, checkpoint, progress
     return pipeline(Request(model, data, recipe, *options)).result()
@@ -86,22 +86,22 @@ def quantize(
 
 def pipeline(request: Request) -> Pipeline:
     """
-    Return the stages of a quantization, none of which has run.
+    Return the stages of a quantization without running them.
 
     Args:
-        request: takes the arguments of [`quantize`][xdsl_quant.quantizer.quantize].
+        request: the arguments of [`quantize`][xdsl_quant.quantizer.quantize].
 
     Raises:
         IRError: if the model cannot be read.
         RecipeError: if the recipe cannot be read.
-        TypeError, ValueError: as `quantize`, if that is known before a stage runs.
+        TypeError, ValueError: as `quantize`, for errors found before the first stage.
     """
     recipe = _recipe_of(request.recipe)
     options = _search_options(recipe, request.budget, request.labels)
     module = read_model(request.model)
     entry_function(module, request.entry)
     _check_is_float(module)
-    # The stages of a mode are imported with the passes that they need.
+    # Import only the passes that the mode needs.
     if recipe.mode != "static":
         from .weight_stages import WeightPipeline
 
@@ -115,11 +115,6 @@ def pipeline(request: Request) -> Pipeline:
 
 
 def _recipe_of(recipe: Recipe | str | Path) -> Recipe:
-    """
-    Raises:
-        TypeError: if it is neither a recipe, the name of one nor a path.
-        RecipeError: if there is none of the name, or the file cannot be read.
-    """
     if isinstance(recipe, Recipe):
         return recipe
     if not isinstance(cast(object, recipe), str | Path):
@@ -142,13 +137,7 @@ def _refuse_static_options(request: Request, recipe: Recipe) -> None:
 def _search_options(
     recipe: Recipe, budget: Budget | str | None, labels: LabelData | None
 ) -> SearchOptions | None:
-    """
-    What a recipe searches for, with another budget if one is given.
-
-    Raises:
-        ValueError: if a budget, or labels, are given to a recipe that does not search, or
-            a budget is none.
-    """
+    """Return the search options of a recipe, with the given budget if any."""
     if labels is not None and recipe.search is None:
         raise ValueError(
             f"recipe '{recipe.name}' has no widths to search, found labels; leave them "
@@ -172,10 +161,6 @@ def _search_options(
 
 
 def _check_is_float(module: ModuleOp) -> None:
-    """
-    Raises:
-        ValueError: if a model is quantized or of integers.
-    """
     for op in module.walk():
         if op_name(op).partition(".")[0] in ("stablehlo", "tfl") and any(
             isinstance(scalar_or_element_type(type_), ScaledQuantizedType)
