@@ -1,6 +1,6 @@
 """
 Differences that generated inputs do not bring up: MLIR 24 answers like MLIR 22, so that
-`docs/differences.md` says the same of both.
+`docs/background/differences.md` says the same of both.
 """
 
 import pytest

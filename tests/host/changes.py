@@ -1,4 +1,4 @@
-"""What `docs/xdsl_changes.md` says that the plugin changes, row by row."""
+"""What `docs/background/xdsl_changes.md` says that the plugin changes, row by row."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 
-PAGE = ROOT / "docs" / "xdsl_changes.md"
+PAGE = ROOT / "docs" / "background" / "xdsl_changes.md"
 
 
 class Change(NamedTuple):
@@ -32,7 +32,6 @@ def documented_changes() -> Sequence[Change]:
         patch, _, _, tests, upstream = line.strip("| ").split(" | ")
         link = re.search(r"\]\((.*)\)", upstream)
         assert link is not None, line
-        changes.append(
-            Change(patch.strip("`"), re.findall(r"`([^`]*)`", tests), link[1])
-        )
+        text = link[1].removeprefix("../")
+        changes.append(Change(patch.strip("`"), re.findall(r"`([^`]*)`", tests), text))
     return changes

@@ -4,7 +4,7 @@ print: `make host-check`.
 
 The suite is in the source distribution of the installed release of xDSL, which is
 downloaded once. No error message may change, nothing that xDSL reads may be refused, and
-what else differs has to be in the table of `docs/xdsl_changes.md`.
+what else differs has to be in the table of `docs/background/xdsl_changes.md`.
 
 Tests that go through MLIR run if `mlir-opt-22` is installed or the environment has
 `XDSL_MLIR_OPT`.

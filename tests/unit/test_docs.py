@@ -185,7 +185,7 @@ def test_python_session_prints_what_the_documentation_shows(
 
 
 def test_differences_are_documented():
-    page = (ROOT / "docs" / "differences.md").read_text()
+    page = (ROOT / "docs" / "background" / "differences.md").read_text()
     for difference in DIFFERENCES:
         row = f"| {difference.name} | {difference.reason} | {difference.main} |"
         assert row in page

@@ -218,7 +218,7 @@ def test_random_constants_become_what_mlir_14_makes_of_them():
     assert values == expected
 
 
-# Differences from MLIR 14: each is a row in docs/differences.md
+# Differences from MLIR 14: each is a row in docs/background/differences.md
 
 
 def constants_of_mlir_14(constant: tuple[str, str, str]) -> list[str]:
