@@ -1,7 +1,8 @@
 """
 How often integer arithmetic gives another stored value than arithmetic with floats.
 
-`python -m tests.agreement.stablehlo_distances` prints the first table of docs/measured/stablehlo.md.
+`python -m tests.agreement.stablehlo_distances` prints the first table of
+`docs/measured/stablehlo.md`.
 """
 
 from collections.abc import Iterator
