@@ -398,7 +398,7 @@ def test_nothing_to_plot(values: list[float]):
 
 
 def test_dtype_of_another_type():
-    with pytest.raises(TypeError, match="dtype float64, but must have float32"):
+    with pytest.raises(TypeError, match="with dtype float32, found float64"):
         plot_error(np.ones(3), PER_LAYER)
 
 
@@ -527,7 +527,7 @@ def test_block_scaled_rounding():
         [-0.25, 0], quantized_type, zero_point_order="after-rounding"
     ).get_suptitle()
     assert title.endswith("SQNR 0.0 dB, largest error 0.25, saturated 0.00%")
-    with pytest.raises(TypeError, match="dtype float64, but must have float32"):
+    with pytest.raises(TypeError, match="with dtype float32, found float64"):
         plot_error(np.ones(2), quantized_type)
     with pytest.raises(ValueError, match="1 blocks of size 2"):
         plot_error([1.0] * 3, quantized_type)

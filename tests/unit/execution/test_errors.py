@@ -187,7 +187,9 @@ def test_entries():
 def test_rounding_mode():
     with pytest.raises(ValueError, match=r"^unknown rounding mode 'up', available: "):
         compile(ADD, rounding_mode="up")  # pyright: ignore[reportArgumentType] the test
-    with pytest.raises(ValueError, match="'after-rounding' needs rounding to nearest"):
+    with pytest.raises(
+        ValueError, match="'after-rounding' for rounding mode 'truncate'"
+    ):
         compile(ADD, rounding_mode="truncate", zero_point_order="after-rounding")
 
 
