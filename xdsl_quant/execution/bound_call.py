@@ -37,7 +37,7 @@ class BoundCall:
             kernel: compiled code; takes the address of its packed arguments.
             owner: object that owns the memory of the code.
             inputs: contiguous and aligned arrays that match the arguments.
-            outputs: such arrays for the results, which share no memory with others.
+            outputs: such arrays for the results, without overlaps.
         """
         self._name = name
         self._kernel = kernel

@@ -11,7 +11,6 @@ def index(value: int) -> ir.Value:
 
 
 def is_dynamic(size: int) -> bool:
-    """Return True if a size of a shaped type is dynamic."""
     return size == ir.ShapedType.get_dynamic_size()
 
 
@@ -38,12 +37,11 @@ def _number_bytes(type_: ir.Type) -> int:
 
 
 def size_values(value: ir.Value) -> list[ir.Value]:
-    """Return the sizes of a tensor as values of type `index`."""
     return as_values(mixed_sizes(value))
 
 
 def as_values(sizes: Sizes) -> list[ir.Value]:
-    """Sizes as values of type `index`."""
+    """Convert sizes to values of type `index`."""
     return [index(size) if isinstance(size, int) else size for size in sizes]
 
 
@@ -79,7 +77,6 @@ def input_count(op: Op) -> int:
 
 
 def indexing_maps(op: Op) -> list[ir.AffineMap]:
-    """Return the indexing maps of a `linalg.generic`."""
     maps = mlir.attribute_of(op, "indexing_maps", ir.ArrayAttr)
     return [
         attribute.value for attribute in maps if isinstance(attribute, ir.AffineMapAttr)

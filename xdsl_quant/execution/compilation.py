@@ -92,42 +92,39 @@ def compile(
     """
     Compile a function of a module, and all functions that it calls, to machine code.
 
-    Casts are lowered by `lower-quant-ops`, one by one: a `quant.dcast` of a
-    `quant.qcast` is computed, not folded. Modules that are already lowered are
-    supported too. `tfl` ops are lowered by `convert-tfl-to-linalg`; their state must be
-    passed as arguments and results: see
-    [`StatefulFunction`][xdsl_quant.runtime.stateful_function].
+    `lower-quant-ops` lowers casts one by one: a `quant.dcast` of a `quant.qcast` is
+    computed, not folded. `convert-tfl-to-linalg` lowers `tfl` ops; see
+    [`StatefulFunction`][xdsl_quant.runtime.stateful_function] for `tfl` ops with state.
+    Modules that are already lowered are supported too.
 
-    The last 256 functions are cached in memory. Machine code is also cached for other
-    processes in the folder `XDSL_QUANT_CACHE` (default: `~/.cache/xdsl-quant`). This
-    function is thread-safe.
+    The last 256 functions are cached in memory, and machine code also on disk, in the
+    folder `XDSL_QUANT_CACHE` (default: `~/.cache/xdsl-quant`). Thread-safe.
 
     Args:
-        module: a module, its text, or the path of a `.tflite` file; not modified. All
-            dialects that `xdsl-opt` finds are supported. Dynamic sizes of a `.tflite`
-            file are replaced by the sizes it was written for, mostly a batch size of 1:
-            see [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
+        module: a module, its text, or the path of a `.tflite` file; not modified. May
+            use all dialects that `xdsl-opt` finds. Dynamic sizes of a `.tflite` file
+            are fixed to the sizes stored in it, mostly a batch size of 1: see
+            [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
         entry: name of the function; by default the only public one, or `main`.
         rounding_mode: rounding of `lower-quant-ops`. Its `truncate` is undefined for
             values outside the storage type.
         zero_point_order: when `lower-quant-ops` adds the zero point.
         nan: result of NaN in casts without an attribute `quant.nan`.
         fuse: whether each cast becomes one loop with its scales as constants.
-        schedule: whether loops are optimized: tiled contractions, streaming stores, and
-            min/max fused into the loops that compute the values. Results do not change.
-        cpu: CPU features that the code may use: those of this machine (`native`), or of
-            an older CPU. Results do not change.
+        schedule: whether to tile contractions, stream stores and fuse min/max with the
+            loops that compute the values; does not change results.
+        cpu: CPU features to use: those of this machine (`native`), or of a CPU with
+            fewer; does not change results.
         threads: number of threads for large matrix products of 8-bit integers; all
             other code runs in the calling thread.
         host_functions: Python functions that the module declares and calls: see
-            [`host_functions`][xdsl_quant.runtime.host_functions]. They disable caching.
+            [`host_functions`][xdsl_quant.runtime.host_functions]. Disables caching.
 
     Raises:
         TypeError: if an argument has a wrong type.
-        ValueError: if a rounding option or the CPU is unknown, or this machine lacks
-            features of that CPU.
-        CompilationError: if the module is invalid, has no such function, or contains
-            ops that MLIR cannot compile.
+        ValueError: if an option is unknown, or this machine lacks features of the CPU.
+        CompilationError: if the module is invalid or has no such function or
+            unsupported ops.
         ImportError: if MLIR, or the package for a type or file format, is missing.
 
     Warns:

@@ -76,9 +76,8 @@ _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 
 def may_use_tiles(features: Collection[str]) -> bool:
     """
-    Request AMX tiles for this process and return True if they may be used. Linux
-    requires the request before the first use. It applies to all threads and to
-    processes that are forked afterwards.
+    Request AMX tiles and return True if they may be used. Linux requires the request
+    before the first use; it covers all threads and processes that are forked later.
     """
     if "amx_tile" not in features:
         return False

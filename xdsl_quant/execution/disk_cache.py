@@ -49,9 +49,8 @@ class Entry(NamedTuple):
 
 def key_of(*parts: object) -> str | None:
     """
-    Return the cache key of a result, or `None` if caching is off or unavailable. The
-    key depends on the text of each part, on this version of the package and on this
-    machine.
+    Return the cache key of a result, or `None` if caching is off or unavailable. It
+    depends on the text of each part, the version of the package, and the machine.
     """
     if _is_off() or (versions := _versions()) is None:
         return None

@@ -1,6 +1,5 @@
 """
-Entry points of modules, and conversion of their arguments and results from and to NumPy
-arrays.
+Entry points of modules, and conversion of arrays to and from their values.
 
 MLIR loads and stores an `i4` or `i1` as a byte whose upper bits must be zero. Arrays
 therefore have elements of 8, 16, 32 or 64 bits, and ops narrow and widen the values.
@@ -78,11 +77,11 @@ class Boundary:
     @staticmethod
     def of(type_: Attribute, name: str) -> Boundary:
         """
-        Return the boundary of a type.
+        Return the boundary for a type.
 
         Raises:
-            CompilationError: if the type has no array equivalent; the message calls the
-                value `name`.
+            CompilationError: if arrays do not support the type; `name` is the value's
+                name in the message.
         """
         problem = f"{name} has type '{shortened(type_)}'"
         if isinstance(type_, UnrankedTensorType):
@@ -104,7 +103,7 @@ class Boundary:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of a tensor; nothing for a scalar."""
+        """Sizes of a tensor; empty for a scalar."""
         return shape_of(self.type_)
 
     @cached_property
@@ -158,7 +157,6 @@ class Boundary:
 
     @cached_property
     def tensor(self) -> str:
-        """Tensor type of the array."""
         return f"tensor<{self._sizes}{self._outer_element}>"
 
     def _with_shape(self, element_type: Attribute) -> str:
@@ -227,17 +225,11 @@ class EntryPoint:
         module: ModuleOp, name: str | None, host_names: Collection[str] = ()
     ) -> EntryPoint:
         """
-        Return the entry point `name` of a module, by default its only public function,
-        or `main`.
-
-        Args:
-            module: not modified.
-            name: name of the function.
-            host_names: names of the host functions.
+        Return the entry point `name`, by default the only public function, or `main`.
 
         Raises:
-            CompilationError: if the function is missing or calls a function without a
-                body, or if a host function or a type in a signature is unsupported.
+            CompilationError: if the function is missing or calls a missing function, or
+                a host function or a type in a signature is unsupported.
             ImportError: if a type needs a package that is not installed.
         """
         try:

@@ -77,7 +77,6 @@ def store_whole_bytes(module: ir.Module) -> None:
 
 
 def _bits_of(type_: ir.Type) -> ir.Type:
-    """Return the integer type with the bit width of a number type."""
     return ir.IntegerType.get_signless(mlir.bits(type_))
 
 
@@ -242,7 +241,7 @@ def free_where_assertions_fail(module: ir.Module) -> None:
 
 
 def _free_in_region(region: ir.Region, outside: Values) -> None:
-    """Free `outside`, the buffers of enclosing blocks, and those of a region."""
+    """Free the buffers of a region and of its enclosing blocks (`outside`)."""
     for block in region:
         buffers = [*outside]
         for op in mlir.operations_of(block):

@@ -88,7 +88,6 @@ def lower(
 def _lower_quantization(
     ctx: Context, module: ModuleOp, rounding: Rounding, fuse: bool
 ) -> None:
-    """Lower frontend ops and ops of the quant dialect."""
     for dialect in sorted(dialects_in(module)):
         if (ops := dialect_ops(dialect)).is_compiled:
             ops.to_linalg(ctx, module)
@@ -220,9 +219,9 @@ def remove_empty_data_movement(module: ModuleOp) -> None:
         elif isinstance(op, tensor.InsertSliceOp) and _is_empty(op.source):
             Rewriter.replace_op(op, (), [op.dest])
         elif isinstance(op, tensor.ConcatOp):
-            _concatenate_elements(op)
+            _drop_empty_operands(op)
         elif isinstance(op, tensor.PadOp):
-            _pad_behind(op)
+            _pad_at_end(op)
 
 
 def _is_empty(value: SSAValue) -> bool:
@@ -232,8 +231,7 @@ def _is_empty(value: SSAValue) -> bool:
     return is_static and 0 in shape_of(value)
 
 
-def _concatenate_elements(op: tensor.ConcatOp) -> None:
-    """Remove empty operands of a concatenation."""
+def _drop_empty_operands(op: tensor.ConcatOp) -> None:
     operands = [value for value in op.inputs if not _is_empty(value)]
     if len(operands) == len(op.inputs):
         return
@@ -243,7 +241,7 @@ def _concatenate_elements(op: tensor.ConcatOp) -> None:
     op.operands = operands
 
 
-def _pad_behind(op: tensor.PadOp) -> None:
+def _pad_at_end(op: tensor.PadOp) -> None:
     """
     Move all padding of a dimension of size 0 to its end. The body takes indices of the
     result, so this changes no element.

@@ -140,7 +140,7 @@ class MachineCode:
                 module = self._lowered(text, names, schedule, clock)
                 llvm_fixes.generate_for_cpu(module, options.cpu)
                 self._keep(schedule, callbacks, clock)
-                self._start(module, names)
+                self._compile(module, names)
                 if self._thread_calls:
                     self._thread_calls.link(self.function)
         except mlir.MLIRError as e:
@@ -202,8 +202,7 @@ class MachineCode:
         self.can_stream = schedule.can_stream
         self.is_complete = not schedule.skipped_steps
 
-    def _start(self, module: ir.Module, names: Sequence[str]) -> None:
-        """Compile a module with LLVM."""
+    def _compile(self, module: ir.Module, names: Sequence[str]) -> None:
         try:
             engine = mlir.new_engine(module)
             runtime_library.register(engine, self._callbacks)

@@ -2,8 +2,8 @@
 Typed access to MLIR's Python bindings; no other module imports them.
 
 MLIR has type stubs for its IR (`ir` here), but none for its dialects: their functions
-only have typed results here. Importing fails without the extra `mlir`, so modules that
-need it are imported when the first function is compiled.
+only have typed results. Without the extra `mlir` the import fails, so modules that need
+it are imported when the first function is compiled.
 """
 
 # The stubs are incomplete, and have lists of unknown elements.
@@ -40,10 +40,8 @@ if TYPE_CHECKING:
 
     class FieldValue(ir.Value):
         """
-        Type of fields with a value.
-
-        The stubs omit a base class of `ir.Value`, so type checkers take such fields for
-        descriptors.
+        Type of fields with a value: the stubs omit a base class of `ir.Value`, so type
+        checkers would take such fields for descriptors.
         """
 
         def __get__(self, instance: object, owner: object) -> FieldValue: ...
@@ -124,9 +122,9 @@ def declare(name: str, arguments: Sequence[ir.Type], *results: ir.Type) -> ir.Op
 
 def new_context() -> ir.Context:
     """
-    Return a single-threaded context for compilation. MLIR loads other dialects when
-    they are parsed or created by a pass. Loading all of them makes compiling a small
-    function a tenth slower, as `canonicalize` collects the patterns of all loaded ops.
+    Return a single-threaded context for compilation. MLIR loads further dialects on
+    demand: with all of them loaded, `canonicalize` collects the patterns of all ops,
+    and a small function takes a tenth longer to compile.
     """
     make = cast(Callable[..., ir.Context], ir.Context)
     context = make(load_on_create_dialects=_dialects)
@@ -135,7 +133,6 @@ def new_context() -> ir.Context:
 
 
 def run_passes(module: ir.Module, passes: Sequence[str]) -> None:
-    """Run a pipeline of passes on a module."""
     pipeline = f"builtin.module({','.join(passes)})"
     PassManager.parse(pipeline).run(module.operation)
 
@@ -239,7 +236,6 @@ def identity_of(op: Op) -> int:
 
 
 def create_op(name: str, type_: ir.Type, operands: Values) -> ir.Value:
-    """Insert an op with one result and return the result."""
     return ir.Operation.create(name, [type_], operands).result
 
 
@@ -283,7 +279,6 @@ def type_of(op: Op, name: str = "type") -> ir.Type:
 
 
 def types_of_function(function: Op) -> tuple[Sequence[ir.Type], Sequence[ir.Type]]:
-    """Return the argument types and result types of a function."""
     type_ = type_of(function, "function_type")
     assert isinstance(type_, ir.FunctionType)
     return cast("list[ir.Type]", type_.inputs), cast("list[ir.Type]", type_.results)
@@ -328,7 +323,6 @@ def shape(value: ir.Value) -> list[int]:
 
 
 def element(value: ir.Value) -> ir.Type:
-    """Return the element type of a tensor, memref or vector."""
     return shaped_type(value).element_type
 
 

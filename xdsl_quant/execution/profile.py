@@ -169,11 +169,8 @@ def measure_steps(
     call: Callable[[], object], last_seconds: Callable[[], NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], int]:
     """
-    Return the median duration of each step, and the number of calls.
-
-    Args:
-        call: calls the function.
-        last_seconds: returns the duration of each step in the last call.
+    Return the median duration of each step of a call, and the number of calls;
+    `last_seconds` returns the durations in the last call.
     """
     # The first call includes page faults.
     call()
@@ -194,17 +191,12 @@ def rows_of(
     seconds: Sequence[float],
 ) -> Sequence[ProfileRow]:
     """
-    Return the rows of a profile.
+    Return the rows of a profile, given the multiply-accumulates by op index, and for
+    each step its op indices, its own op first, and its duration in seconds.
 
     Each step belongs to the op that it is named after; fused loops are named after
     their last op. An op without own steps joins the row of the first step that contains
     it, or gets a row without code.
-
-    Args:
-        ops: the ops of the module.
-        products: number of multiply-accumulates, by op index.
-        steps: op indices of each step, its own op first.
-        seconds: duration of each step.
     """
     owners = [step[0] if step else None for step in steps]
     row_of = _row_owners(len(ops), owners, steps)

@@ -197,10 +197,8 @@ def _address(callback: object) -> int:
 
 def addresses(more: Mapping[str, object]) -> dict[str, int]:
     """
-    Return the addresses of all functions that code may call, by symbol.
-
-    Args:
-        more: ctypes callbacks beyond the runtime library; the caller keeps them alive.
+    Return the addresses of all functions that code may call, by symbol. The ctypes
+    callbacks in `more` must stay alive.
     """
     if more and not isinstance(sys.unraisablehook, _Hook):
         sys.unraisablehook = _Hook(sys.unraisablehook)

@@ -81,14 +81,7 @@ _SCHEDULING = "xdsl_quant.execution.scheduling"
 def schedule_for(
     kernel: str, functions: HostFunctions, options: CodeOptions
 ) -> Schedule:
-    """
-    Return the steps of `execution.scheduling`, or no steps without that package.
-
-    Args:
-        kernel: name of the kernel function.
-        functions: Python functions that the module calls, by name.
-        options: code generation options.
-    """
+    """Return the steps of `execution.scheduling`, or no steps without that package."""
     if not options.schedule:
         return Schedule()
     try:

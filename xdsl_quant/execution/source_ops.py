@@ -81,7 +81,6 @@ class NumberedSource:
     """Lowered module whose locations are op numbers."""
 
     text: str
-    """MLIR text."""
 
     ops: Sequence[SourceOp]
     """Ops before lowering, by number."""

@@ -92,10 +92,8 @@ class _Tiles:
     """Loops over rows outside the loop over tiles."""
 
     tiles: Axis
-    """Loop over tiles."""
 
     row: Axis
-    """Loop over the rows of a tile."""
 
     overlap: int
     """Number of rows that the last tile shares with the previous one."""
@@ -272,7 +270,6 @@ class _TileFunction(ProductFunction):
         self._multiply = "tdpbssd" if tiles.product.is_signed else "tdpbusd"
 
     def add(self, memrefs: Names) -> None:
-        """Add the whole function body."""
         code, tiles = self.code, self._tiles
         first, *inner = tiles.loops
         block = tiles.block
@@ -432,7 +429,6 @@ class _TileFunction(ProductFunction):
             self._move_tile("tilestored64", number, place, 4 * LANES)
 
     def _add_products(self, rows: Names, columns: Names) -> None:
-        """Add the products of row tiles and column tiles to the accumulators."""
         tiles = self._tiles
         high, wide = tiles.group
         factors = [(rows, tiles.row.steps[0]), (columns, 4 * LANES)]

@@ -89,7 +89,6 @@ def _placed_in_order(
     neighbors: Sequence[Sequence[int]],
     key: Order,
 ) -> Plan:
-    """Return the plan that places buffers in the order of a key."""
     sizes = [_aligned_size(value.size) for value in lifetimes]
     offsets: dict[int, int] = {}
     for i in sorted(range(len(lifetimes)), key=lambda i: key(lifetimes[i])):
@@ -172,14 +171,9 @@ def _lifetimes(ops: Sequence[ir.Operation]) -> dict[ir.Value, Lifetime]:
 
 def _use_positions(buffer: ir.Value, positions: dict[int, int]) -> Sequence[int] | None:
     """
-    Return the positions of the ops that use a buffer or views of it.
-
-    Return `None` if a user is unknown, or if the buffer is not freed in the block that
-    allocates it.
-
-    Args:
-        buffer: result of an allocation.
-        positions: positions of the ops of the block, by identity.
+    Return the positions of the ops that use a buffer or views of it, given the
+    positions of a block's ops by identity. Return `None` if a user is unknown, or if
+    the buffer is not freed in the block.
     """
     steps: list[int] = []
     freed = 0

@@ -112,15 +112,8 @@ def _materialize_operand(op: ir.Operation, operand: int) -> None:
 def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunctions:
     """
     Replace marked products on memrefs, with their elementwise epilogues, by calls of
-    new functions.
-
-    Args:
-        module: modified in place.
-        cpu: CPU features that the code may use.
-        threads: number of threads for large products.
-
-    Returns:
-        the functions that several threads call.
+    new functions, and return the functions that several threads call. `threads` is the
+    number of threads for large products.
     """
     names = mlir.unused_names(module, "byte_product")
     calls = _ProductCalls(module, cpu, threads, names)
@@ -184,7 +177,6 @@ class _ProductCalls:
     def _transpose(
         self, transposition: Transposition, source: BytesOperand
     ) -> BytesOperand:
-        """Transpose the left factor into a new buffer."""
         target = source._replace(value=_allocated(transposition.size))
         self._call([source, target], partial(transposition_text, transposition))
         return target
@@ -308,7 +300,6 @@ def _fastest_text(
     epilogue: Epilogue | None,
     cpu: Cpu,
 ) -> str:
-    """Return the text of the fastest function for a product."""
     if cpu.has_tiles:
         text = tile_product_text(name, memrefs, product, epilogue)
         if text is not None and tiles_are_exact(cpu):

@@ -61,7 +61,6 @@ def _merge(contraction: Contraction) -> ir.Value | None:
 def _merged(
     contraction: Contraction, lhs: Factor, rhs: Factor, shape: Sequence[int], start: int
 ) -> ir.Value | None:
-    """Return the result for one order of the factors."""
     op, sizes = contraction.op, contraction.sizes
     *outer, channel, more = contraction.result
     reductions = [

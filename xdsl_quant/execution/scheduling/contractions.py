@@ -14,8 +14,6 @@ from .generic_ops import build_generic
 
 
 class Factor(NamedTuple):
-    """Factor of a contraction."""
-
     value: FieldValue
     """Tensor or memref of the factor."""
 
@@ -116,7 +114,6 @@ class Contraction:
 
     @property
     def shape(self) -> Sequence[int]:
-        """Sizes of the result."""
         return mlir.shape(self.op.operands[2])
 
     def size(self, loop: int) -> int:
@@ -136,7 +133,6 @@ class Contraction:
 
     @property
     def sum_type(self) -> ir.Type:
-        """Type of the sums."""
         return mlir.element(self.op.operands[2])
 
     def body(self, lhs: Factor, rhs: Factor) -> Callable[[Values], Values]:

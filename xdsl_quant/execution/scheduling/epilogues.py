@@ -49,7 +49,6 @@ class Epilogue:
 
     @property
     def result(self) -> ir.Value:
-        """Memref of the result."""
         return self.op.operands[len(self.op.operands) - 1]
 
     @property
@@ -91,11 +90,8 @@ class Epilogue:
 
 def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
     """
-    Return the elementwise op that can be the epilogue of an op, or `None`.
-
-    Args:
-        op: op on memrefs; its last operand holds the sums.
-        column: dimension of the sums that runs over columns.
+    Return the elementwise op that can be the epilogue of an op on memrefs, or `None`.
+    The last operand of the op holds the sums, with columns in the dimension `column`.
     """
     sums = op.operands[len(op.operands) - 1]
     if not mlir.defining_op(sums, "memref.alloc"):
@@ -134,7 +130,6 @@ def _fill_of(op: ir.Operation) -> int | None:
 
 
 def _in_order(ops: Sequence[ir.Operation]) -> bool:
-    """Return True if ops are in one block, in this order."""
     blocks = {op.block for op in ops}
     if len(blocks) != 1:
         return False

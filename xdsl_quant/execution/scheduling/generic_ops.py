@@ -7,7 +7,6 @@ from ..mlir_bindings import Sizes, Values, arith, ir, linalg, tensor
 
 
 def splat_tensor(sizes: Sizes, element_type: ir.Type, number: float) -> ir.Value:
-    """Return a splat tensor."""
     constant = arith.constant(element_type, number)
     return linalg.fill(constant, outs=[tensor.empty(sizes, element_type)])
 
@@ -23,7 +22,7 @@ def build_generic(
     Build a `linalg.generic` on tensors and return its results.
 
     Args:
-        inputs: tensors or scalars that are read.
+        inputs: tensors or scalars.
         outputs: tensors with the initial values of the results.
         maps: affine map of each input and output.
         kinds: `parallel` or `reduction` for each loop.

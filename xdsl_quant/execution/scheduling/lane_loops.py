@@ -47,7 +47,6 @@ class LaneIndex(NamedTuple):
         return bool((steps == by).all())
 
     def build(self, lane: int) -> ir.Value:
-        """Build the index of a lane."""
         terms = [
             arith.muli(_term_value(value), index(factor))
             for value, factor in self.terms.items()
@@ -129,7 +128,6 @@ _ARITHMETIC: Mapping[str, Callable[[LaneIndex, LaneIndex], LaneIndex | None]] = 
     "arith.divui": _index_quotient,
     "arith.muli": _index_product,
 }
-"""Supported index arithmetic."""
 
 _ELEMENTWISE = INTEGER_OPS | {
     *("arith.addf", "arith.bitcast", "arith.extf", "arith.mulf", "arith.shrui"),

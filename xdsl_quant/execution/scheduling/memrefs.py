@@ -83,7 +83,6 @@ def clone_global(
 
 
 def read_global(constant: ir.Operation) -> ir.Value:
-    """Insert a `memref.get_global` of a constant."""
     return memref.get_global(mlir.type_of(constant), mlir.symbol_of(constant))
 
 
@@ -97,12 +96,8 @@ def strides_by_loop(
     indices: Iterable[ir.AffineExpr], value: ir.Value
 ) -> dict[int, int] | None:
     """
-    Return the element stride of an access by loop; `None` if it is not constant.
-    Tensors are assumed to be contiguous.
-
-    Args:
-        indices: indices of the element, as affine expressions of loops.
-        value: the tensor or memref.
+    Return the element stride of an access by loop, given affine indices; `None` if it
+    is not constant. Tensors are assumed to be contiguous.
     """
     type_ = mlir.shaped_type(value)
     if any(map(is_dynamic, type_.shape)):

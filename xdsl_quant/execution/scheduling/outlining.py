@@ -18,9 +18,7 @@ _CONSTANTS = "arith.constant", "memref.get_global"
 def outline_loops(module: ir.Module, name: str) -> list[str]:
     """
     Move each outermost loop nest of a function to a new function, if there are several.
-
-    Returns:
-        the names of the functions. Their memref arguments do not alias.
+    Return their names; the memref arguments of each do not alias.
     """
     (caller,) = mlir.functions_in(module, [name])
     nests = [

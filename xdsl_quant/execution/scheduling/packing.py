@@ -1,6 +1,4 @@
-"""
-Code generator for operands of variable products: packing, row sums, transposition.
-"""
+"""Code generator for packing, row sums and transposition of matrices of bytes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,7 +36,6 @@ class Packing:
     """Reduction loops of the product; the bytes are the second memref."""
 
     width: int
-    """Number of columns."""
 
     column_step: int
     """Byte stride between adjacent columns."""
@@ -63,8 +60,7 @@ def packing_text(
         packing: loops and layout.
         bits: width of the vector registers, 256 or 512.
         name: function name.
-        memrefs: arguments: the bytes, the packed bytes, and the initial values of the
-            sums of each column.
+        memrefs: bytes, packed bytes, and initial values of each column's sums.
     """
     code = Code()
     with code.nest(packing.batches, code.arguments(memrefs)) as pointers:
@@ -85,7 +81,6 @@ class _Packer:
         return self.packing.reductions[-1]
 
     def add_columns(self, pointers: Names) -> None:
-        """Add the loop over columns."""
         code, packing = self.code, self.packing
         rows = math.prod(loop.size for loop in packing.reductions[:-1])
         by_vector = [LANES * packing.column_step, rows * self._run_bytes, 64]
@@ -126,7 +121,7 @@ class _Packer:
         whole, rest = divmod(self._run.size, 4)
 
         def packed(pointers: Names, rows: Sequence[int | None]) -> list[str]:
-            """Return the interleave_bytes bytes of up to four rows per column vector."""
+            """Return the interleaved bytes of up to four rows per column vector."""
             bytes_, _ = pointers
             zero = code.splat(0, f"vector<{LANES}xi8>")
             return [
@@ -233,12 +228,7 @@ class _Packer:
     def _stored(
         self, sums: Names, groups: Sequence[Names], pointers: Names, count: int
     ) -> Names:
-        """
-        Store groups with `count` nonzero bytes per column.
-
-        Returns:
-            the sums with these bytes added.
-        """
+        """Store groups with `count` used bytes per column; return the updated sums."""
         code, results = self.code, [*sums]
         _, packed = pointers
         ones = code.splat(1, BYTES)
@@ -308,10 +298,9 @@ def transposition_text(
     Return the MLIR text of a private function that transposes matrices of bytes.
 
     Args:
-        transposition: loops. Padding of each target row to a multiple of 64 bytes may
-            be overwritten.
+        transposition: loops; padding of target rows to 64 bytes may be overwritten.
         name: function name.
-        memrefs: arguments: the source and the target.
+        memrefs: source and target.
     """
     code, rows = Code(), transposition.rows
     transposer = _Transposer(code, rows, transposition.columns)
@@ -331,7 +320,6 @@ class _Transposer:
     columns: Axis
 
     def add_columns(self, pointers: Names, row_count: int) -> None:
-        """Transpose all bytes of some rows."""
         code, size = self.code, 4 * LANES
         steps = [size * step for step in self.columns.steps]
         for cursors, count in code.tiles(pointers, self.columns.size, size, steps):
@@ -357,16 +345,13 @@ class RowSums(NamedTuple):
     """Row sums of zero-point-corrected bytes; memrefs: the bytes and the sums."""
 
     rows: Sequence[Axis]
-    """Loops over rows."""
 
     reductions: Sequence[Axis]
     """Loops over the bytes of a row, the last one over contiguous bytes."""
 
     is_signed: bool
-    """True if the bytes are signed."""
 
     zero_point: int
-    """Zero point of the bytes."""
 
 
 def row_sums_text(

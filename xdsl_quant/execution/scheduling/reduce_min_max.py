@@ -31,14 +31,8 @@ _Record = Callable[[NDArray[np.intp], NDArray[np.float64]], object]
 
 def reduce_min_max(module: ir.Module, functions: HostFunctions) -> dict[str, object]:
     """
-    Replace calls of functions that only need the min/max by reductions.
-
-    Args:
-        module: modified in place.
-        functions: Python functions that the module calls, by name.
-
-    Returns:
-        ctypes callbacks by symbol, which replace these functions; keep them alive.
+    Replace calls of host functions that only need the min/max by reductions, and return
+    their ctypes callbacks by symbol, which must stay alive.
     """
     callbacks: dict[str, object] = {}
     taken = [*map(mlir.symbol_of, mlir.ops_in(module, "func.func"))]

@@ -176,7 +176,6 @@ class _Buffer:
             )
 
     def view(self, element_type: ir.Type, length: int) -> ir.Value:
-        """Return a typed view of the buffer."""
         type_ = ir.MemRefType.get([length], element_type)
         return memref.view(type_, self.memory, index(0), [])
 

@@ -20,10 +20,8 @@ class ThreadCalls:
 
     def __init__(self, functions: ThreadFunctions):
         """
-        Args:
-            functions: by symbol of a dispatching function that returns when all calls
-                have returned: the number of its memref arguments, and the names of the
-                functions to call. These take the same arguments and have no results.
+        `functions` have equal memref arguments and no results; their dispatching
+        function returns when all calls have returned.
         """
         self._functions = functions
         self._linked: dict[str, Callable[[int], None]] = {}

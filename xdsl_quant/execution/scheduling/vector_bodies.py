@@ -59,11 +59,7 @@ class VectorBody:
     """Body of an elementwise integer op."""
 
     def __init__(self, block: ir.Block, constants: Mapping[int, _Numbers]):
-        """
-        Args:
-            block: the body.
-            constants: numbers per column of constant arguments, by position.
-        """
+        """Take a body and the numbers per column of its constant arguments."""
         self._block = block
         self._constants = {block.arguments[i]: n for i, n in constants.items()}
         self._intervals: dict[ir.Value, Interval] = {}
@@ -79,9 +75,7 @@ class VectorBody:
         return self._block.arguments[number]
 
     def only_use(self, value: ir.Value, name: str) -> tuple[ir.Value, _Numbers] | None:
-        """
-        Return the result and the constant of a value's only use, if it is this op.
-        """
+        """Return the result and constant of a value's only use, if it is this op."""
         users = mlir.users_of(value)
         if len(users) != 1 or not users[0].results:
             return None
@@ -90,7 +84,6 @@ class VectorBody:
         return (result, found[1]) if found and found[0] == value else None
 
     def set_interval(self, value: ir.Value, interval: Interval) -> None:
-        """Set the interval of a value."""
         self._intervals[value] = interval
 
     def is_supported(self) -> bool:
@@ -349,11 +342,8 @@ class BodyCode:
         self, body: VectorBody, code: Code, table: ColumnTable, columns: str
     ) -> None:
         """
-        Args:
-            body: the body.
-            code: the function body to append to.
-            table: constants of columns.
-            columns: pointer to the constants of the first column.
+        Take a body, the function to append to, and its table of column constants, which
+        begins at the pointer `columns`.
         """
         self._body = body
         self._code = code
@@ -362,7 +352,6 @@ class BodyCode:
         self._names: dict[ir.Value, str] = {}
 
     def set(self, value: ir.Value, name: str) -> None:
-        """Set the name of an argument's vector."""
         self._names[value] = name
 
     def width(self, value: ir.Value) -> int:

@@ -17,7 +17,7 @@ INTEGER_OPS = {
     *("arith.ori", "arith.select", "arith.shli", "arith.shrsi", "arith.subi"),
     *("arith.trunci", "arith.xori"),
 }
-"""Integer ops that support vector operands."""
+"""Integer ops that support vectors."""
 
 
 Names: TypeAlias = Sequence[str]
@@ -64,7 +64,6 @@ class Memref(NamedTuple):
     type: str
 
     element: str
-    """Element type."""
 
     offset: int
     """Offset of the first element in bytes."""
@@ -77,7 +76,6 @@ class Code(OpLines):
         return self.add(f"arith.constant {value} : {type_}")
 
     def splat(self, value: object, type_: str) -> str:
-        """Return a splat vector constant."""
         return self.add(f"arith.constant dense<{value}> : {type_}")
 
     def sum(self, value: str, index: str, step: int) -> str:
@@ -296,12 +294,7 @@ class ColumnTable:
         self._rows: list[bytes] = []
 
     def add(self, numbers: NDArray[np.int64], dtype: str = "<i4") -> int:
-        """
-        Add a constant with one number per column, or one for all columns.
-
-        Returns:
-            the byte offset of its first vector.
-        """
+        """Add a number per column, or one for all, and return its byte offset."""
         columns = np.zeros(self.vectors * LANES, np.int64)
         columns[: self._width] = numbers
         return self._add(columns.reshape(self.vectors, LANES).astype(dtype))
@@ -321,7 +314,6 @@ class ColumnTable:
 
     @property
     def data(self) -> NDArray[np.uint8]:
-        """Content of the table."""
         return np.frombuffer(b"".join(self._rows), np.uint8)
 
 
@@ -383,7 +375,6 @@ def _vpdpbusd(code: Code, bits: int, total: str, left: str, right: str) -> str:
 
 
 def broadcast_i32(code: Code, value: str) -> str:
-    """Broadcast an i32 to a vector."""
     poison = code.add(f"llvm.mlir.poison : {SUMS}")
     zero = code.constant(0, "i32")
     first = code.add(f"llvm.insertelement {value}, {poison}[{zero} : i32] : {SUMS}")
@@ -415,12 +406,10 @@ def interleave_bytes(code: Code, parts: Names) -> str:
 
 
 def bitcast_to_bytes(code: Code, value: str) -> str:
-    """Bitcast 16 i32 to 64 bytes."""
     return code.add(f"llvm.bitcast {value} : {SUMS} to {BYTES}")
 
 
 def bitcast_to_sums(code: Code, value: str) -> str:
-    """Bitcast 64 bytes to 16 i32."""
     return code.add(f"llvm.bitcast {value} : {BYTES} to {SUMS}")
 
 

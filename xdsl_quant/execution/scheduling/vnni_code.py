@@ -337,9 +337,7 @@ class _Tile:
     def _windowed(
         self, product: ChannelProduct, sums: Names, lhs: str, weights: str
     ) -> Names:
-        """
-        Return the sums of a `ChannelProduct`; rows share bytes of overlapping windows.
-        """
+        """Return the sums of a `ChannelProduct`; overlapping windows share bytes."""
         code, step = self.code, product.rows[-1].steps[0]
         right = [
             code.load(code.at(weights, 64 * g), BYTES, 64)
@@ -358,7 +356,7 @@ class _Tile:
         return results
 
     def _gathered(self, lhs: str, offsets: Sequence[int], repeats: int) -> str:
-        """Load the bytes at up to four offsets per column, interleave_bytes by column."""
+        """Load the bytes at up to four offsets per column and interleave them."""
         code = self.code
         count = (self.rest or LANES) // repeats
         parts = [
@@ -388,13 +386,7 @@ class EpilogueFunction:
     def __init__(
         self, name: str, epilogue: Epilogue, sums: Interval, table: ColumnTable
     ):
-        """
-        Args:
-            name: prefix of the function's name.
-            epilogue: the elementwise op.
-            sums: interval of the sums without their initial value.
-            table: constants of columns.
-        """
+        """`sums` is the interval of the sums without their initial value."""
         self._name = f"{name}_body"
         self._code = Code()
         body, (first, start) = epilogue.body, epilogue.first
@@ -433,14 +425,7 @@ class ProductFunction:
         epilogue: Epilogue | None,
         correction: NDArray[np.int64],
     ):
-        """
-        Args:
-            name: as in `product_text`, like the other arguments.
-            memrefs: arguments of the function.
-            product: the product.
-            epilogue: the epilogue, or `None`.
-            correction: correction of each column's sum.
-        """
+        """Take the arguments of `product_text`, and a correction per column's sum."""
         own = len(epilogue.memrefs) if epilogue else 1
         self.elements = [memref.element for memref in memrefs[1 : 1 + own]]
         self.sizes = [int(element[1:]) // 8 for element in self.elements]
@@ -527,7 +512,6 @@ class _VectorFunction(ProductFunction):
         self.tile_rows = -(-row // -(-row // most))
 
     def add_batches(self, memrefs: Names) -> None:
-        """Add the whole function body."""
         code, product = self.code, self.product
         signs = self.globals.pointer(code, "signs", 64)
         self.globals.define("signs", np.full(LANES, SIGNS, np.int32))
@@ -546,7 +530,6 @@ class _VectorFunction(ProductFunction):
             self._add_columns([weights, starts, columns, row_sums, *own])
 
     def _add_columns(self, pointers: Names) -> None:
-        """Add the loop over column vectors."""
         code, product = self.code, self.product
         results = [LANES * size for size in self.sizes]
         by_vector = [product.packed_bytes, 64, 64, 0, product.lhs_step, *results]
@@ -559,7 +542,6 @@ class _VectorFunction(ProductFunction):
     def _add_rows(
         self, pointers: Names, loops: Sequence[Axis], vectors: int, rest: int
     ) -> None:
-        """Add the loops over rows for some column vectors."""
         code = self.code
         loop, *inner = loops
         size = 1 if inner else self.tile_rows
