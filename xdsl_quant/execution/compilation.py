@@ -123,7 +123,7 @@ def compile(
     Raises:
         TypeError: if an argument has a wrong type.
         ValueError: if an option is unknown, or this machine lacks features of the CPU.
-        CompilationError: if the module is invalid or has no such function or
+        CompilationError: if the module is invalid, lacks the function, or has
             unsupported ops.
         ImportError: if MLIR, or the package for a type or file format, is missing.
 
@@ -174,7 +174,7 @@ def _compile(
         return loaded
 
     def source() -> Source:
-        # A cached result needs none of the imports of this module.
+        # Import here: a cached result does not need it.
         from .source_ops import Source
 
         entry, rounding, fuse, _ = request
@@ -240,7 +240,7 @@ def _resources(module: ModuleOp) -> Iterator[bytes]:
 def _loaded_module(module: ModuleOp | str | Path) -> ModuleOp:
     try:
         if is_model_file(module):
-            # Compiled code requires static operand sizes.
+            # Lowered ops need static operand sizes.
             return read_model_file(module, static=True)
         loaded = as_module(module)
         if loaded is module:

@@ -100,7 +100,7 @@ _DESCRIPTION = (
 
 @cache
 def machine_description() -> str | None:
-    """Return what determines LLVM's native code; `None` if Linux does not tell."""
+    """Return the CPU data that LLVM's native code depends on; `None` if unknown."""
     try:
         processor, *_ = Path("/proc/cpuinfo").read_text().split("\n\n")
     except OSError:

@@ -148,7 +148,7 @@ def _dense_integers(
         return np.array(elements).astype(np.int64)
     text, _, _ = str(elements).rpartition(":")
     if (found := re.search('"0x(.*)"', text)) is not None:
-        # Little-endian, with the least whole bytes per element.
+        # Little-endian, in the fewest whole bytes per element.
         data = np.frombuffer(bytes.fromhex(found[1]), np.uint8)
         data = data.reshape(-1, (width + 7) // 8)
         integers = np.pad(data, [(0, 0), (0, 8 - data.shape[-1])]).view("<i8")

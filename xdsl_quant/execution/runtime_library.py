@@ -32,7 +32,7 @@ def _described_array(descriptor: int, rank: int, dtype: DType) -> Array:
     sizes, strides = rest[:rank], rest[rank:]
     last = sum((n - 1) * stride for n, stride in zip(sizes, strides, strict=True))
     size = dtype.itemsize
-    # A third of the time of `__array_interface__`.
+    # Takes a third of the time of `__array_interface__`.
     bytes_type = ctypes.c_char * (0 if 0 in sizes else size * (last + 1))
     # NumPy's stubs do not accept ctypes memory.
     memory = cast("memoryview", bytes_type.from_address(aligned + offset * size))

@@ -245,9 +245,9 @@ _MOST = 16
 
 def select_from_tables(module: ir.Module) -> None:
     """
-    Replace loads from tables of 16 values by selects on the bits of the index. With
-    AVX-512, 16 masked selects take less time than a gather instruction, which loads its
-    elements one by one.
+    Replace loads from tables of 16 values by selects on the bits of the index. One
+    AVX-512 instruction selects in 16 lanes, so this is faster than a gather, which
+    loads its elements one by one.
     """
     symbols = ir.SymbolTable(module.operation)
     for load in mlir.ops_in(module, "memref.load"):

@@ -89,9 +89,9 @@ def _index_product(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
 
 def _index_quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
     """
-    Return a quotient of nonnegative operands, rounded toward zero. Factors and divisor
-    are reduced by their greatest common divisor `g`; dividing the number by `g` is
-    exact enough, as only the number leaves a remainder.
+    Return a quotient of nonnegative operands, rounded toward zero. The greatest common
+    divisor `g` of factors and divisor is canceled first: only the number may leave a
+    remainder of `g`, which does not change the quotient.
     """
     divisor = int(right.numbers[0])
     if right.terms or (right.numbers != divisor).any() or divisor <= 0:

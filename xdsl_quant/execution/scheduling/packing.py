@@ -364,7 +364,7 @@ def row_sums_text(
         sums: loops and properties of the bytes.
         bits: width of the vector registers, 256 or 512.
         name: function name.
-        memrefs: arguments: the bytes and the sums.
+        memrefs: bytes and sums.
     """
     code = Code()
     depth = math.prod(loop.size for loop in sums.reductions)

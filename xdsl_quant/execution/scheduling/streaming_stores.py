@@ -63,7 +63,7 @@ func.func private @{name}(%buffer: i64, %target: i64, %size: i64) attributes {{
 """Function that copies bytes, whole lines with non-temporal stores."""
 
 
-# Before there are loops
+# Rewrites of linalg ops
 
 
 _DYNAMIC_SIZE = 1024
@@ -143,7 +143,7 @@ def _cannot_alias(value: ir.Value, result: ir.Value) -> bool:
     return buffer != result and is_distinct_buffer(buffer)
 
 
-# When there are loops
+# Rewrites of loops
 
 
 @dataclass(frozen=True)
