@@ -48,9 +48,9 @@ class ClockReads:
             i32, i64 = (ir.IntegerType.get_signless(width) for width in (32, 64))
             with ir.InsertionPoint(function):
                 mlir.declare(symbol, [i32, i64], i32)
-            places = [ops[ops.index(step) + 1] for step in steps]
+            next_ops = [ops[ops.index(step) + 1] for step in steps]
             # The last step includes the deallocations at the end.
-            for row, op in zip(self._times, [ops[0], *places[:-1], ops[-1]]):
+            for row, op in zip(self._times, [ops[0], *next_ops[:-1], ops[-1]]):
                 with ir.InsertionPoint(op):
                     clock_id = arith.constant(i32, time.CLOCK_MONOTONIC)
                     address = arith.constant(i64, row.ctypes.data)
@@ -73,12 +73,12 @@ def _op_numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
 def _called(module: ir.Module, step: ir.Operation) -> Sequence[ir.Operation]:
     """Return the ops of all functions that a step calls, directly or indirectly."""
     names: set[str] = set()
-    todo, found = [step], list[ir.Operation]()
+    todo, ops = [step], list[ir.Operation]()
     while todo:
         calls = mlir.ops_in(todo.pop(), "func.call")
         new = {mlir.symbol_of(call, "callee") for call in calls} - names
         names |= new
         functions = mlir.functions_in(module, new)
         todo += functions
-        found += [op for function in functions for op in mlir.ops_in(function)]
-    return found
+        ops += [op for function in functions for op in mlir.ops_in(function)]
+    return ops

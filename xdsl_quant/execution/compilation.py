@@ -198,8 +198,8 @@ def _lowered(
     stored = None
     if is_kept and xdsl_patches.are_on():
         stored = disk_cache.key_of("lowered", digest, repr(entry), rounding, fuse)
-    if stored and (found := read_lowered(stored)):
-        return found
+    if stored and (cached := read_lowered(stored)):
+        return cached
     module = source().load()
     if not xdsl_patches.are_on():
         raise CompilationError(

@@ -23,8 +23,8 @@ class LinkError(Exception):
 def _package_folder(package: str) -> Path | None:
     """Return the folder of a package without importing it."""
     spec = find_spec(package)
-    places = (spec and spec.submodule_search_locations) or ()
-    return next(map(Path, places), None)
+    folders = (spec and spec.submodule_search_locations) or ()
+    return next(map(Path, folders), None)
 
 
 def libraries() -> Sequence[Path]:

@@ -147,9 +147,9 @@ def _dense_integers(
     if width == 1:
         return np.array(elements).astype(np.int64)
     text, _, _ = str(elements).rpartition(":")
-    if (found := re.search('"0x(.*)"', text)) is not None:
+    if (match := re.search('"0x(.*)"', text)) is not None:
         # Little-endian, in the fewest whole bytes per element.
-        data = np.frombuffer(bytes.fromhex(found[1]), np.uint8)
+        data = np.frombuffer(bytes.fromhex(match[1]), np.uint8)
         data = data.reshape(-1, (width + 7) // 8)
         integers = np.pad(data, [(0, 0), (0, 8 - data.shape[-1])]).view("<i8")
     else:

@@ -163,15 +163,15 @@ def unused_names(module: ir.Module, prefix: str) -> Iterator[str]:
 
 def ops_in(op: Op | ir.Module, *names: str) -> list[ir.Operation]:
     """Return all nested ops, or those with one of these names, in post-order."""
-    found: list[ir.Operation] = []
+    ops: list[ir.Operation] = []
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
         if not names or inner.name in names:
-            found.append(inner)
+            ops.append(inner)
         return ir.WalkResult.ADVANCE
 
     op.operation.walk(visit, ir.WalkOrder.POST_ORDER)
-    return found
+    return ops
 
 
 def operations_of(block: ir.Block) -> list[ir.Operation]:
@@ -261,9 +261,9 @@ _AttributeT = TypeVar("_AttributeT", bound=ir.Attribute)
 
 def attribute_of(op: Op, name: str, kind: type[_AttributeT]) -> _AttributeT:
     """Return an attribute of an op after checking its class."""
-    found = op.attributes[name]
-    assert isinstance(found, kind)
-    return found
+    attribute = op.attributes[name]
+    assert isinstance(attribute, kind)
+    return attribute
 
 
 def symbol_of(op: Op, name: str = "sym_name") -> str:

@@ -208,12 +208,12 @@ def rows_of(
         own = [i for i, owner in enumerate(owners) if owner == first]
         fused = [i for i in range(len(ops)) if row_of[i] == first != i]
         inside = fused if first is None else [first, *fused]
-        found = {numbers[row_of[index]] for i in own for index in steps[i]}
+        related_rows = {numbers[row_of[index]] for i in own for index in steps[i]}
         rows.append(
             ProfileRow(
                 number,
                 [ops[index] for index in inside],
-                sorted(found - {number}),
+                sorted(related_rows - {number}),
                 math.fsum(seconds[i] for i in own),
                 sum(products.get(index, 0) for index in inside),
                 len(own),

@@ -119,9 +119,9 @@ def end() -> str | BaseException | None:
 
 def take_failure() -> str | BaseException | None:
     """Return and clear the failure of the last compiled call in this thread."""
-    found = _thread.failure
+    failure = _thread.failure
     _thread.failure = None
-    return found
+    return failure
 
 
 def guarded(function: Callable[[], object]) -> None:

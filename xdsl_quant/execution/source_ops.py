@@ -121,13 +121,13 @@ def number_ops(module: ModuleOp) -> Sequence[SourceOp]:
     locations to these numbers. Nested ops have the number of their parent, and
     constants have none.
     """
-    found: list[SourceOp] = []
+    source_ops: list[SourceOp] = []
 
     def visit(op: Operation, number: int | None) -> None:
         if not isinstance(op, ModuleOp | FuncOp):
             if _is_counted(op):
-                number = len(found)
-                found.append(SourceOp.of(op))
+                number = len(source_ops)
+                source_ops.append(SourceOp.of(op))
             if number is not None:
                 place = IntAttr(number), IntAttr(0)
                 op.location = FileLineColLoc(StringAttr(_FILE), *place)
@@ -137,7 +137,7 @@ def number_ops(module: ModuleOp) -> Sequence[SourceOp]:
                     visit(inner, number)
 
     visit(module, None)
-    return found
+    return source_ops
 
 
 def _is_counted(op: Operation) -> bool:

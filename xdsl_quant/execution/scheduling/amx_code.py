@@ -134,14 +134,14 @@ class _Tiles:
         while reductions and run.blocks == 1 and total * reductions[-1].size <= most:
             inside.insert(0, reductions.pop())
             total *= inside[0].size
-        found = _Tiles(
+        result = _Tiles(
             product, outer, tiles, row, overlap, group, reductions, inside, run
         )
-        if not found.has_blocks or found.block:
-            return found
+        if not result.has_blocks or result.block:
+            return result
         # The spilled sums of an image row would need too much memory.
         run, inside = _Run.of(length, length), [*product.reductions[:-1]]
-        return replace(found, around=(), inside=inside, run=run)
+        return replace(result, around=(), inside=inside, run=run)
 
     @property
     def loops(self) -> Sequence[Axis]:

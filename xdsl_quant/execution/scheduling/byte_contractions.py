@@ -37,7 +37,7 @@ class BytesOperand(NamedTuple):
 class ByteContraction:
     """Contraction that is computed as a product of bytes."""
 
-    contraction: Contraction
+    source: Contraction
 
     lhs: Factor
     rhs: Factor
@@ -71,7 +71,7 @@ class ByteContraction:
 
     @property
     def _others(self) -> Sequence[int]:
-        return [d for d in range(len(self.contraction.shape)) if d != self.column]
+        return [d for d in range(len(self.source.shape)) if d != self.column]
 
     @property
     def bytes(self) -> BytesOperand:
@@ -85,7 +85,7 @@ class ByteContraction:
         return BytesOperand(self.rhs.value, self._by_dimension(steps))
 
     def _by_dimension(self, steps: Mapping[int, int]) -> Mapping[int, int]:
-        return {d: steps.get(i, 0) for d, i in enumerate(self.contraction.result)}
+        return {d: steps.get(i, 0) for d, i in enumerate(self.source.result)}
 
     def loops(
         self, dimensions: Sequence[int], operands: Sequence[BytesOperand]
@@ -93,7 +93,7 @@ class ByteContraction:
         """Return the loops over these dimensions of the sums."""
         loops = [
             Axis(
-                self.contraction.shape[d],
+                self.source.shape[d],
                 [operand.steps.get(d, 0) for operand in operands],
             )
             for d in dimensions
@@ -121,10 +121,10 @@ def byte_contraction_of(contraction: Contraction | None) -> ByteContraction | No
     for lhs, rhs in orders:
         if (weights := constant_of(rhs.value)) is None:
             continue
-        if found := _with_constant(contraction, lhs, rhs, weights):
-            return found
-    found = (_with_runtime_matrix(contraction, lhs, rhs) for lhs, rhs in orders)
-    return next(filter(None, found), None)
+        if result := _with_constant(contraction, lhs, rhs, weights):
+            return result
+    result = (_with_runtime_matrix(contraction, lhs, rhs) for lhs, rhs in orders)
+    return next(filter(None, result), None)
 
 
 def _with_constant(
@@ -261,11 +261,11 @@ def _with_runtime_matrix(
     if lhs_steps.get(loop) or run.steps[0] != 1 or 1 not in (column_step, run.steps[1]):
         return None
     product, packing = _packed_product(lhs, rhs, loops, sizes[loop], column_step)
-    found = ByteContraction(
+    byte_contraction = ByteContraction(
         contraction, lhs, rhs, product, column, lhs_steps, transposition, packing
     )
-    rows = math.prod(contraction.shape[d] for d in found.rows)
-    return found if column_step and rows >= _LEAST_ROWS else None
+    rows = math.prod(contraction.shape[d] for d in byte_contraction.rows)
+    return byte_contraction if column_step and rows >= _LEAST_ROWS else None
 
 
 def _packed_product(
@@ -309,15 +309,15 @@ def _row_major(
     row, column = rows[0], columns[-1]
     others = [i for i in loops if i not in (row, column)]
     size = -(-sizes[column] // 64) * 64
-    after = {column: 1, row: size}
+    strides = {column: 1, row: size}
     size *= sizes[row]
     for i in reversed(others):
-        after[i] = size
+        strides[i] = size
         size *= sizes[i]
-    axes = {i: Axis(sizes[i], [steps[i], after[i]]) for i in loops}
+    axes = {i: Axis(sizes[i], [steps[i], strides[i]]) for i in loops}
     batches = [axes[i] for i in others]
-    found = Transposition(batches, axes[row], axes[column], size)
-    return found, {i: after.get(i, 0) for i in steps}
+    transposition = Transposition(batches, axes[row], axes[column], size)
+    return transposition, {i: strides.get(i, 0) for i in steps}
 
 
 def _without_quotient(lhs: Factor) -> tuple[Factor, int]:

@@ -103,9 +103,9 @@ def _materialize_operand(op: ir.Operation, operand: int) -> None:
     """Materialize an operand before the loops of an op."""
     maps = indexing_maps(op)
     with ir.InsertionPoint(op), op.location:
-        kept = Factor(op.operands[operand], maps[operand].results, None).in_memory()
-    op.operands[operand] = kept.value
-    maps[operand] = mlir.affine_map(maps[operand].n_dims, kept.indices)
+        factor = Factor(op.operands[operand], maps[operand].results, None).in_memory()
+    op.operands[operand] = factor.value
+    maps[operand] = mlir.affine_map(maps[operand].n_dims, factor.indices)
     op.attributes["indexing_maps"] = mlir.array_attr(map(ir.AffineMapAttr.get, maps))
 
 
@@ -118,17 +118,17 @@ def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunct
     names = mlir.unused_names(module, "byte_product")
     calls = _ProductCalls(module, cpu, threads, names)
     for op in [*filter(is_byte_product, mlir.ops_in(module, "linalg.generic"))]:
-        found = byte_contraction_of(contraction_of(op))
-        if found is None:
+        contraction = byte_contraction_of(contraction_of(op))
+        if contraction is None:
             continue
-        epilogue = epilogue_of(op, found.column)
+        epilogue = epilogue_of(op, contraction.column)
         last = epilogue.op if epilogue else op
         ops = [op, *(mlir.ops_in(epilogue.op) if epilogue else ())]
         with (
             ir.Location.fused([each.location for each in ops]),
             ir.InsertionPoint(last),
         ):
-            calls.compute(found, epilogue)
+            calls.compute(contraction, epilogue)
         op.erase()
         if epilogue is not None:
             epilogue.erase()
@@ -145,23 +145,23 @@ class _ProductCalls:
         self._threads = threads
         self._names = names
 
-    def compute(self, found: ByteContraction, epilogue: Epilogue | None) -> None:
+    def compute(self, contraction: ByteContraction, epilogue: Epilogue | None) -> None:
         """Call functions that compute a product and its epilogue."""
-        results = _result_operands(found.contraction.op, epilogue)
-        buffers, bytes_ = _buffers(found), found.bytes
-        if found.transposition is not None:
-            bytes_ = self._transpose(found.transposition, bytes_)
+        results = _result_operands(contraction.source.op, epilogue)
+        buffers, bytes_ = _buffers(contraction), contraction.bytes
+        if contraction.transposition is not None:
+            bytes_ = self._transpose(contraction.transposition, bytes_)
         operands = [bytes_, *results, *buffers]
-        product = found.with_loops(operands)
+        product = contraction.with_loops(operands)
         if isinstance(product, ChannelProduct):
             sizes = [_element_bytes(operand.value) for operand in operands]
             product, epilogue = _with_pixels(product, epilogue, sizes)
-        elif found.packing is not None:
-            product = self._pack(found, product, buffers)
+        elif contraction.packing is not None:
+            product = self._pack(contraction, product, buffers)
         if product.weights_zero_point:
-            self._sum_rows(found, product, (bytes_, buffers[0]))
+            self._sum_rows(contraction, product, (bytes_, buffers[0]))
         self._multiply(product, epilogue, [operand.value for operand in operands])
-        for buffer in (*buffers, *([bytes_] if found.transposition else ())):
+        for buffer in (*buffers, *([bytes_] if contraction.transposition else ())):
             memref.dealloc(buffer.value)
 
     def _call(
@@ -182,28 +182,35 @@ class _ProductCalls:
         return target
 
     def _pack(
-        self, found: ByteContraction, product: Product, buffers: Sequence[BytesOperand]
+        self,
+        contraction: ByteContraction,
+        product: Product,
+        buffers: Sequence[BytesOperand],
     ) -> Product:
         """Pack the right factor; return the product with its packed layout."""
-        assert found.packing is not None
+        assert contraction.packing is not None
         assert isinstance(product.weights, RuntimeMatrix)
         bits = self._cpu.vnni_bits
         vectors = product.vectors(bits)
-        operands = [found.matrix, *buffers[-2:]]
-        batches = found.loops(found.batches, operands) if found.batches else []
-        packing = replace(found.packing, batches=batches, vectors=vectors)
+        operands = [contraction.matrix, *buffers[-2:]]
+        batches = (
+            contraction.loops(contraction.batches, operands)
+            if contraction.batches
+            else []
+        )
+        packing = replace(contraction.packing, batches=batches, vectors=vectors)
         self._call(operands, partial(packing_text, packing, bits))
         return replace(product, weights=product.weights._replace(vectors=vectors))
 
     def _sum_rows(
         self,
-        found: ByteContraction,
+        contraction: ByteContraction,
         product: WeightedSum,
         operands: Sequence[BytesOperand],
     ) -> None:
         """Compute the zero-point-corrected sum of each row."""
         assert isinstance(product, Product)
-        rows = found.loops([*found.batches, *found.rows], operands)
+        rows = contraction.loops([*contraction.batches, *contraction.rows], operands)
         signs = product.is_signed, product.zero_point
         sums = RowSums(rows, product.reductions, *signs)
         self._call(operands, partial(row_sums_text, sums, self._cpu.vnni_bits))
@@ -260,31 +267,33 @@ def _element_bytes(value: ir.Value) -> int:
 # Run-time preparation
 
 
-def _buffers(found: ByteContraction) -> Sequence[BytesOperand]:
+def _buffers(contraction: ByteContraction) -> Sequence[BytesOperand]:
     """
     Allocate the buffers that a product needs: row sums if weights have a zero point,
     the packed matrix and its column sums.
     """
-    product = found.product
+    product = contraction.product
     buffers: list[BytesOperand] = []
     if product.weights_zero_point:
-        buffers.append(_buffer(found, [*range(len(found.contraction.shape))], 4))
-    if found.packing is not None:
-        vectors = -(-found.packing.width // LANES)
-        buffers.append(_buffer(found, found.batches, vectors * product.packed_bytes))
-        buffers.append(_buffer(found, found.batches, vectors * 64))
+        buffers.append(_buffer(contraction, [*range(len(contraction.source.shape))], 4))
+    if contraction.packing is not None:
+        vectors = -(-contraction.packing.width // LANES)
+        buffers.append(
+            _buffer(contraction, contraction.batches, vectors * product.packed_bytes)
+        )
+        buffers.append(_buffer(contraction, contraction.batches, vectors * 64))
     return buffers
 
 
 def _buffer(
-    found: ByteContraction, dimensions: Sequence[int], size: int
+    contraction: ByteContraction, dimensions: Sequence[int], size: int
 ) -> BytesOperand:
     """Allocate `size` bytes per index of these dimensions, except the column."""
     steps: dict[int, int] = {}
     for d in reversed(dimensions):
-        if d != found.column:
+        if d != contraction.column:
             steps[d] = size
-            size *= found.contraction.shape[d]
+            size *= contraction.source.shape[d]
     return BytesOperand(_allocated(size), steps)
 
 

@@ -53,8 +53,8 @@ def _merge(contraction: Contraction) -> ir.Value | None:
         (contraction.rhs, contraction.lhs),
     ):
         if rhs.element_type == ir.IntegerType.get_signless(8):
-            if (found := _merged(contraction, lhs, rhs, merged, start)) is not None:
-                return found
+            if (result := _merged(contraction, lhs, rhs, merged, start)) is not None:
+                return result
     return None
 
 

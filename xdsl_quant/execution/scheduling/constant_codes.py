@@ -79,8 +79,8 @@ def decode_constants(module: ir.Module) -> None:
             key = name, numbers.tobytes()
             if key not in known:
                 known[key] = _encoded(symbols, name, numbers)
-            if (found := known[key]) is not None:
-                _replace_decoded(load, decoded, *found)
+            if (encoded := known[key]) is not None:
+                _replace_decoded(load, decoded, *encoded)
                 break
 
 
@@ -113,12 +113,12 @@ def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
     numbers. The ops may only use constants, or load from constant tables.
     """
     numbers: Array = np.arange(256).astype(np.uint8).view(np.int8)
-    found: list[_Numbers] = []
+    chain: list[_Numbers] = []
     while (step := _next_numbers(value, numbers, symbols)) is not None:
         value, numbers = step
         if str(value.type) == "f32":
-            found.append(step)
-    return found
+            chain.append(step)
+    return chain
 
 
 def _next_numbers(

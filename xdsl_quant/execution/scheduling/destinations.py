@@ -40,8 +40,8 @@ def _may_write_results_at_once(module: ir.Module) -> bool:
         block = mlir.operations_of(end.block)
         later = block[block.index(end) + 1 :]
         read = {value for op in later for value in _possible_aliases(op.operands)}
-        made_of = _possible_aliases(end.operands[:1]) - {end.operands[0]}
-        if any(_is_computed(value) for value in made_of & read):
+        sources = _possible_aliases(end.operands[:1]) - {end.operands[0]}
+        if any(_is_computed(value) for value in sources & read):
             return False
     return True
 
@@ -53,13 +53,13 @@ def _is_computed(value: ir.Value) -> bool:
 
 def _possible_aliases(values: Iterable[ir.Value]) -> set[ir.Value]:
     """Return the values and all tensors that may alias them after in-place ops."""
-    found: set[ir.Value] = set()
+    aliases: set[ir.Value] = set()
     todo = [*values]
     while todo:
         value = todo.pop()
-        if value in found or not isinstance(value.type, ir.RankedTensorType):
+        if value in aliases or not isinstance(value.type, ir.RankedTensorType):
             continue
-        found.add(value)
+        aliases.add(value)
         if (block := mlir.argument_block(value)) is not None:
             todo += block.owner.operands
             continue
@@ -70,7 +70,7 @@ def _possible_aliases(values: Iterable[ir.Value]) -> set[ir.Value]:
         todo += [
             v for region in op.regions for b in region for v in mlir.yielded_values(b)
         ]
-    return found
+    return aliases
 
 
 def read_padded_tensors(module: ir.Module) -> None:

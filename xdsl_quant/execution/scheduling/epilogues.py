@@ -157,22 +157,22 @@ def _elementwise_epilogue(
         return None
     constants: dict[int, NDArray[np.int64]] = {}
     inputs: list[int] = []
-    steps: list[Mapping[int, int]] = []
+    operand_strides: list[Mapping[int, int]] = []
     for i in (len(others), *range(len(others))):
         if i == position:
             continue
-        if (found := _steps_by_dimension(operands[i], maps[i], loops)) is None:
+        if (strides := _steps_by_dimension(operands[i], maps[i], loops)) is None:
             return None
-        numbers = _columns_of_constant(operands[i], found, column, sums)
+        numbers = _columns_of_constant(operands[i], strides, column, sums)
         if numbers is not None:
             constants[i] = numbers
             continue
-        if found.get(column) != 1:
+        if strides.get(column) != 1:
             return None
-        steps.append(found)
+        operand_strides.append(strides)
         if i != len(others):
             inputs.append(i)
-    return Epilogue(op, position, start, fill, constants, inputs, steps)
+    return Epilogue(op, position, start, fill, constants, inputs, operand_strides)
 
 
 _PARALLEL = "#linalg.iterator_type<parallel>"

@@ -261,8 +261,8 @@ class LaneLoop:
         source, *indices = operands
         if not indices or not has_identity_layout(source.type):
             return False
-        found = [self.index(each) for each in indices]
-        *others, last = found
+        lane_indices = [self.index(each) for each in indices]
+        *others, last = lane_indices
         return (
             all(other is not None and other.advances(0) for other in others)
             and last is not None
@@ -270,8 +270,8 @@ class LaneLoop:
         )
 
     def _indices(self, indices: Values, lane: int) -> Values:
-        found = [self.index(each) for each in indices]
-        return [each.build(lane) for each in found if each is not None]
+        lane_indices = [self.index(each) for each in indices]
+        return [each.build(lane) for each in lane_indices if each is not None]
 
     def _vector(self, value: ir.Value, lane: int) -> ir.Value:
         """Return the vector of a value that starts at a lane."""

@@ -40,7 +40,7 @@ def pack_constants(module: ir.Module) -> None:
     for op in mlir.ops_in(module, "scf.for"):
         if (loop := LaneLoop.of(op)) is None:
             continue
-        found: list[ir.Value] = []
+        decoded_values: list[ir.Value] = []
         for load in loop.loads:
             if (name := _packable_constant(load)) is None or not _can_be_packed(
                 loop, load
@@ -51,10 +51,10 @@ def pack_constants(module: ir.Module) -> None:
                 if key not in packed:
                     packed[key] = _packed_constant(symbols, name, numbers)
                 if (codes := packed[key]) is not None:
-                    found.append(decoded)
+                    decoded_values.append(decoded)
                     loop.define(decoded, _Selection(loop, load, codes).vector)
                     break
-        if found and loop.is_supported():
+        if decoded_values and loop.is_supported():
             loop.replace()
 
 

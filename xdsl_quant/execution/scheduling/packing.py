@@ -164,7 +164,7 @@ class _Packer:
         def block(index: str, sums: Names) -> Names:
             cursors = code.advance(pointers, index, [LANES * step for step in steps])
             groups = packed(
-                cursors, lambda places: self._transposed_groups(places, LANES)
+                cursors, lambda columns: self._transposed_groups(columns, LANES)
             )
             return self._stored(sums, groups, cursors, 4)
 
@@ -174,12 +174,12 @@ class _Packer:
         if left:
             cursors = code.advance(pointers, LANES * blocks, steps)
             groups = packed(
-                cursors, lambda places: self._transposed_groups(places, left)
+                cursors, lambda columns: self._transposed_groups(columns, left)
             )
             sums = self._stored(sums, groups, cursors, 4)
         if rest:
             cursors = code.advance(pointers, whole, steps)
-            groups = packed(cursors, lambda places: [self._last(places, whole, rest)])
+            groups = packed(cursors, lambda columns: [self._last(columns, whole, rest)])
             sums = self._stored(sums, groups, cursors, rest)
         return sums
 
@@ -200,22 +200,22 @@ class _Packer:
         ]
         return [*zip(*vectors, strict=True)]
 
-    def _transposed_groups(self, places: Names, size: int) -> Names:
+    def _transposed_groups(self, pointers: Names, size: int) -> Names:
         """Load `size` groups per column and transpose them to one vector per group."""
         code = self.code
-        rows = [code.load_lanes(place, "i32", size) for place in places]
+        rows = [code.load_lanes(pointer, "i32", size) for pointer in pointers]
         rows += [code.splat(0, SUMS)] * (LANES - len(rows))
         return [
             bitcast_to_bytes(code, row) for row in _transposed_lanes(code, rows)[:size]
         ]
 
-    def _last(self, places: Names, whole: int, rest: int) -> str:
+    def _last(self, pointers: Names, whole: int, rest: int) -> str:
         """Return the last group of each column, with bytes of the previous one as 0."""
         code = self.code
         vector = code.splat(0, SUMS)
         back, count = (rest - 4, 4) if whole else (0, rest)
-        for i, place in enumerate(places):
-            value = code.load_group(code.at(place, back), count)
+        for i, pointer in enumerate(pointers):
+            value = code.load_group(code.at(pointer, back), count)
             lane = code.constant(i, "i32")
             vector = code.add(
                 f"llvm.insertelement {value}, {vector}[{lane} : i32] : {SUMS}"

@@ -23,9 +23,9 @@ def round_while_converting(module: ir.Module) -> None:
     i32 = ir.IntegerType.get_signless(32, module.context)
     for conversion in mlir.ops_in(module, "arith.fptosi"):
         (clamped,), (result,) = conversion.operands, conversion.results
-        if result.type != i32 or (found := _rounded_and_clamped(clamped)) is None:
+        if result.type != i32 or (clamping := _rounded_and_clamped(clamped)) is None:
             continue
-        value, clamps = found
+        value, clamps = clamping
         with ir.InsertionPoint(conversion), conversion.location:
             for clamp in clamps:
                 value = _CLAMPS[clamp.name](value, clamp.operands[1])
@@ -44,9 +44,9 @@ def round_in_f32(module: ir.Module) -> None:
     )
     for conversion in mlir.ops_in(module, "arith.fptosi"):
         (clamped,), (result,) = conversion.operands, conversion.results
-        if result.type != i32 or (found := _rounded_away(clamped)) is None:
+        if result.type != i32 or (rounding := _rounded_away(clamped)) is None:
             continue
-        value, clamps, zero_point = found
+        value, clamps, zero_point = rounding
         with ir.InsertionPoint(conversion), conversion.location:
             for name, bound in clamps:
                 value = _CLAMPS[name](

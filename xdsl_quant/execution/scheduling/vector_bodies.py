@@ -80,8 +80,8 @@ class VectorBody:
         if len(users) != 1 or not users[0].results:
             return None
         (result,) = users[0].results
-        found = self._with_constant(result, name)
-        return (result, found[1]) if found and found[0] == value else None
+        operands = self._with_constant(result, name)
+        return (result, operands[1]) if operands and operands[0] == value else None
 
     def set_interval(self, value: ir.Value, interval: Interval) -> None:
         self._intervals[value] = interval
@@ -124,9 +124,9 @@ class VectorBody:
         """Return an interval that contains a value, as a signed integer."""
         if value not in self._intervals:
             width = mlir.bits(value.type)
-            found = self._interval(value)
-            all_ = Interval.of_width(width)
-            self._intervals[value] = found if found and found.fits(width) else all_
+            exact = self._interval(value)
+            full = Interval.of_width(width)
+            self._intervals[value] = exact if exact and exact.fits(width) else full
         return self._intervals[value]
 
     def _interval(self, value: ir.Value) -> Interval | None:
@@ -171,22 +171,24 @@ class VectorBody:
     def rounded(self, value: ir.Value) -> _FixedPointProduct | None:
         """Return a value as a rounded fixed-point product, or `None`."""
         if value not in self._products:
-            found = (
+            product = (
                 self._rounded_twice(value)
                 or self._rounded_once(value)
                 or self._rounded_with_addend(value)
             )
-            is_right = (
-                found is not None
+            is_valid = (
+                product is not None
                 and self.interval(value).fits(32)
-                and mlir.bits(found.number.type) == 64
-                and self.interval(found.number).fits(32)
-                and bool(np.all((found.multiplier >= 0) & (found.multiplier < 1 << 31)))
-                and bool(np.all((found.shift > 0) & (found.shift < 63)))
-                and bool(np.all(abs(found.addend) < 1 << 62))
+                and mlir.bits(product.number.type) == 64
+                and self.interval(product.number).fits(32)
+                and bool(
+                    np.all((product.multiplier >= 0) & (product.multiplier < 1 << 31))
+                )
+                and bool(np.all((product.shift > 0) & (product.shift < 63)))
+                and bool(np.all(abs(product.addend) < 1 << 62))
             )
             self._products[value] = (
-                self._simpler(value, found) if found and is_right else None
+                self._simpler(value, product) if product and is_valid else None
             )
         return self._products[value]
 
@@ -227,8 +229,8 @@ class VectorBody:
         bounds: dict[str, int] = {}
         for _ in range(2):
             for name in ("maxsi", "minsi"):
-                if (found := self.only_use(value, name)) is not None:
-                    value, (bounds[name], *others) = found[0], found[1].ravel().tolist()
+                if (use := self.only_use(value, name)) is not None:
+                    value, (bounds[name], *others) = use[0], use[1].ravel().tolist()
                     if others:
                         return None
                     break
@@ -261,11 +263,11 @@ class VectorBody:
             return None
         rounded, constant = added
         exact = self._exact_interval(value.owner.operation)
-        if not (found := self.rounded(rounded)) or not exact or not exact.fits(32):
+        if not (product := self.rounded(rounded)) or not exact or not exact.fits(32):
             return None
-        if (np.ldexp(np.abs(constant), found.shift) >= 1 << 61).any():
+        if (np.ldexp(np.abs(constant), product.shift) >= 1 << 61).any():
             return None
-        return found._replace(addend=found.addend + (constant << found.shift))
+        return product._replace(addend=product.addend + (constant << product.shift))
 
     def _rounded_once(self, value: ir.Value) -> _FixedPointProduct | None:
         if not (last := self._with_constant(value, "shrsi")):

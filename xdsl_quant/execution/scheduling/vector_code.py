@@ -35,15 +35,15 @@ class Axis(NamedTuple):
 
 def coalesce_loops(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
     """Return a loop nest over memrefs with contiguous loops coalesced."""
-    found: list[Axis] = []
+    result: list[Axis] = []
     for loop in loops:
         if loop.size == 1:
             continue
-        if found and [*found[-1].steps] == [loop.size * step for step in loop.steps]:
-            found[-1] = Axis(found[-1].size * loop.size, loop.steps)
+        if result and [*result[-1].steps] == [loop.size * step for step in loop.steps]:
+            result[-1] = Axis(result[-1].size * loop.size, loop.steps)
         else:
-            found.append(loop)
-    return found or [Axis(1, [1] * memrefs)]
+            result.append(loop)
+    return result or [Axis(1, [1] * memrefs)]
 
 
 def packed_loops(loops: Sequence[Axis], size: int) -> list[Axis]:
@@ -51,11 +51,11 @@ def packed_loops(loops: Sequence[Axis], size: int) -> list[Axis]:
     Return a loop nest with a packed memref before the others, which has `size`
     contiguous bytes per innermost iteration.
     """
-    found: list[Axis] = []
+    result: list[Axis] = []
     for loop in reversed(loops):
-        found.insert(0, Axis(loop.size, [size, *loop.steps]))
+        result.insert(0, Axis(loop.size, [size, *loop.steps]))
         size *= loop.size
-    return found
+    return result
 
 
 class Memref(NamedTuple):

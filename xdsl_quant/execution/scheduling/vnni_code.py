@@ -273,8 +273,8 @@ class _Tile:
         start = code.load(code.at(columns, 64 * vector), SUMS, 64)
         if not isinstance(self.function.product.weights, RuntimeMatrix):
             return start
-        more = code.load(code.at(starts, 64 * vector), SUMS, 64)
-        return code.add(f"arith.addi {start}, {more} : {SUMS}")
+        correction = code.load(code.at(starts, 64 * vector), SUMS, 64)
+        return code.add(f"arith.addi {start}, {correction} : {SUMS}")
 
     def _with_row_sums(self, sums: Names, place: str) -> Names:
         """Subtract the zero point of the weights times the sum of each row's bytes."""
