@@ -30,7 +30,7 @@ def requantization_rescale(
     source: FixedPointType, result_type: Attribute, rounding: ScaleRounding
 ) -> Rescale:
     """
-    Return the `tosa.rescale` of a requantization, before clamping to a narrower storage
+    Return the `tosa.rescale` of a requantization, without the clamp to a narrow storage
     range.
 
     Args:

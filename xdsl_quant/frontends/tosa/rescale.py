@@ -1,8 +1,7 @@
 """
 Builder and reader of `tosa.rescale` with constant operands.
 
-See external
-[documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#tosarescale-mlirtosarescaleop).
+See external [documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#tosarescale-mlirtosarescaleop).
 """
 
 from __future__ import annotations
@@ -164,10 +163,9 @@ class Rescale:
         rounding: ScaleRounding,
     ) -> Rescale:
         """
-        Return the rescale of a requantization, before it clamps to the storage range of
-        `target`.
-        [`fixed_point_requantization`][xdsl_quant.transforms.building.fixed_point_requantization]
-        defines it.
+        Return the rescale of a
+        [requantization][xdsl_quant.transforms.building.fixed_point_requantization],
+        before it clamps to the storage range of `target`.
 
         Args:
             source: the element type of the input.
@@ -177,8 +175,7 @@ class Rescale:
 
         Raises:
             ValueError: if the types cannot be requantized, zero points differ, or scales
-                vary
-                along another dimension than the last one.
+                vary along another dimension than the last one.
         """
         requantization = Requantization(source, target)
         numbers = requantization.numbers

@@ -79,24 +79,18 @@ def requantization_types(rescale: Rescale, op: tosa.RescaleOp) -> Requantization
             )
     ratios = rescale.scales
     # Scale both types up until the source scale is at least 2**-32 (0.5 * 2**-31).
-    exponents = np.maximum(-31 - np.frexp(ratios)[1], 0)
-    if exponents.max() > 28:
+    shifts = np.maximum(-31 - np.frexp(ratios)[1], 0)
+    if shifts.max() > 28:
         raise ValueError(
             f"scale {ratios.min()} is too small for a ratio of fixed-point scales; "
             "expected at least 2**-60"
         )
     return RequantizationTypes(
         _requantization_type(
-            np.ldexp(ratios, exponents),
-            rescale.input_zp,
-            rescale.input_unsigned,
-            op.input,
+            np.ldexp(ratios, shifts), rescale.input_zp, rescale.input_unsigned, op.input
         ),
         _requantization_type(
-            np.ldexp(1.0, exponents),
-            rescale.output_zp,
-            rescale.output_unsigned,
-            op.output,
+            np.ldexp(1.0, shifts), rescale.output_zp, rescale.output_unsigned, op.output
         ),
     )
 

@@ -6,8 +6,7 @@ The dialect's verifier accepts more than the runtime supports: the runtime refus
 too small, and computes wrong results if a kernel ignores parameters. Each case has a rule
 with the runtime's tolerance, by op name or trait. Rules apply to verified, registered ops.
 
-See external
-[documentation](https://github.com/google-ai-edge/LiteRT/tree/main/tflite/kernels).
+See external [documentation](https://github.com/google-ai-edge/LiteRT/tree/main/tflite/kernels).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,6 +1,5 @@
 """
-Rules of TensorFlow Lite's 8-bit quantization specification for weights, biases and
-activations.
+Rules of TensorFlow Lite's 8-bit specification for weights, biases and activations.
 
 A value is a *weight* or *bias* if an op with the trait `MultipliesAndAccumulates` uses it
 as one (see `AffineOpCoefficient` and `AccumulatorUniformScale`); a 32-bit value that is
@@ -8,8 +7,7 @@ added to the result of such an op is a bias, too. The use is traced through cast
 movement ops. A value derived from a constant is a weight unless only ops that take
 activations use it. Every other value is an *activation*.
 
-See external
-[documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
+See external [documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
 """
 
 from collections import defaultdict

@@ -106,8 +106,7 @@ def _verify_parts(
     Verify that the results are the parts of a value along a dimension.
 
     Args:
-        sizes_along: returns the part sizes for the dimension's size, `None` if not
-            constant.
+        sizes_along: returns the part sizes for the dimension's size; `None` if dynamic.
 
     Raises:
         VerifyException: if they are not.
@@ -405,8 +404,7 @@ _STRIDED_SLICE_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class StridedSliceOp(MovingOp):
     """
-    Slice from `begin` up to, excluding, `end`, with `strides`. Masks have a bit per
-    dimension.
+    Slice from `begin` to `end`, exclusive, with `strides`. Masks have a bit per dimension.
 
     Example:
 

@@ -780,8 +780,7 @@ class SelectionOp(TFLOp, ABC):
 @irdl_op_definition
 class SelectOp(SelectionOp, elements="f32 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8"):
     """
-    Select one of two values by a condition; a 1-d condition selects along the first
-    dimension.
+    Select one of two values by a condition, which may only have the first dimension.
 
     Example:
 

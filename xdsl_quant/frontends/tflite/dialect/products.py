@@ -62,8 +62,7 @@ def has_wide_sums_without_bias(op: Operation) -> bool:
     """
     Return True if a 16-bit op without bias has 64-bit accumulators.
 
-    The attribute `quantized_bias_type = 2 : i32` (`INT32`) of `.tflite` files selects 32
-    bits.
+    The attribute `quantized_bias_type = 2 : i32` (`INT32`) of files selects 32 bits.
     """
     return op.attributes.get("quantized_bias_type") != IntegerAttr(2, i32)
 

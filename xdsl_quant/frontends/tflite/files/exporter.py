@@ -169,7 +169,7 @@ def _entries(attribute: Attribute | None) -> Mapping[str, Attribute]:
 # Types
 
 
-def _error(op: Operation, message: str) -> TFLiteFileError:
+def _file_error(op: Operation, message: str) -> TFLiteFileError:
     prefix = location_prefix(op.location)
     start = f"{prefix}error: " if prefix else ""
     return TFLiteFileError(f"{start}'{op_name(op)}' op {message}")
@@ -220,7 +220,7 @@ class _FunctionExporter:
     def subgraph(self) -> Subgraph:
         function = self.function
         if len(function.body.blocks) != 1:
-            raise _error(function, "expects a body with one block")
+            raise _file_error(function, "expects a body with one block")
         names = _entries(function.attributes.get("tf.entry_function"))
         inputs = _split(names.get("inputs"))
         for position, argument in enumerate(function.args):
@@ -228,7 +228,9 @@ class _FunctionExporter:
             self.add_tensor(argument, function, name or "")
         *ops, end = function.body.block.ops
         if not isinstance(end, ReturnOp):
-            raise _error(end, "is an unsupported terminator; expected 'func.return'")
+            raise _file_error(
+                end, "is an unsupported terminator; expected 'func.return'"
+            )
         for op in ops:
             self.add_op(op)
         outputs = [self.index(value) for value in end.operands]
@@ -289,7 +291,7 @@ class _FunctionExporter:
     def add_tensor(self, value: SSAValue, op: Operation, name: str) -> int:
         type_ = value.type
         if isinstance(scalar_or_element_type(type_), UniformQuantizedSubChannelType):
-            raise _error(
+            raise _file_error(
                 op,
                 "has a sub-channel type, which is unsupported in '.tflite' files; use "
                 "per-axis scales",
@@ -297,7 +299,7 @@ class _FunctionExporter:
         if (type_name := _tensor_type(type_)) is None:
             is_quantized = QuantizedType.get_quantized_element_type(type_) is not None
             hint = _QUANTIZED_HINT if is_quantized else ""
-            raise _error(
+            raise _file_error(
                 op,
                 f"has type '{shortened(type_)}', which is unsupported in '.tflite' "
                 f"files{hint}",
@@ -325,11 +327,11 @@ class _FunctionExporter:
         value, (result,) = op.properties["value"], op.results
         if isinstance(value, DenseResourceAttr):
             if (data := resource_data(value)) is None:
-                raise _error(op, f"has no data for '{value.resource_handle.data}'")
+                raise _file_error(op, f"has no data for '{value.resource_handle.data}'")
         elif isinstance(value, DenseIntOrFPElementsAttr):
             data = value.data.data
         else:
-            raise _error(op, "has a scalar value; expected a tensor")
+            raise _file_error(op, "has a scalar value; expected a tensor")
         index = self.add_tensor(result, op, _tensor_name(op, result, ""))
         tensor = self.tensors[index]
         tensor.data = _file_bytes(data, tensor.type, math.prod(tensor.shape))
@@ -348,7 +350,7 @@ class _FunctionExporter:
         while inputs and inputs[-1] == ABSENT:
             inputs.pop()
         if code == "SVDF" and len(op.results) > 1:
-            raise _error(
+            raise _file_error(
                 op,
                 "has its next state as a result, which is unsupported in '.tflite' files",
             )
@@ -399,7 +401,7 @@ class _FunctionExporter:
             return op.operands
         then_call, else_call = (self.call(region, op) for region in op.regions)
         if [*then_call.arguments] != [*else_call.arguments]:
-            raise _error(
+            raise _file_error(
                 op, "expects both regions to pass the same operands to their calls"
             )
         return [*op.operands, *then_call.arguments]
@@ -412,7 +414,7 @@ class _FunctionExporter:
             passed, returned = [*call.arguments], [*ops[1].operands]
             if passed == [*arguments] and returned == [*call.results]:
                 return call
-        raise _error(
+        raise _file_error(
             op,
             "has an unsupported region; expected a call with all arguments whose results "
             "are yielded",
@@ -420,14 +422,16 @@ class _FunctionExporter:
 
     def function_index(self, op: Operation, name: str) -> int:
         if name not in self.function_names:
-            raise _error(op, f"calls unknown function '@{name}'")
+            raise _file_error(op, f"calls unknown function '@{name}'")
         return self.function_names.index(name)
 
     def code(self, op: Operation) -> tuple[str, str, bytes]:
         dialect, _, mnemonic = op_name(op).partition(".")
         code = mnemonic.upper()
         if dialect != "tfl" or code not in enumerators("BuiltinOperator").values():
-            raise _error(op, "is not an op of TensorFlow Lite; lower it to 'tfl' first")
+            raise _file_error(
+                op, "is not an op of TensorFlow Lite; lower it to 'tfl' first"
+            )
         if code != "CUSTOM":
             return code, "", b""
         custom_code = cast(StringAttr, op.properties["custom_code"])

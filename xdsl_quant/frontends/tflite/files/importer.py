@@ -137,17 +137,15 @@ def read_tflite(
     """
     Read a TensorFlow Lite model.
 
-    Each subgraph becomes a function, the first one `@main`. Tensor names become
-    locations; scales and zero points become `!quant.uniform` types.
+    Each subgraph becomes a function, the first one `@main`. Tensor names become locations;
+    scales and zero points become `!quant.uniform` types.
 
     Args:
         source: a path, or the bytes of a file.
-        shapes: shapes of the inputs of `@main` by tensor name or signature name. If
-            they
+        shapes: shapes of the inputs of `@main` by tensor name or signature name. If they
             match the file's static shapes of all dynamic inputs, the whole module is
             static; otherwise op results keep their dynamic sizes.
-        static: use the static shapes of the file, in which unknown sizes are 1, instead
-            of
+        static: use the file's static shapes, in which unknown sizes are 1, instead of
             dynamic sizes (`?`).
 
     Returns:
@@ -526,11 +524,7 @@ class _FunctionImporter:
         return properties_of(op_type, options, where)
 
     def discardable(self, operator: Operator) -> dict[str, Attribute]:
-        """
-        Return options that affect results without being properties of the dialect:
-        `pot_scale_int16` of sums, `quantized_bias_type` of 16-bit contractions without
-        bias.
-        """
+        """Return options that affect results, but that the dialect lacks."""
         if operator.code == "TRANSPOSE_CONV" and _has_narrow_sums(operator):
             x, bias = (self.operand_tensor(operator, index) for index in (2, 3))
             if bias is None and x is not None and x.type == "INT16":

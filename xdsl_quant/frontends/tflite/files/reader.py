@@ -156,7 +156,7 @@ class _Table:
 
     def builtin_code(self) -> int:
         """
-        Return `builtin_code`; the package's accessor prefers the deprecated field below
+        Return `builtin_code`; the package's accessor returns the deprecated field below
         127.
         """
         # The package has no public access to the raw field.
