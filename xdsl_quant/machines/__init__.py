@@ -1,1 +1,1 @@
-"""Machines that compute formulas: NumPy arrays, and IR that is built."""
+"""Machines that evaluate formulas: on NumPy arrays, or by building IR."""

@@ -1,7 +1,7 @@
 """
-The machine of scalars: expressions as ops of the arith and math dialects.
+Scalar machine: expressions as ops of the arith and math dialects.
 
-An integer is computed with 32 bits if its bounds allow it, with 64 bits otherwise.
+Integers are computed in 32 bits if their bounds fit, and in 64 bits otherwise.
 
 Example:
 
@@ -102,7 +102,7 @@ _LOGICAL_OPS = {"and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp}
 
 
 class ScalarBuilder(Protocol):
-    """Builds ops on scalars."""
+    """Protocol of builders of ops on scalars."""
 
     def op(
         self,
@@ -118,28 +118,26 @@ class ScalarBuilder(Protocol):
         """Insert an op and return its first result."""
         ...
 
-    def number(self, value: float, type_: Attribute) -> SSAValue:
-        """Build a constant."""
-        ...
+    def number(self, value: float, type_: Attribute) -> SSAValue: ...
 
 
 def type_for(*bounds: Bounds) -> IntegerType:
     """
-    Return the type that numbers of these bounds are computed with.
+    Return the integer type that holds all of the bounds: `i32` or `i64`.
 
     Raises:
-        Unsupported: if it needs more than 64 bits.
+        Unsupported: if the bounds exceed 64 bits.
     """
     low, high = union(*bounds)
     for type_ in (i32, i64):
         if are_within((low, high), signed_bounds(type_.bitwidth)):
             return type_
-    raise Unsupported(f"has numbers from {low} to {high}, which need more than 64 bits")
+    raise Unsupported(f"has values from {low} to {high}, which need more than 64 bits")
 
 
 @dataclass(eq=False)
 class Condition(Truth):
-    """A truth value of type `i1`."""
+    """Truth value of type `i1`."""
 
     builder: ScalarBuilder
     value: SSAValue
@@ -159,20 +157,22 @@ class Condition(Truth):
         return self.number.as_float(type_)
 
     def as_value(self, type_: Attribute) -> SSAValue:
-        """Return the value, whose type is `i1`."""
+        """Return the value; its type is `i1`."""
         return self.value
 
     def chosen(self, a: Any, b: Any) -> Any:
         builder = self.builder
-        some = next((x for x in (a, b) if isinstance(x, FloatExpression)), None)
-        if some is not None:
-            value = self._selected(some.operand(a), some.operand(b))
+        float_value = next((x for x in (a, b) if isinstance(x, FloatExpression)), None)
+        if float_value is not None:
+            value = self._selected(float_value.operand(a), float_value.operand(b))
             return FloatExpression(builder, value, *chosen_bounds(a, b))
         if all(isinstance(x, Truth | bool) for x in (a, b)):
             values = [_truth(builder, x, self.value.type) for x in (a, b)]
             return Condition(builder, self._selected(*values))
         if any(isinstance(x, float) for x in (a, b)):
-            raise ValueError("a choice between floats that have no type")
+            raise ValueError(
+                "expected a float expression in a selection of floats, found constants only"
+            )
         bounds = union(bounds_of(a), bounds_of(b))
         values = [_integer_operand(builder, x, type_for(bounds)) for x in (a, b)]
         return IntegerExpression(builder, self._selected(*values), bounds)
@@ -199,14 +199,14 @@ def _integer_operand(
 
 @dataclass(eq=False)
 class IntegerExpression(Integer):
-    """An integer of any type, which is taken as signed."""
+    """Integer of any width, interpreted as signed."""
 
     builder: ScalarBuilder
     value: SSAValue
     bounds: Bounds
 
     def as_type(self, type_: IntegerType) -> SSAValue:
-        """Return the value with another number of bits, which its bounds must fit."""
+        """Sign-extend or truncate the value, whose bounds must fit the type."""
         own_type = cast(IntegerType, self.value.type)
         if own_type == type_:
             return self.value
@@ -215,11 +215,10 @@ class IntegerExpression(Integer):
         return self.builder.op(op_type, (self.value,), type_)
 
     def as_value(self, type_: Attribute) -> SSAValue:
-        """Return the value as one of an integer type."""
+        """Return the value as an integer type."""
         return self.as_type(cast(IntegerType, type_))
 
     def as_index(self) -> SSAValue:
-        """Return the value as an index."""
         return self.builder.op(arith.IndexCastOp, (self.value,), IndexType())
 
     def as_float(self, type_: AnyFloat) -> FloatExpression:
@@ -228,7 +227,7 @@ class IntegerExpression(Integer):
         return FloatExpression(self.builder, value, bounds, may_be_nan=False)
 
     def bits_as_float(self, type_: AnyFloat) -> FloatExpression:
-        """Return the float that has these bits, which are as many as that has."""
+        """Bitcast the integer to a float of the same width."""
         bits = self.as_type(IntegerType(type_.bitwidth))
         value = self.builder.op(arith.BitcastOp, (bits,), type_)
         return FloatExpression(self.builder, value)
@@ -269,7 +268,7 @@ class IntegerExpression(Integer):
 
 @dataclass(eq=False)
 class FloatExpression(Real):
-    """A float of any type. Operands have one type."""
+    """Float of any type. All operands of a function have the same type."""
 
     builder: ScalarBuilder
     value: SSAValue
@@ -310,7 +309,7 @@ class FloatExpression(Real):
         return IntegerExpression(self.builder, integer, bounds)
 
     def bits(self) -> IntegerExpression:
-        """Return the bits of the value as a signed integer."""
+        """Bitcast the value to a signed integer."""
         type_ = IntegerType(self.type.bitwidth)
         low, high = signed_bounds(type_.bitwidth)
         bounds = (0 if self.bounds[0] >= 0 else low), high
@@ -318,7 +317,7 @@ class FloatExpression(Real):
         return IntegerExpression(self.builder, value, bounds)
 
     def operand(self, number: RealNumber) -> SSAValue:
-        """Return an operand of a function as a value of this type."""
+        """Return a function operand as a value of this type."""
         match number:
             case FloatExpression():
                 return number.value

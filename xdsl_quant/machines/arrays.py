@@ -1,8 +1,8 @@
 """
-Arrays of expressions: what the arrays of machines have in common with those of NumPy.
+Arrays of expressions: the interface that machines' arrays share with NumPy arrays.
 
-A machine has a subclass, whose elements are known at run time, and a table of the forms of
-NumPy functions.
+A machine has a subclass for arrays known at run time, and a table of its
+implementations of NumPy functions.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from xdsl_quant.numerics.primitives import Array
 from .expression import Form
 
 Axis: TypeAlias = int | Sequence[int] | None
-"""Some dimensions, or all."""
+"""One or several dimensions, or `None` for all."""
 
 FormT = TypeVar("FormT", bound=Form)
 
 
 class Forms(dict[object, Form]):
     """
-    The forms of NumPy functions on the arrays of a machine, and of others by their names:
-    primitives, `part` for `x[key]`, and `reduced` for functions along dimensions.
+    Implementations of NumPy functions, and of others by name: primitives, `part` for
+    `x[key]`, and `reduced` for reductions.
     """
 
     def implements(self, *functions: object) -> Callable[[FormT], FormT]:
-        """Register the decorated function as the form of functions."""
+        """Register the decorated function as the implementation of functions."""
 
         def decorate(form: FormT) -> FormT:
             self.update(dict.fromkeys(functions, form))
@@ -43,25 +43,23 @@ class Forms(dict[object, Form]):
 
 
 class ArrayExpression(NDArrayOperatorsMixin, ABC):
-    """An array whose elements are known at run time."""
+    """Array known at run time."""
 
     FORMS: ClassVar[Forms]
-    """The functions of the machine."""
+    """Function implementations of the machine."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    # Comparisons are those of arrays, which is no reason not to be a key.
+    # Comparisons build ops, so hash by identity.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
         return math.prod(self.shape)
 
     def __len__(self) -> int:
@@ -71,7 +69,7 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
         return (self[i] for i in range(len(self)))
 
     def primitive(self, name: str) -> Form | None:
-        """Return the form of a primitive; `None` to trace its definition."""
+        """Return the form of a primitive, or `None` to trace its definition."""
         return self.FORMS.get(name)
 
     def __array_function__(
@@ -91,22 +89,20 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
         return self.FORMS["part"](self, key if isinstance(key, tuple) else (key,))
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
-        """Return the elements in the same order in another shape."""
         return self.FORMS[np.reshape](self, _numbers(shape))
 
     def transpose(self, *order: int | Sequence[int]) -> Self:
-        """Return the dimensions in another order, or in the reverse one."""
+        """Permute the dimensions; reverse them by default."""
         return self.FORMS[np.transpose](self, _numbers(order) or None)
 
     def swapaxes(self, a: int, b: int) -> Self:
-        """Two dimensions exchanged."""
         order = [*range(self.ndim)]
         order[a], order[b] = order[b], order[a]
         return self.transpose(order)
 
     @property
     def T(self) -> Self:
-        """The dimensions in the reverse order."""
+        """The array with its dimensions reversed."""
         return self.transpose()
 
     # Reduction
@@ -114,24 +110,20 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
     def sum(
         self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None
     ) -> Self:
-        """Return the sums along dimensions."""
         return self.FORMS["reduced"]("sum", self, axis, keepdims, dtype)
 
     def prod(self, axis: Axis = None, keepdims: bool = False) -> Self:
-        """Return the products along dimensions."""
         return self.FORMS["reduced"]("prod", self, axis, keepdims)
 
     def max(self, axis: Axis = None, keepdims: bool = False) -> Self:
-        """Return the largest elements along dimensions."""
         return self.FORMS["reduced"]("max", self, axis, keepdims)
 
     def min(self, axis: Axis = None, keepdims: bool = False) -> Self:
-        """Return the smallest elements along dimensions."""
         return self.FORMS["reduced"]("min", self, axis, keepdims)
 
 
 def _numbers(arguments: Sequence[int | Sequence[int]]) -> list[int]:
-    """Return the numbers of arguments that are these, or one sequence of them."""
+    """Flatten arguments given as integers or as one sequence."""
     return [int(number) for number in np.hstack([*arguments, ()])]
 
 
@@ -166,4 +158,4 @@ ARRAY_FORMS: Mapping[object, Form] = {
     np.stack: _stacked,
     np.sum: ArrayExpression.sum,
 }
-"""Forms that are the same on all machines."""
+"""Implementations shared by all machines."""

@@ -1,13 +1,13 @@
 """
-Expressions: integers, floats and truth values in the place of NumPy arrays.
+Expressions: integers, floats and truth values in place of NumPy arrays.
 
-A formula that is written for arrays, with operators, NumPy functions and
-[primitives][xdsl_quant.numerics.primitives], builds ops if it is given expressions. The
-bounds of results, and which results need no op, are here; a machine has a subclass of each
-class, which builds the ops.
+A formula written for arrays, with operators, NumPy functions and
+[primitives][xdsl_quant.numerics.primitives], builds ops when it gets expressions. This
+module computes bounds and skips redundant ops; each machine subclasses the classes to
+build ops.
 
-The integers of a formula are unbounded. Only integers of which nothing is known, with the
-bounds `ANY_INTEGER`, wrap around.
+Integers are unbounded. Only integers of unknown range, with the bounds `ANY_INTEGER`,
+wrap around.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl_quant.unsupported import Unsupported
 
 Bounds: TypeAlias = tuple[int, int]
-"""The smallest and the largest value."""
+"""Smallest and largest value, inclusive."""
 
 FloatBounds: TypeAlias = tuple[float, float]
 
 Number: TypeAlias = "Integer | Truth | SupportsIndex"
-"""An operand: an expression, a truth value as 0 or 1, or a number that is known."""
+"""Operand: an expression, a truth value as 0 or 1, or a constant."""
 
 RealNumber: TypeAlias = "Real | Integer | Truth | float"
-"""An operand of a function of floats."""
+"""Operand of a float function."""
 
 Form: TypeAlias = Callable[..., Any]
-"""A function of expressions that stands for a NumPy function or a primitive."""
+"""Function of expressions that implements a NumPy function or a primitive."""
 
 IntegerOperation: TypeAlias = Literal[
     "add",
@@ -58,7 +58,7 @@ IntegerOperation: TypeAlias = Literal[
     "right_shift",
     "subtract",
 ]
-"""A machine's ops on two integers; `divide` is for integers that are not negative."""
+"""Binary integer ops of a machine; `divide` requires non-negative operands."""
 
 Direction: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
@@ -69,48 +69,50 @@ NO_FORM = "has no conversion to linalg for these element types"
 
 
 def signed_bounds(bits: int) -> Bounds:
-    """Return the bounds of signed integers with this number of bits."""
+    """Return the bounds of signed integers of the given width."""
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
 ANY_INTEGER = signed_bounds(64)
-"""The bounds of integers of which nothing is known, and whose arithmetic wraps around."""
+"""Bounds of integers of unknown range, whose arithmetic wraps around."""
 
 UNBOUNDED: FloatBounds = (-math.inf, math.inf)
 
 _SLACK = 2.0**-7
-"""How far rounding may go beyond a bound, relatively: that of `bf16`."""
+"""Relative rounding error by which float bounds are widened, that of `bf16`."""
 
 
 def are_within(bounds: Bounds, limits: Bounds) -> bool:
-    """Return whether all numbers of some bounds are within other ones."""
+    """Return True if `bounds` are within `limits`."""
     return limits[0] <= bounds[0] and bounds[1] <= limits[1]
 
 
 def union(*bounds: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Return the bounds of numbers that are within any of these."""
+    """Return the smallest bounds that contain all of the given bounds."""
     return min(low for low, _ in bounds), max(high for _, high in bounds)
 
 
 def bounds_of(number: Number) -> Bounds:
-    """Return the bounds of an operand."""
     if isinstance(number, Integer | Truth):
         return number.bounds
     if isinstance(number, float):
-        raise TypeError(f"an integer expression takes no float, found {number}")
+        raise TypeError(
+            f"expected an integer operand of an integer expression, found {number}"
+        )
     return int(number), int(number)
 
 
 def combined(function: Callable[[int, int], int], a: Number, b: Number) -> Bounds:
-    """Return the bounds of a function that is monotonic in each of its operands."""
+    """Return the bounds of a function that is monotonic in each operand."""
     ends = [function(x, y) for x in bounds_of(a) for y in bounds_of(b)]
     return min(ends), max(ends)
 
 
 def widened_bounds(*values: float) -> FloatBounds:
     """
-    Return the bounds of these values after rounding; all numbers if one of them is NaN or
-    all of them are one infinity.
+    Return bounds of the values after rounding.
+
+    The bounds are infinite if a value is NaN, or if all values are the same infinity.
     """
     low, high = min(values), max(values)
     is_one_infinity = low == high and math.isinf(low)
@@ -120,7 +122,7 @@ def widened_bounds(*values: float) -> FloatBounds:
 
 
 def float_bounds_of(number: RealNumber) -> FloatBounds:
-    """Return the bounds of an operand of a function of floats."""
+    """Return the bounds of an operand of a float function."""
     if isinstance(number, Real):
         return number.bounds
     if isinstance(number, Integer | Truth):
@@ -130,7 +132,7 @@ def float_bounds_of(number: RealNumber) -> FloatBounds:
 
 
 def may_be_nan(number: RealNumber) -> bool:
-    """Return whether an operand may be NaN."""
+    """Return True if an operand may be NaN."""
     if isinstance(number, Real):
         return number.may_be_nan
     return isinstance(number, float) and math.isnan(number)
@@ -140,22 +142,22 @@ def may_be_nan(number: RealNumber) -> bool:
 
 
 class Expression(NDArrayOperatorsMixin, ABC):
-    """A value that a machine computes later; its operators are NumPy functions."""
+    """Value that a machine computes later; operators and NumPy functions build ops."""
 
     PRIMITIVES: ClassVar[Mapping[str, Form]] = {}
-    """The machine's own forms of primitives."""
+    """The machine's implementations of primitives."""
 
-    # Comparisons are those of arrays, which is no reason not to be a key.
+    # Comparisons build ops, so hash by identity.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
 
     def primitive(self, name: str) -> Form | None:
-        """Return the machine's form of a primitive; `None` to trace its definition."""
+        """Return the form of a primitive, or `None` to trace its definition."""
         return self.PRIMITIVES.get(name)
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> Any:
-        # `x += 1` is `x = x + 1`.
+        # Support `x += 1` as `x = x + 1`.
         out = cast("tuple[object, ...]", kwargs.pop("out", inputs))
         if method != "__call__" or kwargs or out[0] is not inputs[0]:
             return NotImplemented
@@ -176,14 +178,14 @@ class Expression(NDArrayOperatorsMixin, ABC):
 
 
 def _known(value: Any) -> Any:
-    """Convert a NumPy number to a Python number; return anything else unchanged."""
+    """Convert a NumPy scalar to a Python number; return other values unchanged."""
     if isinstance(value, np.generic | np.ndarray) and not value.ndim:
         return cast(Any, value).item()
     return cast(Any, value)
 
 
 class Truth(Expression):
-    """A truth value."""
+    """Truth value."""
 
     bounds: Bounds = (0, 1)
 
@@ -191,46 +193,42 @@ class Truth(Expression):
     def _logical(
         self, operation: Literal["and", "or", "xor"], other: Self | bool
     ) -> Self:
-        """Build an op on truth values."""
+        """Build a logical op."""
 
     @property
     @abstractmethod
     def number(self) -> Integer:
-        """0 or 1."""
+        """The value as 0 or 1."""
 
     @abstractmethod
     def chosen(self, a: Any, b: Any) -> Any:
-        """Build the choice of one of two values."""
+        """Build a selection of `a` if true, else `b`."""
 
     def conjunction(self, other: Self | bool) -> Self | int:
-        """Return True if both values are true."""
         if not isinstance(other, Truth):
             return self if other else 0
         return self._logical("and", other)
 
     def disjunction(self, other: Self | bool) -> Self:
-        """Return True if a value is true."""
         return self._logical("or", other)
 
     def negation(self) -> Self:
-        """Return True if the value is false."""
         return self._logical("xor", True)
 
     def compared(self, direction: Direction, other: object) -> Truth:
-        """Build a comparison."""
         if direction not in ("eq", "ne"):
             return self.number.compared(direction, cast(Number, other))
-        is_other = self._logical("xor", cast("Self | bool", other))
-        return is_other.negation() if direction == "eq" else is_other
+        is_different = self._logical("xor", cast("Self | bool", other))
+        return is_different.negation() if direction == "eq" else is_different
 
     def arithmetic(self, name: IntegerOperation, lhs: Number, rhs: Number) -> Integer:
-        """Build an operator on 0 or 1 and another number."""
+        """Build an arithmetic op on the value as 0 or 1."""
         number = self.number
         pair = (number, rhs) if lhs is self else (lhs, number)
         return number.arithmetic(name, *pair)
 
     def as_float(self, type_: AnyFloat) -> Real:
-        """0 or 1 as a float."""
+        """Return 0 or 1 as a float."""
         return self.number.as_float(type_)
 
 
@@ -241,26 +239,26 @@ _OPERATORS: Mapping[IntegerOperation, tuple[Callable[[int, int], int], int]] = {
     "left_shift": (int.__lshift__, 0),
     "right_shift": (int.__rshift__, 0),
 }
-"""Operators, and the second operand that changes nothing."""
+"""Operators with their neutral second operands."""
 
 
 class Integer(Expression):
-    """An integer that is known at run time."""
+    """Integer known at run time."""
 
     bounds: Bounds
-    """Bounds of the value, which may be narrower than its type."""
+    """Bounds of the value, possibly narrower than its type."""
 
     is_lazy: ClassVar[bool] = False
-    """True if ops without uses are not built: sums of constants are merged then."""
+    """True if the machine builds only used ops, so sums of constants can be merged."""
 
     linear: tuple[Self, int, int] | None = None
-    """An integer, 1 or -1 as its factor, and a constant that is added."""
+    """Decomposition into an integer, a factor of 1 or -1, and an added constant."""
 
     @abstractmethod
     def _combined(
         self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
     ) -> Self:
-        """Build an op; the bounds are those of its result."""
+        """Build an op whose result has the given bounds."""
 
     @abstractmethod
     def compared(self, direction: Direction, other: Number) -> Truth:
@@ -268,22 +266,22 @@ class Integer(Expression):
 
     @abstractmethod
     def as_float(self, type_: AnyFloat) -> Real:
-        """Return the nearest float."""
+        """Convert to a float, rounding to nearest."""
 
     @abstractmethod
     def wrapped(self, bits: int = 32) -> Self:
-        """Return the lowest bits, at most those of the value, as a signed number."""
+        """Return the lowest bits as a signed integer."""
 
     @abstractmethod
     def leading_zeros(self) -> Self:
-        """Return the zeros before the first one of the 32 bits of a number from 0."""
+        """Count the leading zeros of a non-negative 32-bit integer."""
 
     # Operators
 
     def plus(self, constant: int, factor: int = 1) -> Self | None:
         """
-        Return the integer times 1 or -1 plus a constant, as one op if it is such a sum
-        itself, and `None` otherwise.
+        Return the integer times 1 or -1 plus a constant, merged into an existing sum;
+        `None` if the integer is not such a sum.
         """
         if self.linear is None or not self.is_lazy:
             return None
@@ -292,7 +290,7 @@ class Integer(Expression):
         return base + constant if factor == own_factor else constant - base
 
     def arithmetic(self, name: IntegerOperation, lhs: Number, rhs: Number) -> Self:
-        """Build an operator on two numbers, one of which is this one."""
+        """Build an operator with this integer as one operand."""
         if name in ("add", "multiply") and not isinstance(lhs, Expression):
             lhs, rhs = rhs, lhs
         if name == "floor_divide":
@@ -308,7 +306,7 @@ class Integer(Expression):
         constant = rhs if lhs is self else lhs
         if name not in ("add", "subtract") or isinstance(constant, Expression):
             return self._combined(name, lhs, rhs, bounds)
-        # This integer or what it is subtracted from is known.
+        # One operand is constant: record the sum.
         factor = 1 if lhs is self else -1
         added = int(constant) * (-1 if name == "subtract" and factor == 1 else 1)
         if (merged := self.plus(added, factor)) is not None:
@@ -318,11 +316,10 @@ class Integer(Expression):
         return result
 
     def negative(self) -> Self:
-        """Return the number with the other sign."""
         return 0 - self
 
     def conjunction(self, other: SupportsIndex) -> Self:
-        """Return the bits that `other` has, which is not negative."""
+        """Return the bitwise and with a non-negative constant."""
         mask = int(other)
         low, high = self.bounds
         if low >= 0 and high <= mask and not mask & (mask + 1):
@@ -332,7 +329,7 @@ class Integer(Expression):
 
     def _quotient(self, lhs: Number, rhs: Number) -> Self:
         """
-        Return the quotient, rounded down.
+        Divide, rounding down.
 
         Raises:
             ValueError: if the divisor may be 0.
@@ -347,7 +344,7 @@ class Integer(Expression):
 
     def remainder(self, divisor: Number) -> Self:
         """
-        Return the rest of a division that rounds towards zero.
+        Return the remainder of a division that rounds toward zero.
 
         Raises:
             ValueError: if the divisor may be 0.
@@ -363,23 +360,19 @@ class Integer(Expression):
     # Functions
 
     def minimum(self, other: Number) -> Self:
-        """Return the smaller one of two numbers."""
         if self.bounds[1] <= bounds_of(other)[0]:
             return self
         return self._combined("minimum", self, other, combined(min, self, other))
 
     def maximum(self, other: Number) -> Self:
-        """Return the larger one of two numbers."""
         if self.bounds[0] >= bounds_of(other)[1]:
             return self
         return self._combined("maximum", self, other, combined(max, self, other))
 
     def clipped(self, low: Number, high: Number) -> Self:
-        """Return the number limited to a range."""
         return self.maximum(low).minimum(high)
 
     def absolute(self) -> Self:
-        """Return the absolute value."""
         low, high = self.bounds
         if low >= 0:
             return self
@@ -388,7 +381,7 @@ class Integer(Expression):
         return result
 
     def sign(self) -> Self:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         return cast("Self", (self > 0) - (self < 0).number)
 
 
@@ -400,17 +393,17 @@ def _checked_divisor(number: Number) -> Bounds:
 
 
 class Real(Expression):
-    """A float that is known at run time. Operands have one type."""
+    """Float known at run time. All operands of a function have the same type."""
 
     bounds: FloatBounds = UNBOUNDED
-    """Bounds of the value if it is not NaN."""
+    """Bounds of the value unless it is NaN."""
 
     may_be_nan: bool = True
 
     @property
     @abstractmethod
     def type(self) -> AnyFloat:
-        """The type of the value."""
+        """Type of the value."""
 
     @abstractmethod
     def _function(
@@ -420,22 +413,19 @@ class Real(Expression):
         bounds: FloatBounds,
         may_be_nan: bool,
     ) -> Self:
-        """Build a function of floats of this type, by the name that NumPy has for it."""
+        """Build the float function with the given NumPy name."""
 
     @abstractmethod
     def compared(self, direction: Direction, other: RealNumber) -> Truth:
-        """Build a comparison, which is false for NaN but for `ne`."""
+        """Build a comparison. With NaN, only `ne` is true."""
 
     @abstractmethod
     def as_float(self, type_: AnyFloat) -> Self:
-        """Return the value, rounded to another type."""
+        """Convert to another type, with rounding."""
 
     @abstractmethod
     def as_integer(self) -> Integer:
-        """
-        Return the value without its fraction. What is out of the range of 64 bits is
-        its end, NaN the smaller one.
-        """
+        """Round toward zero. Results saturate at 64 bits; NaN becomes the minimum."""
 
     def function(
         self,
@@ -445,21 +435,21 @@ class Real(Expression):
         can_be_nan: bool | None = None,
     ) -> Self:
         """
-        Return a function of operands that may become NaN if its bounds are not known.
+        Build a function; by default, its result may be NaN if an operand may be or if
+        `bounds` are infinite.
         """
         if can_be_nan is None:
-            # What is infinite, or out of the domain of a function, may become NaN.
+            # Infinities and values outside the domain of a function may give NaN.
             can_be_nan = bounds == UNBOUNDED or any(map(may_be_nan, operands))
         return self._function(name, operands, bounds, can_be_nan)
 
     def is_nan(self) -> Truth | bool:
-        """Return True if the value is NaN."""
         return self != self if self.may_be_nan else False
 
     # Operators
 
     def arithmetic(self, name: str, lhs: RealNumber, rhs: RealNumber) -> Self:
-        """Build an operator on two numbers, one of which is this one."""
+        """Build an operator with this float as one operand."""
         if name == "divide":
             return self.function(name, lhs, rhs)
         compute = getattr(np, name)
@@ -472,7 +462,6 @@ class Real(Expression):
         return self.function(name, lhs, rhs, bounds=widened_bounds(*ends))
 
     def negative(self) -> Self:
-        """Return the number with the other sign."""
         low, high = self.bounds
         return self.function("negative", self, bounds=(-high, -low))
 
@@ -487,50 +476,48 @@ class Real(Expression):
         )
 
     def minimum(self, other: RealNumber) -> Self:
-        """Return the smaller one of two numbers; if one is NaN, NaN."""
+        """Return the minimum; NaN if an operand is NaN."""
         return self._extreme("minimum", other, self.may_be_nan or may_be_nan(other))
 
     def maximum(self, other: RealNumber) -> Self:
-        """Return the larger one of two numbers; if one is NaN, NaN."""
+        """Return the maximum; NaN if an operand is NaN."""
         return self._extreme("maximum", other, self.may_be_nan or may_be_nan(other))
 
     def number_minimum(self, other: RealNumber) -> Self:
-        """Return the smaller one of two numbers; if one is NaN, the other one."""
+        """Return the minimum, ignoring one NaN operand."""
         return self._extreme("fmin", other, self.may_be_nan and may_be_nan(other))
 
     def number_maximum(self, other: RealNumber) -> Self:
-        """Return the larger one of two numbers; if one is NaN, the other one."""
+        """Return the maximum, ignoring one NaN operand."""
         return self._extreme("fmax", other, self.may_be_nan and may_be_nan(other))
 
     def clipped(self, low: RealNumber, high: RealNumber) -> Self:
-        """Return the number limited to a range; if it is NaN, NaN."""
+        """Clamp the value to a range; NaN stays NaN."""
         return self.maximum(low).minimum(high)
 
     def absolute(self) -> Self:
-        """Return the absolute value."""
         low, high = self.bounds
         return self.function("absolute", self, bounds=(0, max(-low, high)))
 
     def sign(self) -> Self:
-        """-1, 0 or 1; of NaN, NaN."""
+        """Return -1, 0, 1 or NaN."""
         sign = ((self > 0) - (self < 0).number).as_float(self.type)
         return cast("Self", _chosen_by_truth(self.is_nan(), self, sign))
 
     def copysign(self, sign: RealNumber) -> Self:
-        """Return the value with the sign of another one."""
+        """Return the value with the sign of another."""
         largest = max(map(abs, self.bounds))
         return self.function("copysign", self, sign, bounds=(-largest, largest))
 
     def sign_bit(self) -> Truth:
-        """Return True if the value has a sign."""
+        """Return True if the sign bit is set."""
         return self.function("copysign", 1.0, self) < 0
 
     def power(self, exponent: RealNumber) -> Self:
-        """Return the value to the power of another one."""
         return self.function("power", self, exponent)
 
     def remainder(self, divisor: RealNumber) -> Self:
-        """Return the rest of a division that rounds down."""
+        """Return the remainder of a division that rounds down."""
         rest = self.function("fmod", self, divisor)
         has_other_sign = (rest * divisor) < 0
         return has_other_sign.chosen(rest + divisor, rest)
@@ -540,14 +527,14 @@ class Real(Expression):
         return 1 - self.function("erf", self, bounds=(-1, 1))
 
     def rounded(self, name: str) -> Self:
-        """Return the value as an integer, by a function that rounds."""
+        """Round to an integer with the given NumPy function."""
         low, high = self.bounds
-        # Infinity is itself.
+        # Infinities stay infinite.
         return self.function(name, self, bounds=(low - 1, high + 1))
 
 
 def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
-    """Return the bounds of one of two floats, and whether it may be NaN."""
+    """Return the bounds of a selection, and whether it may be NaN."""
     bounds = union(float_bounds_of(a), float_bounds_of(b))
     return bounds, may_be_nan(a) or may_be_nan(b)
 
@@ -556,7 +543,7 @@ def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
 
 
 def _operator(name: str) -> Form:
-    """Return an operator, which the first expression of its operands builds."""
+    """Return an operator that dispatches to its first expression."""
 
     def function(lhs: object, rhs: object) -> object:
         x = lhs if isinstance(lhs, Expression) else rhs
@@ -575,7 +562,7 @@ def _comparison(direction: Direction, mirrored: Direction) -> Form:
 
 
 def _commutative(method: str) -> Form:
-    """Return a function that does not depend on the order of its operands."""
+    """Return a commutative function that dispatches to a method."""
 
     def function(a: object, b: object) -> object:
         if isinstance(b, Real) or not isinstance(a, Expression):
@@ -588,7 +575,7 @@ def _commutative(method: str) -> Form:
 
 
 def _ufunc_method(name: str) -> Form:
-    """Return a function that is a method of its first operand."""
+    """Return a function that calls a method of its first operand."""
 
     def function(x: object, *operands: object) -> object:
         return getattr(x, name)(*operands)
@@ -666,4 +653,4 @@ FUNCTIONS: Mapping[object, Form] = {
     np.clip: _ufunc_method("clipped"),
     np.where: _chosen_by_truth,
 }
-"""The form of each NumPy function on expressions."""
+"""Implementations of NumPy functions on expressions."""

@@ -325,8 +325,8 @@ MISTAKES = {
     ),
     "recursion": (
         ("recursive.mlir",),
-        "recursive.mlir: error: function 'f' is nested too deeply, maybe a function calls "
-        "itself without an end",
+        "recursive.mlir: error: function 'f' is nested too deeply; a function may call "
+        "itself without end",
     ),
     "unknown pass": (
         ("m.mlir", "-p", "no-pass"),

@@ -8,22 +8,21 @@ register_implementations(interpreter)
 (result,) = interpreter.call_op("f", (np.float32(0.3),))
 ```
 
-or, with arguments that are checked first, `run_function(module, "f", 0.3)`; and where a
-function keeps state, `StatefulModel(module, "f").step(0.3)` again and again.
+`run_function(module, "f", 0.3)` checks arguments first; `StatefulModel(module,
+"f").step(0.3)` keeps state between calls.
 
-Values of the interpreter are what
-[`check_argument`][xdsl_quant.runtime.arrays.check_argument] makes of an argument:
+Interpreter values are the results of
+[`check_argument`][xdsl_quant.runtime.arrays.check_argument]:
 
-* Tensors are arrays, and scalars are NumPy scalars. A tensor of rank 0 may be either, and
-  an induction variable of `scf.for` is a Python number.
-* The dtype is the one that
-  [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] says: that of the type
-  for floats, the smallest integer that is large enough for the others, with copies of the
-  sign in the bits that the type does not have. `i1` is `bool`.
+* Tensors are arrays, and scalars are NumPy scalars. A tensor of rank 0 may be either.
+  An induction variable of `scf.for` is a Python number.
+* The dtype is that of [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype]: the type
+  itself for floats, and the smallest sufficient integer dtype for integers,
+  sign-extended. `i1` is `bool`.
 * A value of a quantized type holds its stored values, unsigned for an unsigned storage
-  type. `quant.scast` is what turns the 200 of a `u8` into the -56 of an `i8` and back.
-* No array is written to once it is a value. Arguments are not copied, and a result of the
-  interpreter may be a view of an argument or of a constant.
+  type. `quant.scast` converts between, for example, 200 of `u8` and -56 of `i8`.
+* Arrays are never written to once they are values. Arguments are not copied, and
+  results may be views of arguments or constants.
 """
 
 from .functions import StatefulModel, run_function

@@ -1,15 +1,14 @@
 """
 The arith dialect on NumPy arrays and scalars.
 
-Integers wrap around and floats are rounded once, to their own type. What MLIR leaves
-undefined is defined here:
+Integers wrap around, and floats are rounded once, to their own type. Behavior that MLIR
+leaves undefined is defined here:
 
-* A division of integers by zero is an error. That of the smallest number by -1 wraps
-  around.
-* A shift by the width or more shifts all bits out.
-* A float becomes the nearest integer that the type has once its fraction is cut off, and
-  NaN becomes the smallest one.
-* `maxnumf` and `minnumf` of zeros with different signs are either of them.
+* Integer division by zero is an error. The smallest integer divided by -1 wraps around.
+* Shifts by the bit width or more shift all bits out.
+* Float-to-integer conversions round toward zero and saturate; NaN becomes the smallest
+  integer.
+* `maxnumf` and `minnumf` of zeros with different signs return either.
 """
 
 import operator
@@ -58,7 +57,7 @@ def _constant_elements(op: arith.ConstantOp) -> Array:
 
 
 def _integer_constant(value: int, type_: Attribute) -> Array:
-    # An attribute may have either of the numbers with the same bits, -1 or 255 : i8.
+    # An attribute may hold the signed or unsigned value, -1 or 255 : i8.
     bits = np.array(value & ((1 << 64) - 1), np.uint64)
     return resized(bits, type_)[()]
 
@@ -69,7 +68,7 @@ def _integer_constant(value: int, type_: Attribute) -> Array:
 def _integer_result(
     function: Binary, load: Load, op: Operation, lhs: Array, rhs: Array
 ) -> Array:
-    """Return both operands and the result have the same type."""
+    """Compute integers; operands and result have the same type."""
     type_ = op.results[0].type
     return wrapped_to(function(load(lhs, type_), load(rhs, type_)), type_)
 
@@ -114,7 +113,7 @@ def _multiply_extended(
     load: Load, op: arith.MulExtendedBase, lhs: Array, rhs: Array
 ) -> tuple[Array, Array]:
     type_ = op.low.type
-    # Python's integers have any size.
+    # Python integers are unbounded.
     factors = [np.asarray(load(arg, type_)).astype(object) for arg in (lhs, rhs)]
     product = factors[0] * factors[1]
     low, high = (
@@ -132,7 +131,7 @@ _INTEGER_PREDICATES: Sequence[tuple[Binary, Load]] = (
     *((compare, signed) for compare in _ORDER),
     *((compare, unsigned) for compare in _ORDER),
 )
-"""In the order of the numbers that MLIR gives them."""
+"""Comparisons and loads by MLIR predicate number."""
 
 
 def _compare_integers(op: arith.CmpiOp, lhs: Array, rhs: Array) -> Array:
@@ -151,19 +150,19 @@ def _select(op: arith.SelectOp, condition: Array, lhs: Array, rhs: Array) -> Arr
 
 
 def floats(function: Callable[..., Array], op: Operation, *args: Array) -> Array:
-    """Apply a function whose results are floats of the type of its operands."""
+    """Apply a function to floats of the result type."""
     type_ = op.results[0].type
     return function(*(as_numbers(arg, type_) for arg in args))
 
 
 def maximum(lhs: Array, rhs: Array) -> Array:
-    """Return the maximum of floats; NaN if one is NaN, and 0.0 is more than -0.0."""
-    # The sum of zeros is -0.0 only if both are.
+    """Return the maximum of floats; NaN if one is NaN. 0.0 exceeds -0.0."""
+    # -0.0 + 0.0 is 0.0.
     return np.where((lhs == 0) & (rhs == 0), lhs + rhs, np.maximum(lhs, rhs))[()]
 
 
 def minimum(lhs: Array, rhs: Array) -> Array:
-    """Return the minimum of floats; NaN if one is NaN, and -0.0 is less than 0.0."""
+    """Return the minimum of floats; NaN if one is NaN. -0.0 is less than 0.0."""
     return -maximum(-lhs, -rhs)
 
 
@@ -175,7 +174,7 @@ _FLOAT_COMPARISONS = (
     np.less_equal,
     np.not_equal,
 )
-"""In the order of the numbers that MLIR gives them, from 1 and, true for NaN, from 8."""
+"""Comparisons in order of MLIR predicates: ordered from 1, unordered from 8."""
 
 _ORDERED, _UNORDERED, _TRUE = 7, 14, 15
 
@@ -199,19 +198,19 @@ def _compare_floats(op: arith.CmpfOp, lhs: Array, rhs: Array) -> Array:
 def _int_to_float(load: Load, op: Operation, value: Array) -> Array:
     integers = load(value, op.operands[0].type)
     dtype = numpy_dtype(op.results[0].type)
-    # NumPy rounds to bf16 twice, the first time to f32.
+    # NumPy would round twice, via f32.
     if dtype.name == "bfloat16" and integers.dtype.itemsize > 2:
         return rounded(_to_odd_f64(integers), dtype)
     return integers.astype(dtype)
 
 
 def _to_odd_f64(integers: Array) -> Array:
-    """Integers as f64, with the last bit set wherever that is not exact."""
+    """Convert integers to f64, setting the last bit of inexact results."""
     if integers.dtype.itemsize < 8:
         return integers.astype(np.float64)
     dtype = integers.dtype.type
     lowest = integers & dtype(0xFFF)
-    # A number of less than 53 bits stays as it is.
+    # Integers of up to 53 bits are exact.
     is_large = integers != (integers << dtype(11) >> dtype(11))
     sticky = (integers ^ lowest) | (lowest != 0).astype(integers.dtype) << dtype(12)
     return np.where(is_large, sticky, integers).astype(np.float64)
@@ -222,7 +221,7 @@ def _float_to_int(is_signed: bool, op: Operation, value: Array) -> Array:
     type_ = op.results[0].type
     width = bit_width(type_)
     if floats.dtype.itemsize < 4:
-        # The bounds of the integer may be too large for the type.
+        # The integer bounds may overflow the float type.
         floats = floats.astype(np.float32)
     low = -(2.0 ** (width - 1)) if is_signed else 0.0
     end = 2.0 ** (width - is_signed)
@@ -252,8 +251,8 @@ def _bits_as_type(op: arith.BitcastOp, value: Array) -> Array:
         return values
     is_same_size = values.dtype.itemsize == dtype.itemsize
     if not is_same_size or np.dtype(np.bool_) in (values.dtype, dtype):
-        raise failure(op, f"from '{source_type}' to '{result_type}' is not supported")
-    # The unused bits of narrow floats are zero, those of integers are the sign.
+        raise failure(op, f"from '{source_type}' to '{result_type}' is unsupported")
+    # Unused bits of narrow floats are zero; those of integers extend the sign.
     if values.dtype.kind in "iu":
         return unsigned(values, source_type).view(dtype)
     return wrapped_to(values, result_type)
@@ -314,4 +313,3 @@ ARITH = interpreter_functions(
         arith.BitcastOp: _bits_as_type,
     }
 )
-"""The ops of the dialect."""

@@ -1,4 +1,4 @@
-"""What xDSL's own functions of the cf and scf dialects leave to be done."""
+"""Functions for ops of cf and scf that xDSL's interpreter lacks."""
 
 import numpy as np
 from xdsl.dialects import cf, scf
@@ -24,9 +24,9 @@ def _for(
     step: int,
     *carried: object,
 ) -> PythonValues:
-    # Any other step has no meaning in MLIR.
+    # MLIR requires a positive step.
     if step <= 0:
-        raise failure(op, f"has step {step}, but a step must be positive")
+        raise failure(op, f"has step {step}, expected a positive step")
     values: PythonValues = carried
     for i in range(start, end, step):
         values = interpreter.run_ssacfg_region(op.body, (i, *values), "for_loop")
@@ -34,4 +34,4 @@ def _for(
 
 
 CONTROL_FLOW = interpreter_functions({cf.AssertOp: _check_assertion}, {scf.ForOp: _for})
-"""The assertion, and the loop that counts."""
+"""`cf.assert` and `scf.for`."""

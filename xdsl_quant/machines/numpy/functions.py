@@ -1,4 +1,4 @@
-"""Interpreting a function of a module."""
+"""Interpretation of module functions."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -47,32 +47,31 @@ def run_function(
     Interpret a function.
 
     Args:
-        module: the module of the function, or its text, lowered or not, or the path of a
-            `.tflite` file.
-        name: the function; `None` for the only public one, or else `main`.
-        arguments: arrays, or numbers and lists of them, as
-            [`check_argument`][xdsl_quant.runtime.arrays.check_argument] takes them.
-            They are not written to.
-        rounding_mode: how casts that are not lowered round.
-        zero_point_order: when casts that are not lowered add the zero point.
-        nan: what they make of NaN, where they have no attribute `quant.nan`.
-        host_functions: the Python functions that the module declares and calls, by
-            name: see [`host_functions`][xdsl_quant.runtime.host_functions].
+        module: module, lowered or not; or its text; or the path of a `.tflite` file.
+        name: name of the function; `None` for the only public one, or else `main`.
+        arguments: arrays, numbers or lists, as for
+            [`check_argument`][xdsl_quant.runtime.arrays.check_argument]. They are not
+            modified.
+        rounding_mode: rounding of casts that are not lowered.
+        zero_point_order: order in which those casts add the zero point and round.
+        nan: stored value of NaN for casts without an attribute `quant.nan`.
+        host_functions: Python functions that the module declares and calls, by name:
+            see [`host_functions`][xdsl_quant.runtime.host_functions].
 
     Returns:
-        An array for each result, a NumPy scalar for a scalar. They do not share memory
-        with the arguments.
+        An array for each tensor result, and a NumPy scalar for each scalar. They do not
+        share memory with the arguments.
 
     Raises:
-        ValueError: if there is no such function or rounding, Python cannot define
-            one of `host_functions`, or an argument has the wrong shape; an
-            [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is no module, or a
-            file cannot be read.
+        ValueError: if the function or rounding is unknown, Python cannot define one of
+            `host_functions`, or an argument has the wrong shape; an
+            [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is not a module,
+            or a file cannot be read.
         TypeError: if the number of arguments or the type of one is wrong.
-        InterpretationError: if an op cannot be computed, or has no interpretation, or
-            calls are nested too deeply.
+        InterpretationError: if an op cannot be computed or is unsupported, or calls are
+            nested too deeply.
         ImportError: if a file needs a package that is not installed.
-        Exception: whatever a Python function raises that the module calls.
+        Exception: any exception of a Python function that the module calls.
     """
     model = StatefulModel(
         module,
@@ -87,8 +86,8 @@ def run_function(
 
 class StatefulModel:
     """
-    A function of a module that is called again and again, and keeps state from one call to
-    the next: variables of the dialect tfl, and what its `svdf` remembers.
+    Module function that keeps state between calls: variables of the dialect tfl, and
+    the state of `tfl.svdf`.
 
     ```python
     model = StatefulModel("streaming.tflite")
@@ -108,22 +107,22 @@ class StatefulModel:
         host_functions: HostFunctions | None = None,
     ):
         """
-        All variables are without a value at first.
+        Prepare a function. Variables have no values yet.
 
         Args:
-            module: the module of the function, or its text, lowered or not, or the path
-                of a `.tflite` file.
-            name: the function; `None` for the only public one, or else `main`.
-            rounding_mode: as for
-                [`run_function`][xdsl_quant.machines.numpy.functions.run_function], like all
-                that follow.
-            zero_point_order: when casts that are not lowered add the zero point.
-            nan: what they make of NaN.
-            host_functions: the Python functions that the module declares and calls.
+            module: module, lowered or not; or its text; or the path of a `.tflite`
+                file.
+            name: name of the function; `None` for the only public one, or else `main`.
+            rounding_mode: see
+                [`run_function`][xdsl_quant.machines.numpy.functions.run_function], also
+                for the following arguments.
+            zero_point_order: order in which casts add the zero point and round.
+            nan: stored value of NaN.
+            host_functions: Python functions that the module declares and calls.
 
         Raises:
-            ValueError: if there is no such function or rounding, Python cannot define
-                one of `host_functions`, a text is no module, or a file cannot be read.
+            ValueError: if the function or rounding is unknown, Python cannot define one
+                of `host_functions`, a text is not a module, or a file cannot be read.
             InterpretationError: if the module needs a lowering first.
             ImportError: if a file needs a package that is not installed.
         """
@@ -146,36 +145,36 @@ class StatefulModel:
 
     def step(self, *arguments: ArrayLike) -> tuple[Array, ...]:
         """
-        Interpret the function once, with the state that the calls before have left.
+        Interpret the function once, with the state of previous calls.
 
         Args:
-            arguments: as for
+            arguments: see
                 [`run_function`][xdsl_quant.machines.numpy.functions.run_function].
 
         Returns:
-            An array for each result, a NumPy scalar for a scalar. They share memory neither
-            with the arguments nor with the state.
+            An array for each tensor result, and a NumPy scalar for each scalar. They
+            share memory neither with the arguments nor with the state.
 
         Raises:
             ValueError: if an argument has the wrong shape.
             TypeError: if the number of arguments or the type of one is wrong.
-            InterpretationError: if an op cannot be computed, or has no interpretation, or
-                calls are nested too deeply. Variables keep what was assigned before that.
-            Exception: whatever a Python function raises that the module calls.
+            InterpretationError: if an op cannot be computed or is unsupported, or calls
+                are nested too deeply. Variables keep values assigned before.
+            Exception: any exception of a Python function that the module calls.
         """
         function = self._function
         values = _check_arguments(function, arguments)
         try:
             results = self._interpreter.call_op(function, values)
         except InterpretationError as error:
-            # xDSL's has the whole module as a note, for each region that the op is in.
+            # Drop xDSL's notes, which print the module once for each enclosing region.
             raise InterpretationError(str(error)) from error.__cause__
         except HostFailure as failure:
             raise failure.cause from None
         except RecursionError:
             raise InterpretationError(
-                f"function '{function.sym_name.data}' is nested too deeply, maybe a "
-                "function calls itself without an end"
+                f"function '{function.sym_name.data}' is nested too deeply; a "
+                "function may call itself without end"
             ) from None
         finally:
             _leave_scopes(self._interpreter)
@@ -187,7 +186,7 @@ class StatefulModel:
 
 
 def _leave_scopes(interpreter: Interpreter) -> None:
-    """Forget the values of regions in which an op failed."""
+    """Discard the scopes of regions in which an op failed."""
     with suppress(InterpretationError):
         while True:
             interpreter.pop_scope()
@@ -215,8 +214,8 @@ def _result(value: ArrayLike, type_: Attribute, arguments: Sequence[Array]) -> A
     array = np.asarray(value)
     if _is_scalar_type(type_):
         return array[()]
-    # A tensor of equal numbers, an argument or a constant is no array of its own.
-    is_own = array.flags.owndata and array.flags.writeable
-    if is_own and not any(np.may_share_memory(array, other) for other in arguments):
+    # Copy views: splats, arguments and constants.
+    is_owner = array.flags.owndata and array.flags.writeable
+    if is_owner and not any(np.may_share_memory(array, other) for other in arguments):
         return array
     return np.array(array)

@@ -18,7 +18,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 
 
 class HostFailure(Exception):
-    """A Python function raised something: no op is to blame."""
+    """Exception raised by a Python function rather than by an op."""
 
     def __init__(self, cause: Exception):
         super().__init__(str(cause))
@@ -26,7 +26,7 @@ class HostFailure(Exception):
 
 
 def host_implementations(host_functions: HostFunctions) -> InterpreterFunctions:
-    """What to pass to `Interpreter.register_implementations`."""
+    """Return an argument for `Interpreter.register_implementations`."""
     methods = {
         f"host_{index}": _host_method(name, function)
         for index, (name, function) in enumerate(host_functions.items())

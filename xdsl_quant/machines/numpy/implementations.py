@@ -1,7 +1,4 @@
-"""
-Turns a table of functions, one for each op, into what an interpreter registers, and runs
-the blocks of ops whose elements are computed all at once.
-"""
+"""Interpreter functions from op tables, and vectorized evaluation of blocks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
@@ -23,8 +20,8 @@ from .values import failure
 
 Implementation = Callable[..., object]
 """
-Returns the result of an op, or a tuple of its results, given the op, of the class in the
-table, and the values of its operands.
+Function that returns one or a tuple of results, given an op of the class in the table
+and its operand values.
 """
 
 Implementations = Mapping[type[Operation], Implementation]
@@ -34,11 +31,12 @@ def interpreter_functions(
     implementations: Implementations, nested: Implementations | None = None
 ) -> InterpreterFunctions:
     """
-    What to pass to `Interpreter.register_implementations`.
+    Return an argument for `Interpreter.register_implementations`.
 
     Args:
-        implementations: the functions of ops.
-        nested: functions whose first argument is the interpreter, for ops with regions.
+        implementations: functions by op class.
+        nested: functions that take the interpreter as first argument, for ops with
+            regions.
     """
     methods = {
         op_type.__name__: _method(op_type, implementation, is_nested)
@@ -59,7 +57,7 @@ def _method(
         args: PythonValues,
     ) -> PythonValues:
         first = (interpreter, op) if is_nested else (op,)
-        # Overflow, NaN and infinity are results like all others.
+        # Overflow, NaN and infinity are valid results.
         try:
             with np.errstate(all="ignore"):
                 results = implementation(*first, *args)
@@ -78,14 +76,15 @@ def run_block(
     known: Mapping[Operation, Array | None] | None = None,
 ) -> Sequence[Array]:
     """
-    Return the values that `wanted` have in a block.
+    Run a block, and return the values of `wanted`.
 
     Args:
-        interpreter: runs the ops of the block, all but its terminator.
-        block: a block of ops that treat arrays like numbers.
-        args: numbers, or arrays that broadcast to each other, for the block's arguments.
-        wanted: the values to return.
-        known: ops that are not to be run, with the values of their single results.
+        interpreter: interpreter of the ops, except the terminator.
+        block: block of elementwise ops.
+        args: values of the block arguments: numbers, or arrays that broadcast to each
+            other.
+        wanted: values to return.
+        known: ops to skip, with the values of their single results.
     """
     known = known or {}
     interpreter.push_scope("block")

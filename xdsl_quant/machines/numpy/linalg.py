@@ -1,17 +1,17 @@
 """
 The linalg dialect on NumPy arrays.
 
-An op is evaluated block by block: the body runs once for all the elements of a part of
-the iteration space that is small enough to stay in a cache. Operands are views, broadcast
-to the block; only where an index is more than one dimension of the loops, like
-`d0 floordiv 32`, elements are copied.
+Ops are evaluated block by block: the body runs once for all elements of a part of the
+iteration space that fits in a cache. Operands are views, broadcast to the block;
+elements are copied only for indices that are not a single loop dimension, such as `d0
+floordiv 32`.
 
-A reduction has the result of the loops in the order of the dimensions, bit for bit:
+Reductions are bit-identical to loops in dimension order:
 
-* What combines integers, and maxima and minima, is the same in any order.
-* Sums and products of floats are accumulated one after the other.
-* With any other body the reduced dimensions are loops in Python, over whole blocks of the
-  parallel ones.
+* Integer reductions, maxima and minima do not depend on the order.
+* Float sums and products are accumulated sequentially.
+* For other bodies, the reduced dimensions are Python loops over whole blocks of the
+  parallel dimensions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,10 +36,10 @@ from .implementations import interpreter_functions, run_block
 from .values import Load, as_numbers, failure, signed, unsigned, wrapped_to
 
 BLOCK_SIZE = 1 << 18
-"""How many elements are computed at once."""
+"""Largest number of elements that are computed at once."""
 
 Ranges = Sequence[range]
-"""A part of an iteration space: the indices of each loop."""
+"""Part of an iteration space: the index range of each loop."""
 
 
 # Operands
@@ -49,8 +49,8 @@ def _operand_part(
     op: Operation, values: Array, map_: AffineMap, ranges: Ranges
 ) -> Array:
     """
-    What an operand is in a part of the iteration space: an array that broadcasts to it,
-    with size 1 for each loop that the operand does not depend on.
+    Return the elements of an operand for a part of the iteration space, with size 1 for
+    loops that the operand does not depend on.
     """
     used = [expr.used_dims() for expr in map_.results]
     dimensions = [dimension for expr_dims in used for dimension in expr_dims]
@@ -60,7 +60,7 @@ def _operand_part(
         for index, size in zip(indices, values.shape, strict=True):
             _check_bounds(op, index, size)
         return values[tuple(indices)]
-    # Each index depends on a loop of its own, if on any.
+    # Each index depends on at most one loop, and no two on the same.
     part = values
     for axis, expr in reversed([*enumerate(map_.results)]):
         before = (slice(None),) * axis
@@ -70,7 +70,7 @@ def _operand_part(
             continue
         index = np.asarray(expr.eval(grid, ())).ravel()
         _check_bounds(op, index, values.shape[axis])
-        # With the ellipsis it is an array even if it has rank 0.
+        # The ellipsis keeps rank-0 results arrays.
         part = part.take(index, axis) if used[axis] else part[(*before, index[0], ...)]
     part = part.transpose(np.argsort(dimensions))
     absent = tuple(d for d in range(len(ranges)) if d not in dimensions)
@@ -78,7 +78,7 @@ def _operand_part(
 
 
 def _is_view(map_: AffineMap) -> bool:
-    """Return True if `_operand_part` of an operand is a view of it."""
+    """Return True if `_operand_part` of an operand is a view."""
     dimensions = [expr for expr in map_.results if isinstance(expr, AffineDimExpr)]
     others = [expr for expr in map_.results if not isinstance(expr, AffineDimExpr)]
     is_constant = all(not expr.used_dims() for expr in others)
@@ -96,16 +96,16 @@ def _check_bounds(op: Operation, index: Array, size: int) -> None:
 
 def _space_parts(sizes: Sequence[int], one_by_one: Sequence[int]) -> Iterator[Ranges]:
     """
-    Return the iteration space in blocks, in the order of the loops.
+    Split the iteration space into blocks, in loop order.
 
-    Inner loops are taken whole as long as a block has no more than `BLOCK_SIZE` elements,
-    those in `one_by_one` index by index.
+    Inner loops are kept whole while a block has at most `BLOCK_SIZE` elements; loops in
+    `one_by_one` advance index by index.
     """
     steps: list[int] = []
     room = BLOCK_SIZE
     for dimension, size in reversed([*enumerate(sizes)]):
         step = 1 if dimension in one_by_one else max(1, min(size, room))
-        # Loops around one that is cut are not to be in the same block.
+        # Loops around a split loop advance one by one.
         room = room // step if step == size or dimension in one_by_one else 0
         steps.append(step)
     return product(
@@ -122,8 +122,8 @@ _Axes = tuple[int, ...]
 
 Combine = Callable[[Array, Array, _Axes, Attribute], Array]
 """
-The result of a reduction, given that so far, what is to be combined with it, and the axes
-along which it is reduced. These have size 1 in the results.
+Function that updates a reduction, given the previous result, new values, the reduced
+axes (of size 1 in the result), and the element type.
 """
 
 
@@ -155,7 +155,7 @@ def _ignoring_nan(
 
 def _maximum(result: Array, values: Array, axes: _Axes, type_: Attribute) -> Array:
     largest = np.maximum.reduce(values, axes, keepdims=True)
-    # To NumPy zeros of both signs are the same: 0.0 it is if there is any.
+    # NumPy treats zeros of both signs as equal; prefer 0.0.
     has_positive_zero = np.any((values == 0) & ~np.signbit(values), axes, keepdims=True)
     zero = np.zeros((), largest.dtype)
     zeros = np.where(has_positive_zero, zero, -zero)
@@ -186,7 +186,7 @@ _COMBINES: dict[type[Operation], Combine] = {
 
 
 class _Combiner(NamedTuple):
-    """The op at the end of a body that combines a result so far with one more value."""
+    """Op at the end of a body that combines the accumulator with one more value."""
 
     op: Operation
     value: SSAValue
@@ -210,7 +210,7 @@ def _find_combiner(result: BlockArgument, yielded: SSAValue) -> _Combiner | None
 
 @dataclass(frozen=True)
 class _Structure:
-    """What a structured op computes: a body, and which elements it computes with."""
+    """Structured op: body, indexing maps, and number of inputs."""
 
     interpreter: Interpreter
     op: Operation
@@ -220,7 +220,7 @@ class _Structure:
 
     def __post_init__(self) -> None:
         if not self.op.results:
-            raise failure(self.op, "is not supported on memrefs, only on tensors")
+            raise failure(self.op, "has memref operands, expected tensors")
         for map_ in self.output_maps:
             if not _is_view(map_):
                 raise failure(
@@ -236,18 +236,14 @@ class _Structure:
 
     @property
     def output_maps(self) -> Sequence[AffineMap]:
-        """The maps of the outputs."""
         return self.maps[self.input_count :]
 
     def is_used(self, index: int) -> bool:
-        """Return True if the body looks at an operand."""
+        """Return True if the body uses an operand."""
         return self.block.args[index].first_use is not None
 
     def reduced_loops(self) -> tuple[int, ...]:
-        """
-        Return the loops whose iterations write to one element, whatever their kinds
-        are.
-        """
+        """Return the loops that no output depends on, whatever their iterator types."""
         used = [map_.used_dims() for map_ in self.output_maps]
         return tuple(
             dimension
@@ -256,18 +252,18 @@ class _Structure:
         )
 
     def combiners(self) -> list[_Combiner] | None:
-        """Return the combiners of all results, `None` if not all have one."""
+        """Return the combiners of all results, or `None` if one has none."""
         outputs = self.block.args[self.input_count :]
-        found = [
+        candidates = [
             _find_combiner(output, yielded)
             for output, yielded in zip(outputs, self.yielded, strict=True)
         ]
-        combiners = [combiner for combiner in found if combiner is not None]
-        return combiners if len(combiners) == len(found) else None
+        combiners = [combiner for combiner in candidates if combiner is not None]
+        return combiners if len(combiners) == len(candidates) else None
 
     @property
     def yielded(self) -> Sequence[SSAValue]:
-        """The values that the body ends with."""
+        """Operands of the terminator."""
         assert self.block.last_op is not None
         return self.block.last_op.operands
 
@@ -278,7 +274,7 @@ class _Structure:
         wanted: Sequence[SSAValue],
         skipped: Sequence[Operation] = (),
     ) -> Sequence[Array]:
-        """Values of the body in a part of the iteration space."""
+        """Evaluate the body for a part of the iteration space."""
         args = [
             _operand_part(self.op, operand, map_, ranges)
             if self.is_used(index)
@@ -287,7 +283,7 @@ class _Structure:
                 zip(operands, self.maps, strict=True)
             )
         ]
-        # What is in an output is about to be overwritten.
+        # Copy outputs, which are about to be overwritten.
         args[self.input_count :] = map(copy, args[self.input_count :])
         known: dict[Operation, Array | None] = dict.fromkeys(skipped)
         for op in self.block.ops:
@@ -310,7 +306,7 @@ class _Structure:
         return [sizes[dimension] for dimension in range(self.maps[0].num_dims)]
 
     def evaluate(self, args: PythonValues) -> PythonValues:
-        """Return the results of the op for the values of its operands."""
+        """Return the results of the op for its operand values."""
         operands = [
             as_numbers(arg, value.type)
             for arg, value in zip(args, self.op.operands, strict=True)
@@ -323,7 +319,7 @@ class _Structure:
             else np.empty(output.shape, output.dtype)
             for index, output in enumerate(operands[self.input_count :])
         ]
-        # A result is read where the body uses it as its argument.
+        # Results are the initial values of body arguments.
         operands[self.input_count :] = results
         if reduced and (combiners := self.combiners()) is not None:
             for ranges in _space_parts(sizes, ()):
@@ -345,7 +341,7 @@ class _Structure:
         reduced: _Axes,
         ranges: Ranges,
     ) -> None:
-        """Combine the results with the values of a part of the iteration space."""
+        """Update the results with values of a part of the iteration space."""
         wanted = [combiner.value for combiner in combiners]
         skipped = [combiner.op for combiner in combiners]
         values = self.values(operands, ranges, wanted, skipped)
@@ -369,7 +365,7 @@ def _run_structured(
 
 
 def _map_without(rank: int, dimensions: Sequence[int]) -> AffineMap:
-    """Return the map to all dimensions but these."""
+    """Return the projection that drops the given dimensions."""
     kept = [dimension for dimension in range(rank) if dimension not in dimensions]
     return AffineMap(rank, 0, tuple(map(AffineDimExpr, kept)))
 
@@ -405,8 +401,8 @@ LINALG = interpreter_functions(
     },
 )
 """
-The ops of the dialect on tensors.
+Ops of the dialect on tensors, except `linalg.pooling_nchw_max`.
 
-`linalg.pooling_nchw_max` is not among them: the body that xDSL gives it takes the maximum
-of the input and the window, which has no values.
+xDSL builds its body as the maximum of the input and the window, but the window has no
+elements.
 """

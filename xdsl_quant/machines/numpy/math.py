@@ -1,9 +1,9 @@
 """
 The math dialect on NumPy arrays and scalars.
 
-Absolute values, signs, roundings, square roots and `fma` are exact. All other functions
-are computed in f64 and, for a smaller type, rounded once: they are as good as the C
-library, and MLIR's results, which depend on the machine, may differ in the last bit.
+Absolute values, signs, roundings, square roots and `fma` are exact. Other functions are
+computed in f64 by the C library, and rounded once for smaller types. MLIR's results
+depend on the machine and may differ in the last bit.
 """
 
 import math as math_of_python
@@ -23,17 +23,17 @@ from .values import as_numbers, bit_width, failure, signed, unsigned, wrapped_to
 
 
 def _in_f64(function: Callable[..., Array], op: Operation, *args: Array) -> Array:
-    """Apply a function that is computed in f64 and rounded."""
+    """Compute a function in f64, and round the result."""
     values = [as_numbers(arg, op.results[0].type) for arg in args]
     result = function(*(value.astype(np.float64) for value in values))
     return rounded(result, values[0].dtype)
 
 
 def round_half_away(values: Array) -> Array:
-    """Floats rounded to integers, ties away from zero."""
+    """Round floats half away from zero."""
     if values.dtype.itemsize < 4:
         return round_half_away(values.astype(np.float32)).astype(values.dtype)
-    # With a true half, 0.49999997 would become 1.
+    # Adding exactly 0.5 would round 0.49999997 to 1.
     half = np.nextafter(values.dtype.type(0.5), values.dtype.type(0.0))
     return np.trunc(values + np.copysign(half, values))
 
@@ -43,7 +43,7 @@ def _fma(op: math.FmaOp, *args: Array) -> Array:
     values = [as_numbers(arg, type_) for arg in args]
     dtype = values[0].dtype
     if dtype.itemsize > 4:
-        raise failure(op, f"of '{type_}' is not supported, only of floats up to f32")
+        raise failure(op, f"on '{type_}' is unsupported, expected floats up to f32")
     lhs, rhs, addend = (value.astype(np.float64) for value in values)
     product = lhs * rhs  # exact
     return rounded(_sum_to_odd(product, addend), dtype)
@@ -51,9 +51,9 @@ def _fma(op: math.FmaOp, *args: Array) -> Array:
 
 def _sum_to_odd(lhs: Array, rhs: Array) -> Array:
     """
-    Sums of f64, with the last bit set wherever that is not exact.
+    Add f64 values, setting the last bit of inexact sums.
 
-    What is rounded like this can be rounded once more, to two bits less, without harm.
+    Rounding such a sum to at least two bits less is not affected by double rounding.
     """
     total = lhs + rhs
     rest = total - lhs
@@ -84,7 +84,7 @@ def _reciprocal_root(values: Array) -> Array:
 def _leading_zeros(op: math.CountLeadingZerosOp, value: Array) -> Array:
     type_ = op.result.type
     bits = unsigned(value, type_)
-    # A half of 64 bits is exact in f64, whose exponent is the position of the first one.
+    # Each 32-bit half is exact in f64, whose exponent gives the leading one.
     low = bits.astype(np.uint64) & np.uint64(0xFFFFFFFF)
     high = bits.astype(np.uint64) >> np.uint64(32)
     _, exponents = np.frexp(np.where(high > 0, high, low).astype(np.float64))
@@ -132,4 +132,4 @@ MATH = interpreter_functions(
         math.TanhOp: partial(_in_f64, np.tanh),
     }
 )
-"""The ops of the dialect, but `ipowi`, `ctpop` and `cttz`."""
+"""Ops of the dialect, except `ipowi`, `ctpop` and `cttz`."""

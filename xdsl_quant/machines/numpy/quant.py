@@ -1,8 +1,8 @@
 """
-The ops of the quant dialect, as they are, without a lowering.
+The ops of the quant dialect, without a lowering.
 
-A `quant.qcast` of a `quant.dcast` is computed from the stored value, with integers alone,
-if both types have fixed-point scales: that is how `lower-quant-ops` lowers it.
+A `quant.qcast` of a `quant.dcast` is requantized with integer arithmetic if both types
+have fixed-point scales, as `lower-quant-ops` does.
 """
 
 from functools import cache, lru_cache, partial
@@ -168,7 +168,7 @@ def _choose_parameters(op: ChooseParametersOp, value: Array) -> tuple[Array, ...
 
 def _cast_storage(op: StorageCastOp, value: Array) -> Array:
     if has_floats(op.result.type) or has_floats(op.input.type):
-        # Both have the dtype of the float.
+        # Both types have the dtype of the float.
         return value
     return wrapped_to(signed(value, op.input.type), op.result.type)
 
@@ -181,7 +181,7 @@ def _simulate(
     rounding: Rounding, op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, value: Array
 ) -> Array:
     try:
-        # Stored values have exactly as many bits as the op says.
+        # Use exactly the bit width of the op.
         type_ = quantized_result_type(op, exact_bits=True)
     except PassFailedException as e:
         raise InterpretationError(str(e)) from None
@@ -192,7 +192,7 @@ def _simulate(
 
 @cache
 def quant_functions(rounding: Rounding) -> InterpreterFunctions:
-    """Return the ops of the dialect, with this rounding."""
+    """Return the functions of the dialect with the given rounding."""
     return interpreter_functions(
         {
             DequantizeCastOp: partial(_dequantized_values, rounding),

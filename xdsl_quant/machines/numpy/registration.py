@@ -1,4 +1,4 @@
-"""Registers the functions of all dialects with an interpreter."""
+"""Registration of the functions of all dialects with an interpreter."""
 
 import sys
 from collections.abc import Iterator
@@ -33,23 +33,22 @@ def register_implementations(
     host_functions: HostFunctions | None = None,
 ) -> None:
     """
-    Let an interpreter compute on NumPy arrays.
+    Register functions on NumPy arrays with an interpreter.
 
-    It gets functions for the dialects arith, linalg, math, quant, shape and tensor, for
-    `cf.assert` and `scf.for`, and xDSL's own for all else of func, cf, scf and builtin; and
-    for dialects of frontends, as tfl, that are loaded. They take the place of any that are
-    registered.
+    They cover the dialects arith, linalg, math, quant, shape and tensor, `cf.assert`
+    and `scf.for`, and loaded frontend dialects such as tfl; xDSL's own cover the rest
+    of func, cf, scf and builtin. They override functions registered before.
 
     Args:
-        interpreter: the interpreter of a module.
-        ctx: if given, xDSL's functions for all other dialects are registered, too. The
-            interpreter must not have any of them yet.
-        rounding_mode: how `quant.qcast` and `quant.dcast` round where they are not
-            lowered; the same as the option of `lower-quant-ops`.
-        zero_point_order: when `quant.qcast` adds the zero point there.
-        nan: what it makes of NaN there, unless an attribute `quant.nan` says it.
-        host_functions: what is called in place of functions without a body, by name. What
-            one raises is the cause of a
+        interpreter: interpreter of a module.
+        ctx: if given, also register xDSL's functions for all other dialects, of which
+            the interpreter must not have any yet.
+        rounding_mode: rounding of `quant.qcast` and `quant.dcast` that are not lowered;
+            the same as the option of `lower-quant-ops`.
+        zero_point_order: order in which `quant.qcast` adds the zero point and rounds.
+        nan: stored value of NaN, unless an attribute `quant.nan` gives it.
+        host_functions: Python functions that implement declarations, by name.
+            Exceptions that they raise are the cause of a
             [`HostFailure`][xdsl_quant.machines.numpy.host.HostFailure].
     """
     xdsl_patches.apply()
@@ -76,7 +75,7 @@ def register_implementations(
 
 
 def _functions_of_plugins(module: ModuleOp) -> Iterator[InterpreterFunctions]:
-    """Yield the functions for dialects of plugins that are imported."""
+    """Yield the functions for imported plugin dialects."""
     for dialect, functions in plugins().interpreters.items():
         if dialect in sys.modules:
             yield from functions()(module)

@@ -1,9 +1,10 @@
 """
-The tensor dialect on NumPy arrays, and the shape dialect: a shape is an array of `index`.
+The tensor dialect on NumPy arrays, and the shape dialect: a shape is an array of
+`index`.
 
-Arrays that are values are never written to: where possible, an op returns a view of its
-operand, and a splat has the memory of one element. An access out of bounds
-is an error. The elements of `tensor.empty` are zeros.
+Arrays are never written to once they are values: ops return views where possible, and
+splats store a single element. Out-of-bounds accesses are errors. `tensor.empty` returns
+zeros.
 """
 
 import math
@@ -35,7 +36,7 @@ from .values import as_numbers, failure
 def _known_sizes(
     op: Operation, static: Sequence[int], dynamic: Iterable[SupportsIndex]
 ) -> tuple[int, ...]:
-    """Sizes with those that are only known now, the next in `dynamic`, in place of `?`."""
+    """Replace each `?` in static sizes by the next dynamic size."""
     known = iter(dynamic)
     sizes = tuple(
         int(next(known)) if size == DYNAMIC_INDEX else size for size in static
@@ -46,7 +47,6 @@ def _known_sizes(
 
 
 def _check_value_shape(op: Operation, shape: Sequence[int], type_: Attribute) -> None:
-    """The shape must be one that the type allows."""
     if not allows_shape(type_, shape):
         raise failure(
             op,
@@ -103,7 +103,7 @@ def _expand_dimensions(
     )
 
 
-# Making tensors
+# Creation
 
 
 def _empty_tensor(op: tensor.EmptyOp, *dynamic: SupportsIndex) -> Array:
@@ -138,7 +138,7 @@ def _concatenate(op: tensor.ConcatOp, *parts: Array) -> Array:
 def _checked_indices(
     op: Operation, indices: Sequence[Array], shape: Sequence[int]
 ) -> tuple[Array, ...]:
-    # NumPy takes negative indices from the end.
+    # NumPy would count negative indices from the end.
     for dimension, (index, size) in enumerate(zip(indices, shape, strict=True)):
         array = np.asarray(index)
         if np.any((array < 0) | (array >= size)):
@@ -171,7 +171,7 @@ SliceOp = tensor.ExtractSliceOp | tensor.InsertSliceOp
 def _slices(
     op: SliceOp, shape: Sequence[int], dynamic: Sequence[SupportsIndex]
 ) -> tuple[slice, ...]:
-    """Return the part of a tensor that a slice op is about."""
+    """Return the Python slices that a slice op addresses."""
     rest = iter(dynamic)
     offsets, sizes, strides = (
         _known_sizes(op, static.get_values(), rest)
@@ -188,7 +188,7 @@ def _slices(
                 f"reaches index {last} of dimension {dimension}, whose size is "
                 f"{shape[dimension]}",
             )
-        # A stride of 0 repeats one element, which a Python slice cannot.
+        # Python slices do not support stride 0, which repeats one element.
         if not stride:
             raise failure(op, f"has stride 0 in dimension {dimension}")
         slices.append(slice(offset, offset + size * stride, stride))
@@ -198,9 +198,7 @@ def _slices(
 def _without_unit_dimensions(
     shape: Sequence[int], result_shape: Sequence[int]
 ) -> Sequence[int]:
-    """
-    Return the shape that is left when sizes 1 are dropped to get the rank of a result.
-    """
+    """Drop dimensions of size 1 until the rank is that of a result."""
     excess = len(shape) - len(result_shape)
     kept: list[int] = []
     for size in shape:
@@ -258,7 +256,7 @@ def _pad_tensor(
     return result
 
 
-# The shape dialect
+# Shape dialect
 
 
 def _shape_of(op: ShapeOfOp, value: Array) -> Array:
@@ -298,4 +296,4 @@ TENSOR = interpreter_functions(
     },
     {tensor.PadOp: _pad_tensor},
 )
-"""The ops of both dialects."""
+"""Functions of both dialects."""

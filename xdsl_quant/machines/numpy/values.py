@@ -1,10 +1,9 @@
 """
-Conversions between values of MLIR types and the NumPy numbers of arithmetic on them.
+Conversions between values of MLIR types and NumPy numbers.
 
-A value has the dtype that
-[`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] says, and its bits that
-the type does not have are copies of the sign. All functions here take and return NumPy
-arrays or NumPy scalars alike.
+Values have the dtype of [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype], and
+narrow integers are sign-extended. All functions accept and return NumPy arrays or NumPy
+scalars.
 """
 
 from collections.abc import Callable
@@ -24,30 +23,30 @@ from xdsl_quant.runtime import arrays
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
 
 Load = Callable[[object, Attribute], Array]
-"""`signed` or `unsigned`."""
+"""Type of `signed` and `unsigned`."""
 
 
 def failure(op: Operation, message: str) -> InterpretationError:
-    """Return the exception that says why an op has no result."""
+    """Return the exception for an op that cannot be computed."""
     return InterpretationError(located_message(op, f"'{op_name(op)}' op {message}"))
 
 
 def as_numbers(value: object, type_: Attribute) -> Array:
-    """Return a value as NumPy numbers; xDSL's loops count in Python numbers."""
+    """Convert the Python numbers of xDSL loops to NumPy; return other values."""
     if isinstance(value, np.ndarray | np.generic):
         return cast(Array, value)
     return numpy_dtype(type_).type(value)
 
 
 def bit_width(type_: Attribute) -> int:
-    """Return the number of bits of the integers of a type."""
+    """Return the bit width of an integer type."""
     width = integer_width(type_)
     assert width is not None
     return width
 
 
 def _lowest_bits(array: Array, type_: Attribute) -> Array:
-    """Integers with the lowest bits of others, zero or sign extended like their dtype."""
+    """Keep the low bits of integers, zero- or sign-extended according to the dtype."""
     if not (unused := 8 * array.dtype.itemsize - bit_width(type_)):
         return array
     shift = array.dtype.type(unused)
@@ -55,7 +54,7 @@ def _lowest_bits(array: Array, type_: Attribute) -> Array:
 
 
 def signed(value: object, type_: Attribute) -> Array:
-    """Integers as the signed numbers with their bits; `true` of `i1` is -1."""
+    """Interpret integers as signed; `true` of `i1` is -1."""
     array = as_numbers(value, type_)
     if array.dtype == np.bool_:
         return np.negative(array.view(np.int8))
@@ -63,16 +62,13 @@ def signed(value: object, type_: Attribute) -> Array:
 
 
 def unsigned(value: object, type_: Attribute) -> Array:
-    """Integers as the unsigned numbers with their bits."""
+    """Interpret integers as unsigned."""
     array = signed(value, type_)
     return _lowest_bits(array.view(f"uint{8 * array.dtype.itemsize}"), type_)
 
 
 def wrapped_to(array: Array, type_: Attribute) -> Array:
-    """
-    Return the integers of a type that have the lowest bits of those in `array`, signed
-    or unsigned ones of the same size.
-    """
+    """Wrap integers, signed or unsigned, of the same size to a type."""
     dtype = numpy_dtype(type_)
     if dtype == np.bool_:
         return (array & array.dtype.type(1)).astype(dtype)
@@ -80,10 +76,7 @@ def wrapped_to(array: Array, type_: Attribute) -> Array:
 
 
 def resized(array: Array, type_: Attribute) -> Array:
-    """
-    Return the integers of a type that have the lowest bits of those in `array`, of any
-    size.
-    """
+    """Wrap integers of any size to a type."""
     dtype = numpy_dtype(type_)
     if array.dtype.itemsize == dtype.itemsize:
         return wrapped_to(array, type_)
@@ -94,9 +87,7 @@ def resized(array: Array, type_: Attribute) -> Array:
 def constant_array(
     op: Operation, value: DenseIntOrFPElementsAttr | DenseResourceAttr
 ) -> Array:
-    """
-    Return the elements of a constant, which may be a resource, as a read-only array.
-    """
+    """Return the elements of a constant or resource as a read-only array."""
     try:
         return arrays.dense_elements(value)
     except ValueError as e:

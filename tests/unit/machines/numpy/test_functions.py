@@ -239,7 +239,7 @@ func.func @f(%x: f32) -> f32 {
     with pytest.raises(InterpretationError) as raised:
         run_function(text, None, 1.0)
     assert str(raised.value) == (
-        "function 'f' is nested too deeply, maybe a function calls itself without an end"
+        "function 'f' is nested too deeply; a function may call itself without end"
     )
     assert not getattr(raised.value, "__notes__", ())
 
@@ -256,7 +256,7 @@ func.func @f(%step: index) {
     with pytest.raises(InterpretationError) as raised:
         run_function(text, None, step)
     assert str(raised.value) == (
-        f"module:4:3: error: 'scf.for' op has step {step}, but a step must be positive"
+        f"module:4:3: error: 'scf.for' op has step {step}, expected a positive step"
     )
 
 

@@ -191,7 +191,7 @@ def test_fma_whose_sum_is_a_tie_in_f64():
 
 def test_fma_of_f64():
     with pytest.raises(
-        InterpretationError, match=r"^'math.fma' op of 'f64' is not supported"
+        InterpretationError, match=r"^'math.fma' op on 'f64' is unsupported"
     ):
         run_body("%r0 = math.fma %a0, %a0, %a0 : f64", "f64", (1.0, "f64"))
 

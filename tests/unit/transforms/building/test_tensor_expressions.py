@@ -634,7 +634,7 @@ def test_functions_without_a_form(formula: Formula):
 
 
 def test_too_wide():
-    message = rf"^has numbers from 0 to {1 << 63}, which need more than 64 bits$"
+    message = rf"^has values from 0 to {1 << 63}, which need more than 64 bits$"
     with pytest.raises(Unsupported, match=message):
         storage_type((0, 1 << 63))
 

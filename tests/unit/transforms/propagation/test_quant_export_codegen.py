@@ -489,7 +489,7 @@ IN_FLOAT = {
     ),
     "a result is constant": kernel("%r = arith.constant dense<1.0> : tensor<4xf32>"),
     "a result has undefined elements": kernel("%r = tensor.empty() : tensor<4xf32>"),
-    f"has numbers from {_LOW} to {2**124}, which need more than 64 bits": kernel(
+    f"has values from {_LOW} to {2**124}, which need more than 64 bits": kernel(
         "%s = arith.mulf %a, %a : tensor<4xf32>\n%r = arith.mulf %s, %s : tensor<4xf32>",
         ["!wide"],
     ),

@@ -439,7 +439,7 @@ Q4 = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
         (
             '%i = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xui64>\n'
             '%y = "tfl.cast"(%i) : (tensor<4xui64>) -> tensor<4xf32>',
-            "'tfl.cast' op has numbers from 0 to 18446744073709551615, which need more "
+            "'tfl.cast' op has values from 0 to 18446744073709551615, which need more "
             "than 64 bits",
         ),
         (

@@ -152,7 +152,7 @@ def converted(text: str) -> ModuleOp:
 TESTED_ELSEWHERE = (
     "has the activation 'TANH', which has no integer form",
     "has a ratio of scales that is not finite",
-    "has numbers from ... to ..., which need more than 64 bits",
+    "has values from ... to ..., which need more than 64 bits",
 )
 
 
