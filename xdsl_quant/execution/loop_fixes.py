@@ -13,7 +13,7 @@ from .building import memref_bytes
 from .compilation_error import CompilationError
 from .mlir_bindings import Values, arith, cf, ir, memref, scf
 
-_OF_SHAPES = (
+_SHAPE_OPS = (
     "arith.",
     "cf.assert",
     "func.",
@@ -30,7 +30,7 @@ def depends_on_shapes_alone(module: ir.Module, names: Collection[str]) -> bool:
     store the sizes, but not load elements, allocate memory or call functions.
     """
     return all(
-        op.name.startswith(_OF_SHAPES) and op.name != "func.call"
+        op.name.startswith(_SHAPE_OPS) and op.name != "func.call"
         for function in mlir.functions_in(module, names)
         for op in mlir.ops_in(function)
     )
@@ -172,7 +172,7 @@ _NARROWING = (
     "arith.truncf",
 )
 
-_SHORT = 16
+_MASKED_TRIP_COUNT = 16
 """Exclusive upper bound of the trip counts for which LLVM emits masked vectors."""
 
 
@@ -189,7 +189,11 @@ def disable_unsafe_vectorization(module: ir.Module) -> None:
     for loop in mlir.ops_in(module, "scf.for"):
         count = len(iterations(loop))
         # Vector widths are even: only an odd trip count leaves a single element.
-        if count % 2 and 1 < count < _SHORT and mlir.ops_in(loop, *_NARROWING):
+        if (
+            count % 2
+            and 1 < count < _MASKED_TRIP_COUNT
+            and mlir.ops_in(loop, *_NARROWING)
+        ):
             loop.attributes["loop_annotation"] = annotation
 
 

@@ -30,27 +30,27 @@ from .epilogues import Epilogue
 from .vector_code import LANES, SUMS, Axis, Memref, Names, packed_loops
 from .vnni_code import Product, ProductFunction, RuntimeMatrix, WeightedSum
 
-_ROWS = 16
+_MAX_ROWS = 16
 """Maximum number of rows per tile."""
 
-_BYTES = 64
+_MAX_ROW_BYTES = 64
 """Maximum number of bytes per tile row."""
 
 _REGISTERS = 8
 
-_LEAST = 1 << 18
+_MIN_PRODUCTS = 1 << 18
 """Minimum number of multiply-accumulates that pays for the tile configuration."""
 
-_LEAST_OF_TILES = 1 << 13
+_MIN_TILE_PRODUCTS = 1 << 13
 """Minimum number of useful products among the 16,384 of an instruction."""
 
-_PANEL = 24 << 10
+_PANEL_BYTES = 24 << 10
 """Bytes of packed columns that stay in the L1 cache while rows are read."""
 
-_BLOCK = 512 << 10
+_BLOCK_BYTES = 512 << 10
 """Bytes of rows that stay in the L2 cache while columns are read."""
 
-_SUMS = 128 << 10
+_MAX_SUMS_BYTES = 128 << 10
 """Maximum number of bytes of spilled sums."""
 
 
@@ -71,7 +71,7 @@ class _Run(NamedTuple):
     @staticmethod
     def of(size: int, most: int) -> _Run:
         """Return tiles of at least four bytes, in blocks of at most `most` tiles."""
-        steps = -(-size // _BYTES)
+        steps = -(-size // _MAX_ROW_BYTES)
         depth = min(-(-size // (4 * steps)) * 4, size // 4 * 4)
         steps = -(-size // depth)
         blocks = -(-steps // most)
@@ -101,10 +101,10 @@ class _Tiles:
     group: tuple[int, int]
     """Number of row tiles and of column tiles per group of accumulators."""
 
-    around: Sequence[Axis]
+    outer_reductions: Sequence[Axis]
     """Reduction loops outside the loops over rows."""
 
-    inside: Sequence[Axis]
+    inner_reductions: Sequence[Axis]
     """Other reduction loops, outside the run."""
 
     run: _Run
@@ -113,11 +113,11 @@ class _Tiles:
     def of(product: Product, weights: NDArray[np.int8]) -> _Tiles:
         """Return the tiling of a product whose runs have at least four bytes."""
         *outer, (size, steps) = product.rows
-        if size <= _ROWS and outer:
+        if size <= _MAX_ROWS and outer:
             *outer, tiles = outer
             row, overlap = product.rows[-1], 0
         else:
-            count = -(-size // _ROWS)
+            count = -(-size // _MAX_ROWS)
             row = Axis(-(-size // count), steps)
             tiles = Axis(count, [row.size * step for step in steps])
             overlap = count * row.size - size
@@ -127,21 +127,25 @@ class _Tiles:
         group = high, min(4 // high, vectors)
         *reductions, (length, _) = product.reductions
         is_one_group = not outer and tiles.size == high
-        most = length if is_one_group else _PANEL // (_ROWS * _BYTES * group[1])
+        most = (
+            length
+            if is_one_group
+            else _PANEL_BYTES // (_MAX_ROWS * _MAX_ROW_BYTES * group[1])
+        )
         run = _Run.of(length, most)
-        inside: list[Axis] = []
+        inner: list[Axis] = []
         total = run.steps
         while reductions and run.blocks == 1 and total * reductions[-1].size <= most:
-            inside.insert(0, reductions.pop())
-            total *= inside[0].size
+            inner.insert(0, reductions.pop())
+            total *= inner[0].size
         result = _Tiles(
-            product, outer, tiles, row, overlap, group, reductions, inside, run
+            product, outer, tiles, row, overlap, group, reductions, inner, run
         )
         if not result.has_blocks or result.block:
             return result
         # The spilled sums of an image row would need too much memory.
-        run, inside = _Run.of(length, length), [*product.reductions[:-1]]
-        return replace(result, around=(), inside=inside, run=run)
+        run, inner = _Run.of(length, length), [*product.reductions[:-1]]
+        return replace(result, outer_reductions=(), inner_reductions=inner, run=run)
 
     @property
     def loops(self) -> Sequence[Axis]:
@@ -151,7 +155,7 @@ class _Tiles:
     @property
     def has_blocks(self) -> bool:
         """True if sums are spilled between blocks of the reduction."""
-        return bool(self.around) or self.run.blocks > 1
+        return bool(self.outer_reductions) or self.run.blocks > 1
 
     @property
     def sums_bytes(self) -> int:
@@ -167,11 +171,11 @@ class _Tiles:
     def block(self) -> int:
         """Iterations of the outermost row loop per block; 0 if no block fits."""
         first, *inner = self.loops
-        most = _BLOCK // max(abs(first.steps[0]), 1)
+        most = _BLOCK_BYTES // max(abs(first.steps[0]), 1)
         unit = 1 if inner else self.group[0]
         if self.has_blocks:
             tiles = math.prod(loop.size for loop in inner) * self.group[1]
-            limit = _SUMS // (tiles * self.sums_bytes)
+            limit = _MAX_SUMS_BYTES // (tiles * self.sums_bytes)
             if limit < unit:
                 return 0
             most = min(most, limit)
@@ -184,7 +188,7 @@ class _Tiles:
         needed = math.prod(loop.size for loop in self.product.rows) * weights.size
         products = math.prod(loop.size for loop in (*self.loops, *loops[:-1]))
         products *= -(-weights.shape[1] // LANES) * self.run.steps
-        return needed >= max(_LEAST, products * _LEAST_OF_TILES)
+        return needed >= max(_MIN_PRODUCTS, products * _MIN_TILE_PRODUCTS)
 
     def packed(self, weights: NDArray[np.int8]) -> NDArray[np.int8]:
         """Return the right factor, packed in the order of access."""
@@ -344,9 +348,11 @@ class _TileFunction(ProductFunction):
             place = code.at(sums, code.sum(zero, index, 4 * LANES))
             code.store(zeros, place, SUMS, 64)
         steps = run.steps // run.blocks
-        around = self._moving(tiles.around, tiles.inside, panel)
+        outer_reductions = self._packed_reductions(
+            tiles.outer_reductions, tiles.inner_reductions, panel
+        )
         with (
-            code.nest(around, [weights, lhs]) as cursors,
+            code.nest(outer_reductions, [weights, lhs]) as cursors,
             code.loop(run.blocks) as index,
         ):
             step = steps * tiles.columns_bytes * panel.vectors
@@ -358,12 +364,12 @@ class _TileFunction(ProductFunction):
         for group in self._groups(pointers, loops, is_end, panel):
             self._add_results(group)
 
-    def _moving(
-        self, loops: Sequence[Axis], inside: Sequence[Axis], panel: _Panel
+    def _packed_reductions(
+        self, loops: Sequence[Axis], inner: Sequence[Axis], panel: _Panel
     ) -> Sequence[Axis]:
         """Return reduction loops with packed-column steps before the row steps."""
         tiles = self._tiles
-        size = tiles.run.steps * math.prod(loop.size for loop in inside)
+        size = tiles.run.steps * math.prod(loop.size for loop in inner)
         return packed_loops(loops, size * tiles.columns_bytes * panel.vectors)
 
     def _groups(
@@ -410,9 +416,12 @@ class _TileFunction(ProductFunction):
                 self._instruction("tilezero", (number, "i8"))
         lines = [i * tiles.tiles.steps[0] for i in range(group.high)]
         lines[-1] -= group.overlap * tiles.row.steps[0]
-        inside = self._moving(tiles.inside, (), group.panel)
+        inner = self._packed_reductions(tiles.inner_reductions, (), group.panel)
         steps, offset = run.steps // run.blocks, tiles.columns_bytes
-        with code.nest(inside, [weights, lhs]) as cursors, code.loop(steps) as index:
+        with (
+            code.nest(inner, [weights, lhs]) as cursors,
+            code.loop(steps) as index,
+        ):
             right = code.at(
                 cursors[0], code.sum(code.constant(0), index, vectors * offset)
             )

@@ -17,10 +17,10 @@ from .packing import Packing, Transposition
 from .vector_code import LANES, Axis, coalesce_loops
 from .vnni_code import ChannelProduct, Product, RuntimeMatrix
 
-_MOST_GROUPS = 32
+_MAX_GROUPS = 32
 """Maximum number of groups of products, which limits the code size of a window."""
 
-_LEAST_ROWS = 2
+_MIN_ROWS = 2
 """Minimum number of rows that pays for packing a matrix at run time."""
 
 
@@ -219,7 +219,7 @@ def _product_of_channels(
     parts: list[NDArray[np.int8]] = []
     rest = matrix[np.concatenate(groups)]
     while not parts or rest.any():
-        if len(groups) * (len(parts) + 1) > _MOST_GROUPS:
+        if len(groups) * (len(parts) + 1) > _MAX_GROUPS:
             return None
         parts.append(rest.clip(-128, 127).astype(np.int8))
         rest = rest - parts[-1]
@@ -265,7 +265,7 @@ def _with_runtime_matrix(
         contraction, lhs, rhs, product, column, lhs_steps, transposition, packing
     )
     rows = math.prod(contraction.shape[d] for d in byte_contraction.rows)
-    return byte_contraction if column_step and rows >= _LEAST_ROWS else None
+    return byte_contraction if column_step and rows >= _MIN_ROWS else None
 
 
 def _packed_product(

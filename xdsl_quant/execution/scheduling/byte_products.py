@@ -44,7 +44,7 @@ from .vnni_code import ChannelProduct, Product, RuntimeMatrix, WeightedSum, prod
 
 _MARK = "xdsl_quant.bytes"
 
-_LARGE = 1 << 25
+_MIN_THREADED_PRODUCTS = 1 << 25
 """Minimum number of multiply-accumulates that pays for another thread."""
 
 
@@ -328,7 +328,7 @@ def _parts_of_rows(
     loops = [*product.batches, *product.rows]
     first, *inner = loops
     size = math.prod(loop.size for loop in loops) * product.weights.size
-    count = min(threads, first.size) if size >= _LARGE else 1
+    count = min(threads, first.size) if size >= _MIN_THREADED_PRODUCTS else 1
     ends = [first.size * i // count for i in range(count + 1)]
     return [
         (

@@ -239,7 +239,7 @@ def _replace_decoded(
 # Small tables indexed by bits of a byte
 
 
-_MOST = 16
+_TABLE_SIZE = 16
 """Maximum table size: 32 values would exceed the registers."""
 
 
@@ -252,7 +252,7 @@ def select_from_tables(module: ir.Module) -> None:
     symbols = ir.SymbolTable(module.operation)
     for load in mlir.ops_in(module, "memref.load"):
         table = mlir.defining_op(load.operands[0], "memref.get_global")
-        if table is None or mlir.shape(load.operands[0]) != [_MOST]:
+        if table is None or mlir.shape(load.operands[0]) != [_TABLE_SIZE]:
             continue
         if (byte := byte_index_of(load)) is None:
             continue

@@ -24,7 +24,7 @@ from .vector_code import INTEGER_OPS, LANES
 
 _Lanes = NDArray[np.int64]
 
-_MOST = 128
+_MAX_LANES = 128
 """Maximum number of lanes, as the code of each vector is unrolled."""
 
 
@@ -152,7 +152,7 @@ def has_lanes(loop: ir.Operation) -> bool:
     """Return True if an `scf.for` runs over a few whole pairs of vectors."""
     lanes = iterations(loop)
     is_whole = lanes.step == 1 and not len(lanes) % (2 * LANES)
-    return is_whole and 0 < len(lanes) <= _MOST and not loop.results
+    return is_whole and 0 < len(lanes) <= _MAX_LANES and not loop.results
 
 
 class LaneLoop:

@@ -98,7 +98,7 @@ def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
 # Short loops
 
 
-_MOST_ITERATIONS = 1 << 12
+_MAX_ITERATIONS = 1 << 12
 """Number of scalar iterations that take microseconds, as one callback does."""
 
 
@@ -113,7 +113,7 @@ def keep_small_loops_scalar(module: ir.Module) -> None:
             "unroll = <disable = true>>"
         )
     for loop in mlir.ops_in(module, "scf.for"):
-        if 0 < _iterations_in_call(loop) <= _MOST_ITERATIONS:
+        if 0 < _iterations_in_call(loop) <= _MAX_ITERATIONS:
             loop.attributes["loop_annotation"] = annotation
 
 

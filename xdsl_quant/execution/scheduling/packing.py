@@ -99,7 +99,7 @@ class _Packer:
         """Pack column vectors with these numbers of columns."""
         code, packing = self.code, self.packing
         source, packed, starts = pointers
-        pack = self._rows_packed if packing.column_step == 1 else self._columns_packed
+        pack = self._pack_rows if packing.column_step == 1 else self._pack_columns
         loops = [Axis(size, steps[1:]) for size, steps in packing.reductions[:-1]]
         sums = code.reduction_nest(
             packed_loops(loops, len(counts) * self._run_bytes),
@@ -113,9 +113,7 @@ class _Packer:
             start = code.add(f"arith.muli {total}, {factor} : {SUMS}")
             code.store_lanes(code.at(starts, 64 * v), start, "i32")
 
-    def _rows_packed(
-        self, sums: Names, pointers: Names, counts: Sequence[int]
-    ) -> Names:
+    def _pack_rows(self, sums: Names, pointers: Names, counts: Sequence[int]) -> Names:
         """Pack rows of contiguous bytes."""
         code, step = self.code, self._run.steps[1]
         whole, rest = divmod(self._run.size, 4)
@@ -141,7 +139,7 @@ class _Packer:
 
         def group(index: str, sums: Names) -> Names:
             cursors = code.advance(pointers, index, [4 * step, 64 * len(counts)])
-            return self._stored(sums, [packed(cursors, range(4))], cursors, 4)
+            return self._store(sums, [packed(cursors, range(4))], cursors, 4)
 
         if whole:
             sums = code.reduction_loop(whole, sums, SUMS, group)
@@ -149,10 +147,10 @@ class _Packer:
             cursors = code.advance(pointers, whole, [4 * step, 64 * len(counts)])
             rows = range(rest)
             last = [None] * (4 - rest) + [*rows] if whole else [*rows]
-            sums = self._stored(sums, [packed(cursors, last)], cursors, rest)
+            sums = self._store(sums, [packed(cursors, last)], cursors, rest)
         return sums
 
-    def _columns_packed(
+    def _pack_columns(
         self, sums: Names, pointers: Names, counts: Sequence[int]
     ) -> Names:
         """Pack columns of contiguous bytes, up to 16 groups at once."""
@@ -164,9 +162,9 @@ class _Packer:
         def block(index: str, sums: Names) -> Names:
             cursors = code.advance(pointers, index, [LANES * step for step in steps])
             groups = packed(
-                cursors, lambda columns: self._transposed_groups(columns, LANES)
+                cursors, lambda columns: self._transpose_groups(columns, LANES)
             )
-            return self._stored(sums, groups, cursors, 4)
+            return self._store(sums, groups, cursors, 4)
 
         blocks, left = divmod(whole, LANES)
         if blocks:
@@ -174,13 +172,13 @@ class _Packer:
         if left:
             cursors = code.advance(pointers, LANES * blocks, steps)
             groups = packed(
-                cursors, lambda columns: self._transposed_groups(columns, left)
+                cursors, lambda columns: self._transpose_groups(columns, left)
             )
-            sums = self._stored(sums, groups, cursors, 4)
+            sums = self._store(sums, groups, cursors, 4)
         if rest:
             cursors = code.advance(pointers, whole, steps)
             groups = packed(cursors, lambda columns: [self._last(columns, whole, rest)])
-            sums = self._stored(sums, groups, cursors, rest)
+            sums = self._store(sums, groups, cursors, rest)
         return sums
 
     def _column_groups(
@@ -200,13 +198,13 @@ class _Packer:
         ]
         return [*zip(*vectors, strict=True)]
 
-    def _transposed_groups(self, pointers: Names, size: int) -> Names:
+    def _transpose_groups(self, pointers: Names, size: int) -> Names:
         """Load `size` groups per column and transpose them to one vector per group."""
         code = self.code
         rows = [code.load_lanes(pointer, "i32", size) for pointer in pointers]
         rows += [code.splat(0, SUMS)] * (LANES - len(rows))
         return [
-            bitcast_to_bytes(code, row) for row in _transposed_lanes(code, rows)[:size]
+            bitcast_to_bytes(code, row) for row in _transpose_lanes(code, rows)[:size]
         ]
 
     def _last(self, pointers: Names, whole: int, rest: int) -> str:
@@ -225,7 +223,7 @@ class _Packer:
             vector = code.add(f"arith.andi {vector}, {mask} : {SUMS}")
         return bitcast_to_bytes(code, vector)
 
-    def _stored(
+    def _store(
         self, sums: Names, groups: Sequence[Names], pointers: Names, count: int
     ) -> Names:
         """Store groups with `count` used bytes per column; return the updated sums."""
@@ -235,7 +233,7 @@ class _Packer:
         for g, vectors in enumerate(groups):
             for v, value in enumerate(vectors):
                 if self.packing.is_unsigned:
-                    value = self._flipped(value, count)
+                    value = self._flip_signs(value, count)
                 place = code.at(packed, 64 * (g * len(vectors) + v))
                 code.store(value, place, BYTES, 64)
                 results[v] = accumulate_products(
@@ -243,7 +241,7 @@ class _Packer:
                 )
         return results
 
-    def _flipped(self, value: str, count: int) -> str:
+    def _flip_signs(self, value: str, count: int) -> str:
         """Subtract 128 from the used bytes; padding stays 0."""
         code = self.code
         signs = SIGNS
@@ -259,7 +257,7 @@ class _Packer:
         return bitcast_to_bytes(code, flipped)
 
 
-def _transposed_lanes(code: Code, rows: Names) -> Names:
+def _transpose_lanes(code: Code, rows: Names) -> Names:
     """Transpose 16 vectors of 16 i32."""
     bit = LANES // 2
     while bit:
@@ -337,7 +335,7 @@ class _Transposer:
             ]
             vector = interleave_bytes(code, parts) if parts else code.splat(0, BYTES)
             groups.append(bitcast_to_sums(code, vector))
-        for i, row in enumerate(_transposed_lanes(code, groups)[:row_count]):
+        for i, row in enumerate(_transpose_lanes(code, groups)[:row_count]):
             code.store_lanes(code.at(target, i * self.rows.steps[1]), row, "i32")
 
 
@@ -398,7 +396,7 @@ class _RowAdder:
 
         def block(index: str, vectors: Names) -> Names:
             (cursor,) = code.advance(pointers, index, [size])
-            return self._added(vectors, code.load(cursor, BYTES))
+            return self._accumulate(vectors, code.load(cursor, BYTES))
 
         if blocks:
             vectors = code.reduction_loop(blocks, vectors, SUMS, block)
@@ -408,10 +406,10 @@ class _RowAdder:
                 code.load_lanes(code.at(place, start), "i8", min(LANES, length - start))
                 for start in range(length - left, length, LANES)
             ]
-            vectors = self._added(vectors, interleave_bytes(code, parts))
+            vectors = self._accumulate(vectors, interleave_bytes(code, parts))
         return vectors
 
-    def _added(self, vectors: Names, value: str) -> Names:
+    def _accumulate(self, vectors: Names, value: str) -> Names:
         (vector,) = vectors
         left, right = (self.ones, value) if self.sums.is_signed else (value, self.ones)
         return [accumulate_products(self.code, self.bits, vector, left, right)]

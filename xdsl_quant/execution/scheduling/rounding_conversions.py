@@ -60,7 +60,7 @@ def round_in_f32(module: ir.Module) -> None:
 
 _BELOW_HALF = 0.5 - 2.0**-25
 
-_MOST = 1 << 20
+_MAX_BOUND = 1 << 20
 
 
 def _rounded_away(
@@ -96,7 +96,7 @@ def _rounded_away(
     if mlir.number_of(raised.operands[1]) != 0.5:
         return None
     if sorted(name for name, _ in clamps) != [*_CLAMPS] or any(
-        abs(bound - zero_point) > _MOST for _, bound in clamps
+        abs(bound - zero_point) > _MAX_BOUND for _, bound in clamps
     ):
         return None
     return (narrow, clamps, zero_point) if isinstance(narrow.type, ir.F32Type) else None

@@ -218,9 +218,9 @@ class VectorBody:
         first = np.where(below < 0, below, np.maximum(above, 0))
         least = results - np.maximum(first, low) * multiplier
         most = results - np.minimum(first - 1, high) * multiplier
-        least = np.where(first <= high, least, _LEAST).max(0)
-        most = np.where(first > low, most, _MOST).min(0)
-        if (least >= most).any() or (abs(least) >= _MOST).any():
+        least = np.where(first <= high, least, _MIN_ADDEND).max(0)
+        most = np.where(first > low, most, _MAX_ADDEND).min(0)
+        if (least >= most).any() or (abs(least) >= _MAX_ADDEND).any():
             return rounded
         return rounded._replace(addend=least, rounds_twice=False)
 
@@ -481,7 +481,7 @@ class _WideCode:
         )
 
 
-_LEAST, _MOST = -(1 << 62), 1 << 62
+_MIN_ADDEND, _MAX_ADDEND = -(1 << 62), 1 << 62
 
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 """Predicates of `arith.cmpi`, by number."""

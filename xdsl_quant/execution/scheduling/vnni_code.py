@@ -46,12 +46,12 @@ Number of accumulators by register width in bits; the other registers hold facto
 accumulator takes two of the sixteen 256-bit registers.
 """
 
-_MOST_ROWS = 12
+_MAX_ROWS = 12
 
-_CHANNEL_ROWS = 8
+_MAX_CHANNEL_ROWS = 8
 """Maximum number of rows per tile of a `ChannelProduct`."""
 
-_MOST_PRODUCTS = 128
+_MAX_PRODUCTS = 128
 """Approximate maximum number of products per tile of a `ChannelProduct`."""
 
 
@@ -253,9 +253,9 @@ class _Tile:
         if function.product.weights_zero_point:
             sums = self._with_row_sums(sums, row_sums)
         if isinstance(function.product, ChannelProduct):
-            sums = self._windowed(function.product, sums, lhs, weights)
+            sums = self._reduce_windows(function.product, sums, lhs, weights)
         else:
-            sums = self._reduced(sums, lhs, weights)
+            sums = self._reduce(sums, lhs, weights)
         values = iter(sums)
         steps = function.product.rows[-1].steps[1:]
         for r in range(self.rows):
@@ -291,7 +291,7 @@ class _Tile:
             for value, term in zip(sums, terms, strict=True)
         ]
 
-    def _reduced(self, sums: Names, lhs: str, weights: str) -> Names:
+    def _reduce(self, sums: Names, lhs: str, weights: str) -> Names:
         """Return the accumulators after the reduction loops."""
         product, code = self.product, self.code
         step = 64 * self.vectors
@@ -300,7 +300,7 @@ class _Tile:
         def run(pointers: Names, sums: Names) -> Names:
             def group(index: str, sums: Names) -> Names:
                 cursors = code.advance(pointers, index, [step, 4])
-                return self._added(sums, cursors, 4)
+                return self._accumulate(sums, cursors, 4)
 
             if whole:
                 sums = code.reduction_loop(whole, sums, SUMS, group)
@@ -308,14 +308,14 @@ class _Tile:
                 # The last four bytes may overlap the previous group.
                 start, count = (4 * whole + rest - 4, 4) if whole else (0, rest)
                 last = code.advance(pointers, 1, [step * whole, start])
-                sums = self._added(sums, last, count)
+                sums = self._accumulate(sums, last, count)
             return sums
 
         loops = [Axis(size, steps[:1]) for size, steps in product.reductions[:-1]]
         loops = packed_loops(loops, step * product.steps)
         return code.reduction_nest(loops, [weights, lhs], sums, SUMS, run)
 
-    def _added(self, sums: Names, pointers: Names, count: int) -> Names:
+    def _accumulate(self, sums: Names, pointers: Names, count: int) -> Names:
         """Accumulate the products of up to four bytes of each row."""
         code, row = self.code, self.product.rows[-1]
         weights, lhs = pointers
@@ -334,7 +334,7 @@ class _Tile:
                 )
         return results
 
-    def _windowed(
+    def _reduce_windows(
         self, product: ChannelProduct, sums: Names, lhs: str, weights: str
     ) -> Names:
         """Return the sums of a `ChannelProduct`; overlapping windows share bytes."""
@@ -349,13 +349,13 @@ class _Tile:
             for group, factor in zip(product.groups, right, strict=True):
                 offsets = tuple(offset + r * step for offset in group)
                 if offsets not in gathered:
-                    gathered[offsets] = self._gathered(lhs, offsets, product.repeats)
+                    gathered[offsets] = self._gather_taps(lhs, offsets, product.repeats)
                 results[r] = accumulate_products(
                     code, self.function.bits, results[r], gathered[offsets], factor
                 )
         return results
 
-    def _gathered(self, lhs: str, offsets: Sequence[int], repeats: int) -> str:
+    def _gather_taps(self, lhs: str, offsets: Sequence[int], repeats: int) -> str:
         """Load the bytes at up to four offsets per column and interleave them."""
         code = self.code
         count = (self.rest or LANES) // repeats
@@ -504,10 +504,10 @@ class _VectorFunction(ProductFunction):
         row = product.rows[-1].size
         if isinstance(product, ChannelProduct):
             self.vectors = 1
-            most = max(1, min(_CHANNEL_ROWS, _MOST_PRODUCTS // len(product.groups)))
+            most = max(1, min(_MAX_CHANNEL_ROWS, _MAX_PRODUCTS // len(product.groups)))
         else:
             self.vectors = cast(Product, product).vectors(bits)
-            most = min(_REGISTERS[bits] // self.vectors, _MOST_ROWS)
+            most = min(_REGISTERS[bits] // self.vectors, _MAX_ROWS)
         # Tiles of about the same size.
         self.tile_rows = -(-row // -(-row // most))
 

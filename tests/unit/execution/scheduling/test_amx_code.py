@@ -61,16 +61,16 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> EmulatedTiles:
 
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch):
-    for name in ("_LEAST", "_LEAST_OF_TILES"):
+    for name in ("_MIN_PRODUCTS", "_MIN_TILE_PRODUCTS"):
         monkeypatch.setattr(amx_code, name, 0)
 
 
 @pytest.fixture
 def caches_are_small(small_is_large: None, monkeypatch: pytest.MonkeyPatch):
     """Two tiles beside each other are a block, and so are about 30 rows."""
-    monkeypatch.setattr(amx_code, "_PANEL", 4096)
-    monkeypatch.setattr(amx_code, "_BLOCK", 4000)
-    monkeypatch.setattr(amx_code, "_SUMS", 10_000)
+    monkeypatch.setattr(amx_code, "_PANEL_BYTES", 4096)
+    monkeypatch.setattr(amx_code, "_BLOCK_BYTES", 4000)
+    monkeypatch.setattr(amx_code, "_MAX_SUMS_BYTES", 10_000)
 
 
 def check(tiles: EmulatedTiles, kind: str = "tdpbssd") -> None:
@@ -217,7 +217,7 @@ def test_nothing_behind_the_bytes_is_read(shape: tuple[int, int], tiles: Emulate
 
 @pytest.mark.usefixtures("small_is_large")
 def test_threads(tiles: EmulatedTiles, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(byte_products, "_LARGE", 0)
+    monkeypatch.setattr(byte_products, "_MIN_THREADED_PRODUCTS", 0)
     weights, x, start = some(66, 20), some(50, 66), np.zeros((50, 20), np.int32)
     text = product(x.shape, weights, start.shape)
     actual = compile_for_amx(text, threads=3)(x, start)

@@ -188,7 +188,9 @@ def test_layouts(
     threads: int,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("xdsl_quant.execution.scheduling.byte_products._LARGE", 1)
+    monkeypatch.setattr(
+        "xdsl_quant.execution.scheduling.byte_products._MIN_THREADED_PRODUCTS", 1
+    )
     check(einsum, shapes, zero_points=(3, -5), threads=threads)
     check(
         einsum,

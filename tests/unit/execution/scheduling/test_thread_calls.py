@@ -31,7 +31,7 @@ THREADS = [1, 2, 3, 50]
 
 @pytest.fixture(autouse=True)
 def small_is_large(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(byte_products, "_LARGE", 40)
+    monkeypatch.setattr(byte_products, "_MIN_THREADED_PRODUCTS", 40)
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ import numpy as np
 from tests.unit.execution.scheduling.test_thread_calls import call_and_weights
 from xdsl_quant.execution.scheduling import byte_products
 
-byte_products._LARGE = 40
+byte_products._MIN_THREADED_PRODUCTS = 40
 call, weights = call_and_weights()
 x = weights.T.copy()
 expected = call(x)
@@ -207,7 +207,7 @@ import numpy as np
 from tests.unit.execution.scheduling.test_thread_calls import call_and_weights
 from xdsl_quant.execution.scheduling import byte_products
 
-byte_products._LARGE = 40
+byte_products._MIN_THREADED_PRODUCTS = 40
 call, weights = call_and_weights()
 x = weights.T.copy()
 expected = call(x)
