@@ -110,7 +110,7 @@ def machine_description() -> str | None:
 
 
 def available_cpus() -> dict[str, Cpu]:
-    """Return this machine's CPU and the CPUs that it is a superset of, by name."""
+    """Return this machine's CPU and the CPU levels that it supports, by name."""
     features = machine_features()
     native = Cpu("native", features)
     masked = [cpu for cpu in CPU_LEVELS if {*cpu.features} <= {*features}]
@@ -128,11 +128,11 @@ def cpu_named(name: object) -> Cpu:
     if isinstance(name, str) and name in available:
         return available[name]
     known = {cpu.name: cpu for cpu in CPU_LEVELS}
-    what = f"unknown cpu {name!r}"
+    problem = f"unknown cpu {name!r}"
     if isinstance(name, str) and name in known:
         missing = [f for f in known[name].features if f not in machine_features()]
-        what = f"cpu {name!r} is unsupported here: missing {', '.join(missing)}"
-    raise ValueError(f"{what}; available: {', '.join(map(repr, available))}")
+        problem = f"cpu {name!r} is unsupported here: missing {', '.join(missing)}"
+    raise ValueError(f"{problem}; available: {', '.join(map(repr, available))}")
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def _versions() -> bytes | None:
     if machine is None or not mlir:
         return None
     # A checkout changes without a new version number. Size and modification time are
-    # also what Python compares to validate its bytecode files.
+    # also Python's criteria for stale bytecode files.
     roots = Path(__file__).parents[1], Path(xdsl.__file__).parent
     sources = (path for root in roots for path in root.rglob("*.py"))
     statuses = [(str(path), path.stat()) for path in (*mlir, *sources)]

@@ -120,7 +120,7 @@ _BF16_NAN = 0x7FC0
 
 
 def _bf16_to_f32(half: ir.Value) -> ir.Value:
-    """Return a bf16 as f32, whose upper half it is."""
+    """Return a bf16 as the f32 whose upper half has its bits."""
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.extui(i32, arith.bitcast(i16, half))
     return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))

@@ -25,7 +25,7 @@ def check_is_llvm(module: ir.Module) -> None:
     ]
     if left:
         name = next((name for name in left if name != cast_name), cast_name)
-        raise CompilationError(f"MLIR has no lowering to LLVM for a '{name}' op")
+        raise CompilationError(f"unsupported '{name}' op: missing lowering to LLVM")
 
 
 def move_bf16_as_integers(module: ir.Module) -> None:

@@ -89,7 +89,7 @@ func.func @f(%x: f32) -> !q {
   %0 = arith.extf %x : f8E5M2FNUZ to f32
   return %0 : f32
 }""",
-            "MLIR has no lowering to LLVM for a 'arith.extf' op",
+            "unsupported 'arith.extf' op: missing lowering to LLVM",
         ),
         (
             """func.func @f(%x: tensor<?xf32>, %i: index) -> tensor<?xf32> {

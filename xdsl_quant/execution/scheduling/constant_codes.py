@@ -186,7 +186,7 @@ def _sign_extended(numbers: Array, type_: ir.Type) -> Array:
 
 
 def _dtype(type_: ir.Type) -> DType | None:
-    """Return the dtype of a type, or `None` if there is none."""
+    """Return the dtype of a type, or `None` if it is unsupported."""
     if isinstance(type_, ir.IndexType):
         return np.dtype(np.int64)
     if isinstance(type_, ir.F16Type | ir.F32Type):

@@ -122,7 +122,7 @@ class FastSchedule(Schedule):
         try:
             result = step(module, *arguments)
             module.operation.verify()
-        except Exception as e:  # Whatever it is, code is correct without the step.
+        except Exception as e:  # Code is correct without the step.
             self.skipped_steps.add(name)
             raise StepError(name, e) from e
         return result
