@@ -102,5 +102,5 @@ def test_messages_about_long_types(mistake: Callable[[], object], expected: str)
 def test_proof_of_a_long_type():
     with pytest.raises(UnsupportedError) as raised:
         list(provers(LONG))
-    message = f"'{SHORT_ELEMENT}' is no '!quant.uniform' type"
+    message = f"unsupported type '{SHORT_ELEMENT}'; expected '!quant.uniform'"
     assert str(raised.value) == message

@@ -1,6 +1,5 @@
 """
-What holds of casts and of passes for all inputs, decided by a solver or by trying all of
-them.
+Proofs about casts and passes for all inputs, by an SMT solver or by exhaustion.
 
 ```python
 for prover in provers("!quant.uniform<i8:f32, 0.3:5>"):
@@ -8,7 +7,7 @@ for prover in provers("!quant.uniform<i8:f32, 0.3:5>"):
         print(theorem.verdict, theorem.claim, theorem.details)
 ```
 
-It needs the extra `prove`; trying all inputs needs `mlir`, too.
+Requires the extra `prove`; trying all inputs also requires `mlir`.
 """
 
 from .accumulators import Accumulator, accumulators

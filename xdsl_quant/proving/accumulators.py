@@ -1,10 +1,9 @@
 """
-Sums of products of a module, and whether they fit their accumulators.
+Bounds of the sums of products of a module, compared with their accumulators.
 
-For constant weights the extremes of a sum are exact: each stored value of the activation is
-at the end of its range that makes the product with its weight largest, or smallest. An
-accumulator wraps around, so that the order of additions does not matter: what fits in the
-end is right.
+For constant weights, the bounds are exact: each stored value of the activation is at
+the end of its range that makes its product largest or smallest. Accumulators wrap
+around, so only the final sum must fit, in any order of additions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,45 +37,42 @@ from .terms import int_width
 from .theorems import Theorem
 
 _WITHOUT_WINDOW = ("tfl.fully_connected", "stablehlo.dot_general")
-"""Products that no window moves for, which has no padding."""
+"""Ops without a sliding window, which have no padding."""
 
 
 @dataclass(frozen=True)
 class Accumulator:
-    """The sums of one op."""
+    """Sums of one op."""
 
     name: str
-    """The op and its result."""
+    """Op and its result."""
 
     width: int
-    """Bits of the accumulator."""
+    """Width of the accumulator in bits."""
 
     low: int
-    """The smallest sum, with its bias."""
+    """Smallest sum, including the bias."""
 
     high: int
-    """The largest sum, with its bias."""
+    """Largest sum, including the bias."""
 
     channel: int | None
-    """
-    The index, along the dimension of the weights that is no sum, of the sum with the
-    largest absolute value; `None` if weights are no constants.
-    """
+    """Channel with the sum of largest magnitude; `None` if weights are not constant."""
 
     inputs: tuple[int, int]
-    """The stored values of the activation that make a product smallest and largest."""
+    """Stored values of the activation for the smallest and largest product."""
 
     is_reached: bool
-    """True if there are inputs for these sums."""
+    """True if some inputs give these sums."""
 
     @property
     def fits(self) -> bool:
-        """True if all sums are integers of the accumulator."""
+        """True if the accumulator holds all sums."""
         limit = 1 << self.width - 1
         return -limit <= self.low and self.high < limit
 
     def theorem(self) -> Theorem:
-        """That all sums fit."""
+        """Return the theorem that all sums fit."""
         part = max(-self.low, self.high) / (1 << self.width - 1)
         sums = f"sums are from {self.low} to {self.high}, {part:.2%} of 2**{self.width - 1}"
         verdict = "proved" if self.fits else "refuted" if self.is_reached else "unknown"
@@ -99,11 +95,11 @@ class Accumulator:
 
 def accumulators(module: ModuleOp) -> Iterator[Accumulator]:
     """
-    Those of the quantized products of a module: of `stablehlo` and `tfl` ops, and all that
-    say by traits that they multiply and accumulate.
+    Yield the accumulators of the quantized products of a module: `stablehlo` and `tfl`
+    ops, and ops with the trait `MultipliesAndAccumulates`.
 
     Args:
-        module: the module, with static sizes of weights.
+        module: module with static weight sizes.
     """
     names = dict(value_names(module))
     for op in module.walk():
@@ -128,9 +124,9 @@ def _accumulator_of(
     assert type_ is not None
     low, high = type_.storage_range
     zero_points = type_.zero_point_range
-    # If zero points differ, each product has one of its own.
+    # Zero points may differ between products.
     values = low - zero_points[1], high - zero_points[0]
-    # Padding is the zero point, which need not be in the storage range.
+    # Padding is the zero point, which may be outside the storage range.
     is_padded = op_name(op) not in _WITHOUT_WINDOW and not values[0] <= 0 <= values[1]
     ends = (*values, 0) if is_padded else values
     trait = quantization_trait(op, AffineOpCoefficient)
@@ -141,7 +137,7 @@ def _accumulator_of(
     else:
         smallest, largest = _of_weights(weights, contracted, ends)
     biases = _bias_bounds(op, smallest.shape)
-    # With its bias, a sum may need more than 64 bits.
+    # With the bias, a sum may exceed 64 bits.
     smallest = np.asarray(smallest.astype(object) + biases[0], object)
     largest = np.asarray(largest.astype(object) + biases[1], object)
     sizes = np.maximum(-smallest, largest)
@@ -168,7 +164,7 @@ def _of_weights(
         max(map(abs, values)) * weights.size * int(np.abs(weights).max(initial=0))
         >= 1 << 63
     ):
-        # Python's integers have any size.
+        # Python integers are unbounded.
         weights = weights.astype(object)
     products = [weights * value for value in values]
     smallest, largest = (
@@ -179,7 +175,7 @@ def _of_weights(
 
 
 def _corrected_weights(value: SSAValue) -> Array | None:
-    """Zero-point-corrected weights; `None` if they are no constants."""
+    """Return zero-point-corrected weights; `None` if they are not constant."""
     type_ = _scaled_type(value)
     assert type_ is not None
     elements = constant_elements(_without_storage_cast(value))
@@ -201,7 +197,7 @@ def _corrected_weights(value: SSAValue) -> Array | None:
 def _of_any_weights(
     value: SSAValue, contracted: Sequence[int], values: Sequence[int]
 ) -> tuple[Array, Array]:
-    """Return the bounds of sums for weights that are no constants."""
+    """Return the bounds of sums for weights that are not constant."""
     type_ = _scaled_type(value)
     assert type_ is not None
     assert isinstance(value.type, ShapedType)
@@ -214,7 +210,7 @@ def _of_any_weights(
         for weight in (low - zero_points[1], high - zero_points[0])
     ]
     sizes = [shape[d] for d in contracted] if contracted else shape
-    # A size that is not known may be anything.
+    # Assume a large size for dynamic dimensions.
     count = 1 << 31 if DYNAMIC_INDEX in sizes else prod(sizes)
     return np.array(min(ends) * count, object), np.array(max(ends) * count, object)
 
@@ -225,7 +221,7 @@ def _without_storage_cast(value: SSAValue) -> SSAValue:
 
 
 def _bias_operand(op: Operation) -> SSAValue | None:
-    """Return the operand that is added to sums, which may be of type `none`."""
+    """Return the bias, which may be of type `none`."""
     trait = quantization_trait(op, AccumulatorUniformScale)
     if trait is None or trait.bias >= len(op.operands):
         return None
@@ -235,7 +231,7 @@ def _bias_operand(op: Operation) -> SSAValue | None:
 def _bias_bounds(
     op: Operation, shape: tuple[int, ...]
 ) -> tuple[Array | int, Array | int]:
-    """Return the least and the largest of what is added, in the shape of channels."""
+    """Return the bounds of the bias, for each channel if constant."""
     value = _bias_operand(op)
     if value is None or not isinstance(value.type, ShapedType):
         return 0, 0
@@ -249,17 +245,17 @@ def _bias_bounds(
 
 
 def _integer_range(type_: Attribute) -> tuple[int, int]:
-    """Return the least and the largest integer of a type, or of its storage."""
+    """Return the range of an integer type, or the storage range."""
     element = scalar_or_element_type(type_)
     if isinstance(element, StoredQuantizedType):
         return element.storage_range
-    # Integers of TensorFlow Lite have up to 64 bits.
+    # TensorFlow Lite integers have up to 64 bits.
     is_float = isinstance(element, AnyFloat)
     return signed_bounds(64 if is_float else int_width(element))
 
 
 def _accumulator_width(op: Operation, type_: StoredQuantizedType) -> int:
-    """Of 16 bits, sums of `tfl` have 64, unless the bias has 32."""
+    """Return the width; 16-bit values have 64 in `tfl` unless the bias has 32."""
     if not op_name(op).startswith("tfl.") or type_.storage_type_integral_width <= 8:
         return 32
     if (value := _bias_operand(op)) is None:
@@ -270,10 +266,7 @@ def _accumulator_width(op: Operation, type_: StoredQuantizedType) -> int:
 
 
 def _has_whole_window(op: Operation, lhs: SSAValue, rhs: SSAValue) -> bool:
-    """
-    Return True if some window lies within the input: then all products may be of any
-    inputs.
-    """
+    """Return True if some window lies within the input."""
     name = op_name(op)
     if name in _WITHOUT_WINDOW:
         return True
@@ -281,7 +274,7 @@ def _has_whole_window(op: Operation, lhs: SSAValue, rhs: SSAValue) -> bool:
         return False
     assert isinstance(lhs.type, ShapedType)
     assert isinstance(rhs.type, ShapedType)
-    # Only ops of this frontend have windows, and proofs work without it.
+    # Import late: proofs must work without this frontend.
     from xdsl_quant.frontends.tflite.lowering.windows import window_of
 
     window = window_of(op)
@@ -292,7 +285,9 @@ def _has_whole_window(op: Operation, lhs: SSAValue, rhs: SSAValue) -> bool:
         first, _ = window.padding_before(size, extent, axis)
         last = size - ((extent - 1) * window.dilations[axis] + 1)
         stride = window.strides[axis]
-        places = range(-first, window.result_size(size, extent, axis) * stride, stride)
-        if not any(0 <= place <= last for place in places):
+        positions = range(
+            -first, window.result_size(size, extent, axis) * stride, stride
+        )
+        if not any(0 <= position <= last for position in positions):
             return False
     return True

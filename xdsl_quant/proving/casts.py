@@ -1,8 +1,8 @@
 """
-What holds of the casts of a quantized type, for all inputs.
+Theorems about the casts of a quantized type, for all inputs.
 
-`lower-quant-ops` lowers a cast of a scalar, and the lowered function becomes terms. What
-these are compared with is the [formula][xdsl_quant.proving.formula] of the cast.
+`lower-quant-ops` lowers casts of scalars, and the lowered functions become terms. The
+solver compares these with the [formula][xdsl_quant.proving.formula] of the cast.
 """
 
 import shlex
@@ -42,11 +42,10 @@ from .theorems import (
 from .translation import translated
 
 _SCALE = 0.75
-"""What code is lowered with if the scale is a symbol: no power of two, and exact."""
+"""Placeholder for a symbolic scale in lowering: exact, not a power of two."""
 
 
 def with_scale(type_: UniformQuantizedType, scale: float) -> UniformQuantizedType:
-    """Return a type with another scale."""
     parameters = (*type_.common_parameters, type_.zero_point, FloatData(scale))
     return UniformQuantizedType.new(parameters)
 
@@ -54,26 +53,25 @@ def with_scale(type_: UniformQuantizedType, scale: float) -> UniformQuantizedTyp
 @dataclass(frozen=True)
 class CastProver:
     """
-    Proves what holds of the casts of a type.
+    Prover of theorems about the casts of a type.
 
-    A cast of a tensor does with each element what that of a scalar does, so that scalars
-    are enough.
+    Scalar casts suffice, because tensor casts are elementwise.
     """
 
     cast: Cast
 
     fuse: bool = False
-    """The option of `lower-quant-ops`."""
+    """Option `fuse` of `lower-quant-ops`."""
 
     scales: tuple[float, float] | None = None
     """
-    From where to where scales are, all of which it is proved for in place of that of the
-    type; floats of the expressed type. With `fuse`, a power of two is lowered by other
-    code, and is not among them.
+    Inclusive range of scales, floats of the expressed type, for which claims are proved
+    instead of for the scale of the type. With `fuse`, powers of two are excluded,
+    because they are lowered differently.
     """
 
     seconds: float = 60.0
-    """How long the solver may take for a claim."""
+    """Time limit of the solver for each claim."""
 
     _terms: Terms = field(default_factory=Terms, repr=False)
 
@@ -81,7 +79,7 @@ class CastProver:
 
     @cached_property
     def passes(self) -> str:
-        """The pipeline that lowers a cast."""
+        """Pipeline that lowers a cast."""
         return scalar_lowering(self.cast.rounding, fuse=self.fuse)
 
     def text(self, ops: str, container: str = "{}", scale: float | None = None) -> str:
@@ -89,9 +87,9 @@ class CastProver:
         Return a module with a function of casts.
 
         Args:
-            ops: `q`, `d` or `dq`: what it does, in this order.
-            container: the type of values, with `{}` for that of their elements.
-            scale: the scale; by default that of the type.
+            ops: `q`, `d` or `dq`: the casts, in this order.
+            container: type of values, with `{}` for the element type.
+            scale: scale; by default that of the type.
         """
         type_ = self.cast.type if scale is None else with_scale(self.cast.type, scale)
         quantized, expressed = (
@@ -114,9 +112,9 @@ class CastProver:
 
     @cached_property
     def _functions(self) -> dict[str, FuncOp]:
-        """Both casts of scalars, lowered."""
+        """Lowered functions of both scalar casts."""
         functions: dict[str, FuncOp] = {}
-        # A symbol stands for a scale that is no power of two.
+        # A symbolic scale is not a power of two.
         scale = None if self.scales is None else _SCALE
         for op in ("q", "d"):
             functions[op] = lowered_function(self.text(op, scale=scale), self.passes)
@@ -138,7 +136,7 @@ class CastProver:
 
     @cached_property
     def _scale(self) -> Witness:
-        """The scale, or a symbol for all of them."""
+        """Scale, or a symbol for all scales."""
         expressed = self.cast.expressed
         if self.scales is None:
             return Witness("scale", expressed, self._float(self.cast.type.scale.data))
@@ -146,13 +144,13 @@ class CastProver:
 
     @cached_property
     def _bits(self) -> Term:
-        """The bits of a scale that is a symbol."""
+        """Bits of a symbolic scale."""
         width = bit_count(self.cast.expressed)
         return self._terms.symbol(IntegerType(width), "scale")
 
     @property
     def _is_power_of_two(self) -> Term:
-        """True if a scale that is a symbol, and positive, is a power of two."""
+        """Condition that a positive symbolic scale is a power of two."""
         terms, type_ = self._terms, IntegerType(bit_count(self.cast.expressed))
         sizes = float_sizes(self.cast.expressed)
         assert sizes is not None
@@ -160,7 +158,7 @@ class CastProver:
         mask = terms.of_bits(type_, (1 << sizes[1] - 1) - 1)
         fraction = terms.op("BV_AND", self._bits, mask)
         less = terms.op("BV_SUB", fraction, one)
-        # Subnormal numbers are their fractions.
+        # Subnormal numbers equal their fractions.
         is_subnormal = terms.equal(self._bits, fraction)
         has_one_bit = terms.equal(terms.op("BV_AND", fraction, less), zero)
         return terms.op(
@@ -168,17 +166,17 @@ class CastProver:
         )
 
     def _float(self, value: float) -> Term:
-        """Return a float of the expressed type."""
+        """Return a constant of the expressed type."""
         type_ = self.cast.expressed
         return self._terms.of_bits(type_, bits_of(FloatAttr(value, type_)))
 
     @cached_property
     def formula(self) -> CastFormula:
-        """What is right."""
+        """Expected results."""
         return CastFormula(self._terms, self.cast, self._scale.term)
 
     def _returned(self, op: str, argument: Term) -> Number:
-        """What lowered code returns."""
+        """Return the result of the lowered code."""
         terms, function = self._terms, self._functions[op]
         known: dict[SSAValue, Number] = {}
         if self.scales is not None:
@@ -190,10 +188,10 @@ class CastProver:
     @staticmethod
     def _scale_in(function: FuncOp) -> SSAValue:
         """
-        Return the constant that a symbol stands for.
+        Return the scale constant that the symbol replaces.
 
         Raises:
-            UnsupportedError: if there is none.
+            UnsupportedError: if the code has no such constant.
         """
         for op in function.body.block.ops:
             if op.name not in ("arith.divf", "arith.mulf"):
@@ -207,10 +205,10 @@ class CastProver:
                 return constant.result
         raise UnsupportedError("the lowered code has no constant that is the scale")
 
-    # What the solver decides
+    # Theorems by the solver
 
     def theorems(self) -> Iterator[Theorem]:
-        """What holds of both casts, one claim after the other."""
+        """Yield the theorems about both casts, one after the other."""
         yield self.is_defined()
         yield self.quantizes_by_the_formula()
         yield self.is_monotone()
@@ -218,14 +216,14 @@ class CastProver:
         yield self.stores_what_it_expresses()
 
     def is_defined(self) -> Theorem:
-        """`qcast` is defined for all expressed values, whatever they are."""
+        """Decide whether `qcast` is defined for all expressed values."""
         found = self._returned("q", self._x.term)
         values = [self._x, *self._results(found)]
         claim = "qcast(x) is defined for all x"
         return self._decided(claim, found.is_defined, values, "q")
 
     def quantizes_by_the_formula(self) -> Theorem:
-        """`qcast` is its formula where that is defined."""
+        """Decide whether `qcast` equals its formula where the formula is defined."""
         x = self._x.term
         found, right = self._returned("q", x), self.formula.stored(x)
         condition = self._implies(right.is_defined, self._same(found, right.term))
@@ -235,7 +233,7 @@ class CastProver:
         )
 
     def is_monotone(self) -> Theorem:
-        """`qcast` of a larger expressed value is no smaller stored value."""
+        """Decide whether `qcast` is monotonic."""
         terms, x, y = self._terms, self._x, self._symbol("y")
         first, second = (self._returned("q", each.term) for each in (x, y))
         are_defined = (self.formula.stored(each.term).is_defined for each in (x, y))
@@ -246,7 +244,7 @@ class CastProver:
         return self._decided(claim, condition, values, "q")
 
     def dequantizes_by_the_formula(self) -> Theorem:
-        """`dcast` is its formula for all stored values."""
+        """Decide whether `dcast` equals its formula for all stored values."""
         found = self._returned("d", self._q.term)
         right = self.formula.expressed(self._q.term)
         values = [self._q, *results(self._terms, self.cast.expressed, found, right)]
@@ -254,7 +252,7 @@ class CastProver:
         return self._decided(claim, self._same(found, right), values, "d")
 
     def stores_what_it_expresses(self) -> Theorem:
-        """Return a stored value in range is what its expressed value is stored as."""
+        """Decide whether `qcast(dcast(q)) = q` for all `q` in the storage range."""
         q = self._q
         low, high = (self._terms.of_bits(q.type, bound) for bound in self.cast.bounds)
         in_range = self._at_most(low, q.term), self._at_most(q.term, high)
@@ -268,7 +266,7 @@ class CastProver:
         return results(self._terms, self.cast.storage, found, right)
 
     def _at_most(self, first: Term, second: Term) -> Term:
-        """Return True if a stored value is at most another one."""
+        """Return the condition that a stored value is at most another."""
         kind = "BV_SLE" if self.cast.type.is_signed else "BV_ULE"
         return self._terms.op(kind, first, second)
 
@@ -276,7 +274,7 @@ class CastProver:
         return self._terms.op("IMPLIES", premise, claim)
 
     def _same(self, found: Number, right: Term) -> Term:
-        """Return True if a number is defined and the right one."""
+        """Return the condition that a number is defined and equals a term."""
         return self._terms.all(found.is_defined, self._terms.equal(found.term, right))
 
     def _decided(
@@ -311,21 +309,21 @@ class CastProver:
         self, progress: Callable[[Iterable[int]], Iterable[int]] = iter
     ) -> Iterator[Theorem]:
         """
-        Compiled code and `numerics` quantize by the formula: all expressed values are
-        tried, so many as there are. Compiled code stores again what it expresses: all
-        stored values of up to 16 bits are tried.
+        Compare casts with their formula by trying all inputs.
+
+        Quantization by compiled code and by `numerics` is tried for all expressed
+        values. For storage of up to 16 bits, requantization of all dequantized stored
+        values by compiled code is tried too.
 
         Args:
-            progress: is given the chunks of values, and passes them on.
+            progress: wraps the iteration over chunks of values.
 
         Raises:
-            UnsupportedError: if the expressed type has 64 bits, it and the storage type
-                have more than 16, the cast truncates, or the scale is a symbol.
+            UnsupportedError: if the expressed type has 64 bits, both it and the storage
+                type exceed 16 bits, the cast truncates, or the scale is a symbol.
         """
         if self.scales is not None:
-            raise UnsupportedError(
-                "all inputs are tried for one scale, not for all scales"
-            )
+            raise UnsupportedError("trying all inputs supports only a single scale")
         steps = self._steps()
         mode, order, nan = self.cast.rounding
         options = f"--rounding-mode {mode} --zero-point-order {order} --nan {nan}"
@@ -355,8 +353,8 @@ class CastProver:
             or cast.rounding.mode == "truncate"
         ):
             raise UnsupportedError(
-                "all inputs are tried of casts to nearest between floats and integers of "
-                "which one has up to 16 bits"
+                "trying all inputs supports only casts that round to nearest between "
+                "floats and integers, one of which has up to 16 bits"
             )
         clamped = self.formula.clamped(self._x.term)
 
@@ -368,7 +366,7 @@ class CastProver:
         return Steps.of(FloatOrder(*sizes), stored)
 
     def compiled_stores_what_it_expresses(self) -> Theorem:
-        """Compiled code stores again what it expresses: all stored values are tried."""
+        """Try `qcast(dcast(q)) = q` in compiled code for all stored values."""
         low, high = self.cast.bounds
         stored = np.arange(low, high + 1)
         function = self._compiled("dq")
@@ -392,7 +390,7 @@ class CastProver:
         difference: tuple[float | str, int, int] | None,
         show: Show | ShowCompiled,
     ) -> Theorem:
-        """What is known when so many inputs are tried."""
+        """Return the theorem after an exhaustive test."""
         method = f"{count:,} inputs"
         if difference is None:
             return Theorem(claim, "proved", method, seconds)
@@ -403,7 +401,7 @@ class CastProver:
 
     @property
     def _options(self) -> Mapping[str, object]:
-        """The options of compiled code."""
+        """Arguments of `compile`."""
         return {**self.cast.rounding.arguments(), "fuse": self.fuse}
 
     @cached_property
@@ -411,7 +409,7 @@ class CastProver:
         return numpy_dtype(self.cast.expressed)
 
     def _compiled(self, ops: str) -> Callable[[Array], NDArray[np.integer]]:
-        # What the solver proves needs no MLIR.
+        # Import late: the solver does not need MLIR.
         from xdsl_quant.execution import compile
 
         text, arguments = self.text(ops, "tensor<?x{}>"), self.cast.rounding.arguments()
@@ -426,6 +424,6 @@ class CastProver:
         return QuantizationParameters.from_integer_type(self.cast.type)
 
     def quantize_in_numpy(self, bits: Bits) -> NDArray[np.integer]:
-        """What `numerics` stores for the bits of expressed values."""
+        """Quantize expressed values, given by their bits, with `numerics`."""
         values, arguments = bits.view(self._dtype), self.cast.rounding.arguments()
         return quantize(values, self._parameters, **arguments)

@@ -1,4 +1,4 @@
-"""Whether two modules compute the same for all inputs, as before and after a pass."""
+"""Equivalence of two modules for all inputs, such as before and after a pass."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -32,13 +32,13 @@ from .theorems import Theorem, decode_bits, proved_or_unknown
 from .translation import translated
 
 LOWERING = lowering(Rounding())
-"""With casts as in compiled execution."""
+"""Default pipeline, with casts as in compiled execution."""
 
 CLAIM = "results are the same for all inputs"
 
 
 class _Element(NamedTuple):
-    """An element of an argument or of a result."""
+    """Element of an argument or result."""
 
     name: str
     type: Attribute
@@ -59,28 +59,27 @@ def equivalent(
     claim: str = CLAIM,
 ) -> Theorem:
     """
-    Return True if a function of a module computes the same as that of another one, bit
-    for bit.
+    Prove that two functions return bit-identical results.
 
-    For all arguments, those of quantized types in their storage ranges: where a result of
-    the first function is defined, that of the second one is, too, and both are the same.
-    All NaNs are. Both modules are lowered, and stay as they are.
+    The claim covers all arguments, those of quantized types within their storage
+    ranges. Where a result of the first function is defined, that of the second must be
+    defined and equal; all NaNs are equal. Both modules are lowered as copies.
 
     Args:
-        before: a module with a function of scalars and of tensors with static sizes.
-        after: what a pass has made of it, for instance. Types of arguments and results may
-            differ if these have as many elements and bits, as integers in place of stored
-            values have.
-        lowered_by: passes that lower both, or a pipeline.
-        entry: the function; by default the only public one, or else `main`.
-        seconds: how long the solver may take.
-        claim: what is claimed, for a person.
+        before: module with a function of scalars and of tensors with static sizes.
+        after: second module, such as the output of a pass. Argument and result types
+            may differ if they have the same numbers of elements and bits, such as
+            integers instead of stored values.
+        lowered_by: passes or a pipeline that lower both modules.
+        entry: name of the function; by default the only public one, or else `main`.
+        seconds: time limit of the solver.
+        claim: text of the claim.
 
     Raises:
-        UnsupportedError: if an op has no term, or arguments or results differ in number,
-            in shape or in bits, or stored values express something else.
+        UnsupportedError: if an op has no term; if arguments or results differ in
+            number, shape or bits; or if stored values express different numbers.
         IRError: if a pass fails.
-        ValueError: if there is no such function.
+        ValueError: if the function is missing.
     """
     terms = Terms()
     types = [entry_function(module, entry).function_type for module in (before, after)]
@@ -112,11 +111,10 @@ def equivalent(
     return Theorem(claim, "refuted", "solver", answer.seconds, details, inputs=options)
 
 
-def _argument_value(type_: Attribute, some: Sequence[_Element]) -> Numbers:
-    """Return the elements of an argument as its value."""
+def _argument_value(type_: Attribute, elements: Sequence[_Element]) -> Numbers:
     if shape := static_shape(type_):
-        return tensor_elements(shape, (element.number for element in some))
-    return some[0].number
+        return tensor_elements(shape, (element.number for element in elements))
+    return elements[0].number
 
 
 def _are_same(
@@ -125,7 +123,7 @@ def _are_same(
     expected: Sequence[_Element],
     found: Sequence[_Element],
 ) -> Term:
-    """Return True if arguments in their storage ranges have the same results."""
+    """Return the condition that arguments in range have equal results."""
     in_range = terms.all(*(element.number.is_defined for element in known))
     pairs = zip(expected, found, strict=True)
     same = (_is_same(terms, first.number, second.number) for first, second in pairs)
@@ -135,7 +133,7 @@ def _are_same(
 def _first_changed_result(
     expected: Sequence[_Element], found: Sequence[_Element], bits: Iterator[int]
 ) -> str:
-    """Return the first result that differs, from the values of `_shown` terms."""
+    """Describe the first result that differs, given the values of `_shown` terms."""
     before, after = (
         [
             decode_bits(element.type, value) if is_defined else "undefined"
@@ -153,7 +151,7 @@ def _first_changed_result(
 
 
 def _has_numbers(type_: Attribute) -> bool:
-    """Return True if values are numbers, and not the codes of numbers."""
+    """Return True if values are numbers rather than float codes."""
     element = scalar_or_element_type(type_)
     return not isinstance(element, StoredQuantizedType) or element.has_integer_storage
 
@@ -175,15 +173,14 @@ def preserved(
     seconds: float = 60.0,
 ) -> Theorem:
     """
-    Return True if passes leave what a function of a module computes as it is: see
-    `equivalent`.
+    Prove that passes do not change the results of a function: see `equivalent`.
 
     Args:
-        module: the module, which stays as it is.
+        module: module, which is not modified.
         passes: passes, or a pipeline.
-        lowered_by: passes that lower the module as it is and after these passes.
-        entry: the function; by default the only public one, or else `main`.
-        seconds: how long the solver may take.
+        lowered_by: passes that lower the module with and without `passes`.
+        entry: name of the function; by default the only public one, or else `main`.
+        seconds: time limit of the solver.
     """
     after = module.clone()
     apply_passes(after, passes)
@@ -210,18 +207,15 @@ def _check_same(
 
 
 def _type_layout(type_: Attribute) -> tuple[object, ...]:
-    """
-    Return the shape of a type, and the bits of its elements or the parts of these
-    floats.
-    """
+    """Return the shape, and the width of elements or of their float parts."""
     stored = _bits_type(scalar_or_element_type(type_))
     return static_shape(type_), float_sizes(stored) or bit_count(stored)
 
 
 def _express_the_same(before: Attribute, after: Attribute) -> bool:
     """
-    Return True if all stored values of two types with one layout express the same,
-    unless one type does not say what they express.
+    Return True if equal stored values of two types with the same layout express equal
+    numbers, or if one type does not define their meaning.
     """
     shape = static_shape(before)
     first, second = (_uniform(type_) for type_ in (before, after))
@@ -247,7 +241,7 @@ def _express_the_same(before: Attribute, after: Attribute) -> bool:
 
 
 def _uniform(type_: Attribute) -> Attribute:
-    """Return the element type, or the `!quant.uniform` one with its meaning."""
+    """Return the element type, converted to a `!quant.uniform` if possible."""
     element = scalar_or_element_type(type_)
     if not isinstance(element, BlockScaledQuantizedType):
         return element
@@ -257,10 +251,7 @@ def _uniform(type_: Attribute) -> Attribute:
 def _element_parameters(
     type_: ScaledQuantizedType, shape: Sequence[int]
 ) -> tuple[Floats, Integers]:
-    """
-    Return the scale, a number of the expressed type, and the zero point of each
-    element.
-    """
+    """Return the scale, as an expressed value, and zero point of each element."""
     blocks, expressed = type_.get_blocks(), type_.expressed_type
     counts = [blocks[d][0] if d in blocks else 1 for d in range(len(shape))]
     places = np.ix_(
@@ -279,11 +270,10 @@ def _element_parameters(
 
 def _bits_type(type_: Attribute) -> Attribute:
     """
-    Return the type of stored values, which says if they are unsigned; or the type
-    itself.
+    Return the storage type with signedness, or the type itself if not quantized.
 
     Raises:
-        UnsupportedError: if a quantized type has none.
+        UnsupportedError: if a quantized type has no storage type.
     """
     if not isinstance(type_, QuantizedType):
         return type_
@@ -293,7 +283,7 @@ def _bits_type(type_: Attribute) -> Attribute:
 
 
 def _argument_elements(terms: Terms, type_: Attribute, name: str) -> Iterator[_Element]:
-    """Symbols, which are defined in their storage range."""
+    """Yield symbols that are defined if they are in the storage range."""
     quantized = scalar_or_element_type(type_)
     stored = _bits_type(quantized)
     for index in np.ndindex(static_shape(type_)):

@@ -1,9 +1,9 @@
 """
-All inputs of a cast, through compiled code and through `numerics`.
+Exhaustive tests of a cast in compiled code and in `numerics`.
 
-A quantization to nearest is monotone, so what it is for all floats is what it is where it
-steps up: for 8 bits at 255 floats. These are found by bisection of the formula, and what
-lies between them needs no formula.
+Quantization to nearest is monotonic, so a few steps describe it for all floats: 255 for
+8 bits. Bisection of the formula finds the steps; the floats between them need no
+formula.
 """
 
 from __future__ import annotations
@@ -20,35 +20,33 @@ Integers = NDArray[np.int64]
 Bits = NDArray[np.unsignedinteger]
 
 _CHUNK = 1 << 22
-"""How many inputs are in memory at a time, for each thread."""
+"""Number of inputs in memory at a time, per thread."""
 
 
 @dataclass(frozen=True)
 class FloatOrder:
-    """The numbers of a float type from -inf to inf, counted from 0, and then all NaNs."""
+    """Order of the values of a float type: -inf to inf from 0, then all NaNs."""
 
     exponent_bits: int
     precision: int
 
     @property
     def width(self) -> int:
-        """The bits of a float."""
+        """Width of a float in bits."""
         return self.exponent_bits + self.precision
 
     @property
     def infinity(self) -> int:
-        """The bits of inf."""
+        """Bits of inf."""
         return (1 << self.exponent_bits) - 1 << self.precision - 1
 
     @property
     def count(self) -> int:
-        """How many floats are numbers; both zeros are."""
+        """Number of floats other than NaN, with both zeros."""
         return 2 * (self.infinity + 1)
 
     def bits(self, start: int, stop: int) -> Bits:
-        """
-        Return the bits of the floats at some places, with as many bits as they have.
-        """
+        """Return the bits of the floats at a range of positions."""
         half, sign = self.infinity + 1, 1 << self.width - 1
         # From -inf to -0, from 0 to inf, positive and negative NaNs.
         runs = (
@@ -68,26 +66,26 @@ class FloatOrder:
 
 @dataclass(frozen=True)
 class Steps:
-    """A monotone function from floats to integers."""
+    """Monotonic function from floats to integers."""
 
     order: FloatOrder
     starts: Integers
-    """The places of the floats from which on it is something else, the first one 0."""
+    """Positions of the floats at which the result changes, the first one 0."""
 
     results: Integers
-    """What it is from there on."""
+    """Results from each start."""
 
     nan: int
-    """What it is for NaN."""
+    """Result for NaN."""
 
     @staticmethod
     def of(order: FloatOrder, function: Callable[[int], int]) -> Steps:
         """
-        Return the steps of a function.
+        Find the steps of a function.
 
         Args:
-            order: that of its arguments.
-            function: the integer for the bits of a float.
+            order: order of its arguments.
+            function: returns the integer for the bits of a float.
         """
 
         def value(place: int) -> int:
@@ -113,13 +111,11 @@ class Steps:
     def values(
         self, start: int, stop: int, dtype: np.dtype[np.integer]
     ) -> NDArray[np.integer]:
-        """What it is for the floats at some places."""
-        first, behind = map(
-            int, np.searchsorted(self.starts, [start, stop - 1], "right")
-        )
-        edges = np.append(self.starts[first - 1 : behind], stop)
+        """Return the results for the floats at a range of positions."""
+        first, end = map(int, np.searchsorted(self.starts, [start, stop - 1], "right"))
+        edges = np.append(self.starts[first - 1 : end], stop)
         edges[0] = start
-        results = self.results[first - 1 : behind].astype(dtype)
+        results = self.results[first - 1 : end].astype(dtype)
         found = np.repeat(results, np.diff(edges))
         found[max(self.order.count - start, 0) :] = self.nan
         return found
@@ -131,13 +127,13 @@ def first_difference(
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> tuple[int, int, int] | None:
     """
-    Return the first float for which a function is not what it should be: its bits, what
-    the function is, and what it should be. All floats are tried, in parallel.
+    Return the first float for which a function is wrong: its bits, the result, and the
+    expected result. All floats are tried in parallel.
 
     Args:
-        steps: what it should be.
-        function: takes the bits of floats, and may be called by several threads.
-        progress: is given the chunks, and passes them on.
+        steps: expected results.
+        function: accepts the bits of floats; several threads may call it.
+        progress: wraps the iteration over chunks.
     """
     total = 1 << steps.order.width
 

@@ -1,14 +1,15 @@
 """
-What casts compute, as terms, from their definition alone: nothing here is shared with the
-lowering or with `numerics`.
+Definition of casts as terms, independent of the lowering and of `numerics`.
 
-A stored value is `clamp(round(x / scale + zero_point), min, max)`, or with the zero point
-added last `clamp(round(x / scale) + zero_point, min, max)`. An expressed value is
-`(q - zero_point) * scale`. Each operation rounds to the nearest float of one type, the
-type of the computation: the expressed type, if it has 16 bits or more and all integers that
-occur are exact in it, with two more bits for halves where there is a zero point; or else
-f32, or f64 if these are not exact in f32, either. With `truncate` it is the expressed type,
-and what does not fit the storage type is not defined.
+A stored value is `clamp(round(x / scale + zero_point), min, max)`, or, if the zero
+point is added after rounding, `clamp(round(x / scale) + zero_point, min, max)`. An
+expressed value is `(q - zero_point) * scale`.
+
+Each operation rounds to nearest in the compute type. That is the expressed type if it
+has 16 bits or more and represents all occurring integers exactly, with two more bits
+for halves if the zero point is not 0; otherwise f32, or f64 if f32 is not exact either.
+With `truncate` it is the expressed type, and values out of range of the storage type
+are undefined.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,40 +40,38 @@ _DIRECTIONS: Mapping[RoundingMode, RoundingName] = {
 
 @dataclass(frozen=True)
 class Cast:
-    """A quantized type with one scale, and how it rounds."""
+    """Per-tensor quantized type and rounding of its casts."""
 
     type: UniformQuantizedType
     rounding: Rounding
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The smallest and the largest stored value."""
+        """Storage range."""
         return self.type.storage_type_min.data, self.type.storage_type_max.data
 
     @property
     def width(self) -> int:
-        """The bits of a stored value."""
+        """Width of a stored value in bits."""
         return self.type.storage_type_integral_width
 
     @property
     def storage(self) -> IntegerType:
-        """The type of stored values, which says if they are unsigned."""
+        """Type of stored values, with signedness."""
         return stored_integer(self.type)
 
     @property
     def zero_point(self) -> int:
-        """The stored value of 0."""
         return self.type.zero_point.data
 
     @property
     def expressed(self) -> AnyFloat:
-        """The type of expressed values."""
         return self.type.expressed_type
 
     @cached_property
     def compute(self) -> AnyFloat:
         """
-        The float type that is computed in.
+        Float type of the computation.
 
         Raises:
             UnsupportedError: if the expressed type has no terms.
@@ -94,17 +93,17 @@ class Cast:
 
 @dataclass(frozen=True)
 class CastFormula:
-    """The formulas of a cast as terms."""
+    """Formulas of a cast as terms."""
 
     terms: Terms
     cast: Cast
     scale: Term
-    """A value of the expressed type."""
+    """Scale in the expressed type."""
 
-    # Of floats
+    # Conversion to floats
 
     def _number(self, value: int) -> Term:
-        """Return an integer as a float to compute with."""
+        """Return an integer as a float of the compute type."""
         return self._float(value, self.cast.compute)
 
     def _float(self, value: int, type_: AnyFloat) -> Term:
@@ -115,16 +114,13 @@ class CastFormula:
         return self.terms.rounded(kind, self.cast.compute, *operands)
 
     def in_compute_type(self, value: Term) -> Term:
-        """Return an expressed value as a float to compute with."""
+        """Convert an expressed value to the compute type."""
         return self.terms.converted(self.cast.expressed, self.cast.compute, value)
 
     # Quantization
 
     def rounded(self, x: Term) -> Term:
-        """
-        Return the integer that an expressed value is rounded to, as a float; NaN for
-        NaN, unless it stores 0.
-        """
+        """Return the rounded value before clamping, as a float; NaN may give 0."""
         terms, (mode, order, nan) = self.terms, self.cast.rounding
         value = self._computed("FP_DIV", *map(self.in_compute_type, (x, self.scale)))
         direction = terms.rounding(_DIRECTIONS[mode])
@@ -139,24 +135,21 @@ class CastFormula:
         return terms.choice(terms.op("FP_IS_NAN", value), self._number(0), value)
 
     def clamped(self, x: Term) -> Term:
-        """
-        Return the float of the stored value of an expressed one, if it does not
-        truncate.
-        """
+        """Return the stored value as a float, for modes other than `truncate`."""
         terms, value = self.terms, self.rounded(x)
         low, high = map(self._number, self.cast.bounds)
-        # The comparison is false for NaN.
+        # Comparisons with NaN are false.
         value = terms.choice(terms.op("FP_GEQ", value, low), value, low)
         return terms.choice(terms.op("FP_LEQ", value, high), value, high)
 
     def stored(self, x: Term) -> Number:
-        """Return the stored value of an expressed one."""
+        """Return the stored value of an expressed value."""
         terms, cast = self.terms, self.cast
         width = cast.width
         if cast.rounding.mode != "truncate":
             return Number(self._integer(self.clamped(x), width), terms.true())
         value = self.rounded(x)
-        # Bits enough for the sign and for what comes next in both directions.
+        # Two more bits hold the sign and the values next to the range.
         low, high = -1 << width - 1, 1 << width - cast.type.is_signed
         if not cast.type.is_signed:
             low = 0
@@ -169,15 +162,15 @@ class CastFormula:
         return Number(terms.op("BV_EXTRACT", integer, indices=[width - 1, 0]), in_range)
 
     def _lies_in(self, value: Term, low: int, high: int) -> Term:
-        """Return True if an integer is from one number to less than another."""
+        """Return the condition `low <= value < high`."""
         terms = self.terms
         wide = terms.converted(self.cast.compute, f64, value)
         first, last = (self._float(bound, f64) for bound in (low, high))
         return terms.all(terms.op("FP_GEQ", wide, first), terms.op("FP_LT", wide, last))
 
     def _integer(self, value: Term, width: int) -> Term:
-        """Return a float that is an integer, with so many bits."""
-        # One more for unsigned numbers.
+        """Convert an integral float to an integer of the given width."""
+        # One more bit for unsigned values.
         wide = self.terms.op(
             "FP_TO_SBV", self.terms.rounding("RTZ"), value, indices=[width + 1]
         )
@@ -186,7 +179,7 @@ class CastFormula:
     # Dequantization
 
     def expressed(self, q: Term) -> Term:
-        """Return the expressed value of a stored one."""
+        """Return the expressed value of a stored value."""
         terms, cast = self.terms, self.cast
         value = terms.converted(cast.storage, cast.compute, q)
         if cast.zero_point:
@@ -196,4 +189,4 @@ class CastFormula:
 
 
 Formula = CastFormula
-"""The former name of `CastFormula`, which the API reference printed."""
+"""Former name of `CastFormula`, kept for compatibility."""

@@ -1,4 +1,4 @@
-"""The casts of a type, or of all types that a module casts to or from."""
+"""Provers for the casts of a type, or for all casts in a module."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -35,19 +35,19 @@ def provers(
     seconds: float = 60.0,
 ) -> Sequence[CastProver]:
     """
-    Return one for each pair of scale and zero point, and each result for NaN.
+    Return a prover for each pair of scale and zero point, and each result for NaN.
 
     Args:
-        source: a quantized type or its text; or a module, for all its casts.
-        rounding: how casts are lowered.
-        fuse: the option of `lower-quant-ops`.
-        scales: from where to where scales are, in place of those of the types.
-        seconds: how long the solver may take for a claim.
+        source: quantized type or its text; or a module, for all its casts.
+        rounding: rounding of the casts.
+        fuse: option of `lower-quant-ops`.
+        scales: inclusive range of scales, instead of those of the types.
+        seconds: time limit of the solver for each claim.
 
     Raises:
-        UnsupportedError: if a type is no `!quant.uniform`, or there are no casts.
-        IRError: if a text is no type.
-        ValueError: if there is no such rounding, or no such scales of a type.
+        UnsupportedError: if a type is not `!quant.uniform`, or the module has no casts.
+        IRError: if a text is not a type.
+        ValueError: if the rounding is unknown, or the range of scales is invalid.
     """
     if (mistake := rounding.mistake()) is not None:
         raise ValueError(mistake)
@@ -55,8 +55,8 @@ def provers(
         casts = [*dict.fromkeys(_casts_in(source, rounding))]
         if not casts:
             raise UnsupportedError(
-                "the module has no casts, nothing to prove; --after compares it with "
-                "what passes make of it"
+                "the module has no casts to prove; use --after to compare it with the "
+                "output of passes"
             )
     else:
         type_ = parse_type(source) if isinstance(source, str) else source
@@ -68,7 +68,7 @@ def provers(
 
 
 def has_casts(module: ModuleOp) -> bool:
-    """Return True if there is a cast."""
+    """Return True if a module has casts."""
     return any(isinstance(o, _CASTS) for o in module.walk())
 
 
@@ -77,13 +77,9 @@ _CASTS = QuantizeCastOp | DequantizeCastOp | _DYNAMIC_CASTS
 
 
 def _check_scales(scales: tuple[float, float], cast: Cast, fuse: bool) -> None:
-    """
-    Raises:
-        ValueError: if there are no scales from the first to the second number.
-    """
     low, high = scales
     known = float_format(cast.expressed)
-    # Of no scales, anything would be proved.
+    # Claims about an empty range would always be proved.
     if not known.smallest <= low <= high <= known.largest:
         raise ValueError(
             f"there are no scales of '{cast.expressed}' from {low} to {high}, expected two "
@@ -121,7 +117,9 @@ def _casts_of_op(op: Operation, rounding: Rounding) -> Iterator[Cast]:
 def _casts_of(type_: Attribute, rounding: Rounding) -> Iterator[Cast]:
     element = scalar_or_element_type(type_)
     if not isinstance(element, UniformType):
-        raise UnsupportedError(f"'{element}' is no '!quant.uniform' type")
+        raise UnsupportedError(
+            f"unsupported type '{element}'; expected '!quant.uniform'"
+        )
     if (reason := element.unsupported_storage) is not None:
         raise UnsupportedError(reason)
     for each in element.per_tensor_types():

@@ -1,4 +1,4 @@
-"""The pipelines that lower what is proved."""
+"""Pipelines that lower the code of proofs."""
 
 from xdsl.dialects.func import FuncOp
 
@@ -10,10 +10,10 @@ from xdsl_quant.runtime.loading import apply_passes, multiverse, parse_module
 def lower_quant_ops(
     rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
 ) -> str:
-    """`lower-quant-ops` with options; all casts stay, as in compiled execution."""
+    """Return `lower-quant-ops` with options, keeping casts as in compiled execution."""
     names = ("rounding-mode", "zero-point-order", "nan")
     values = zip(names, rounding, Rounding(), strict=True)
-    # In this pass truncation is the default.
+    # The default mode of the pass, truncation, differs from that of `Rounding`.
     options = [
         f"{name}={value}"
         for name, value, default in values
@@ -28,13 +28,13 @@ def lower_quant_ops(
 def scalar_lowering(
     rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
 ) -> str:
-    """Return the pipeline that lowers a function of casts of scalars."""
+    """Return the pipeline that lowers a function of scalar casts."""
     casts = lower_quant_ops(rounding, fuse=fuse, scale_rounding=scale_rounding)
     return f"{casts},strip-func-quant-types,canonicalize"
 
 
 def lowered_function(text: str, passes: str) -> FuncOp:
-    """Return the function of a text after passes."""
+    """Parse a module, run passes, and return its entry function."""
     module = parse_module(text)
     apply_passes(module, passes, is_routine=True)
     return entry_function(module)
@@ -43,10 +43,7 @@ def lowered_function(text: str, passes: str) -> FuncOp:
 def lowering(
     rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
 ) -> str:
-    """
-    What makes of a module of quantized ops one whose ops have terms. Passes of frontends
-    that are missing are left out.
-    """
+    """Return the pipeline that lowers ops to terms, without missing frontends."""
     pipeline = (
         "convert-tfl-to-linalg",
         "quant-convert-simulated-quantization{exact-bits=true}",
@@ -55,4 +52,4 @@ def lowering(
         f"convert-quantized-stablehlo-to-linalg{{rounding={scale_rounding}}}",
     )
     known = multiverse().all_passes
-    return ",".join(each for each in pipeline if each.partition("{")[0] in known)
+    return ",".join(p for p in pipeline if p.partition("{")[0] in known)

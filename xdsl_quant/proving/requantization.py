@@ -1,15 +1,15 @@
 """
 Requantization between fixed-point scales, compared with exact rational numbers.
 
-A stored value `q` is requantized to `r`, by integers alone. Exactly it would be `x + z2`,
-where `x = (q - z1) * s1 / s2` is a rational number for the scales
-`s = multiplier * 2**-shift`. The ratio of two multipliers is rounded to 31 bits, which
-makes `x` wrong by at most `|x| * 2**-31`, and its product is rounded to an integer.
+A stored value `q` is requantized to `r` with integer arithmetic. The exact result is `x
++ z2`, where `x = (q - z1) * s1 / s2` is rational for scales `s = multiplier *
+2**-shift`. Rounding the ratio of the multipliers to 31 bits adds an error of at most
+`|x| * 2**-31`, and the product is rounded to an integer.
 
-That is proved in three steps, so that the solver has nothing to multiply: what is
-multiplied is `q - z1`; for any product of its sign and range, the result is that product
-divided by a power of two and rounded; and rational numbers say that the multiplier is near
-to the ratio. If one of them fails, the whole is asked at once, which may have a
+The proof has three steps, so that the solver does not have to multiply: the multiplied
+value is `q - z1`; for any product of its sign and range, the result is that product
+divided by a power of two and rounded; and the multiplier approximates the ratio, by
+rational arithmetic. If a step fails, the solver gets the whole claim, which may have a
 counterexample.
 """
 
@@ -35,16 +35,16 @@ from .theorems import Show, Theorem, Witness, decided, results
 from .translation import translated, translated_block
 
 _ERROR_BITS = 31
-"""The ratio of scales is wrong by one part in 2 to this power."""
+"""Relative error of the ratio of scales, as a negative power of two."""
 
 _WIDTH = 130
-"""Bits for all results of computations on 64-bit integers and shifts."""
+"""Bits that hold all results of computations on 64-bit integers and shifts."""
 
 
 @dataclass(frozen=True)
 class RequantizationProver:
     """
-    Proves what holds of a `quant.dcast` that is followed by a `quant.qcast`.
+    Prover for a `quant.dcast` that is followed by a `quant.qcast`.
 
     Raises:
         UnsupportedError: if a type is not per-tensor `!quant.fixed_point`.
@@ -53,10 +53,10 @@ class RequantizationProver:
     source: FixedPointQuantizedType
     target: FixedPointQuantizedType
     scale_rounding: ScaleRounding = "single"
-    """The option of `lower-quant-ops`."""
+    """Option of `lower-quant-ops`."""
 
     seconds: float = 60.0
-    """How long the solver may take for a claim."""
+    """Time limit of the solver for each claim."""
 
     _terms: Terms = field(default_factory=Terms, repr=False)
 
@@ -64,17 +64,17 @@ class RequantizationProver:
         for type_ in (self.source, self.target):
             if not isinstance(cast(object, type_), FixedPointQuantizedType):
                 raise UnsupportedError(
-                    f"'{type_}' is no '!quant.fixed_point' type with one scale"
+                    f"unsupported type '{type_}'; expected per-tensor '!quant.fixed_point'"
                 )
 
     @cached_property
     def passes(self) -> str:
-        """The pipeline that lowers the casts."""
+        """Pipeline that lowers the casts."""
         return scalar_lowering(Rounding(), scale_rounding=self.scale_rounding)
 
     @property
     def text(self) -> str:
-        """A module with a function of both casts."""
+        """Module with a function of both casts."""
         source, target, expressed = self.source, self.target, self.source.expressed_type
         return (
             f"func.func @main(%0: {source}) -> {target} {{ "
@@ -89,20 +89,17 @@ class RequantizationProver:
 
     @property
     def bound(self) -> Fraction:
-        """
-        By how much the rounding to an integer, or with `double` the two roundings, may be
-        wrong, in units of the result.
-        """
+        """Largest rounding error (of both roundings for `double`), in result units."""
         return Fraction(1, 2) if self.scale_rounding == "single" else Fraction(1)
 
     def theorems(self) -> Iterator[Theorem]:
-        """What holds, one claim after the other."""
+        """Yield the theorems, one after the other."""
         yield self.is_near()
 
     def is_near(self) -> Theorem:
         """
-        Results are within `bound + |x| * 2**-31` of what is exact, or at that end of the
-        storage range which is nearest to it.
+        Decide whether results are within `bound + |x| * 2**-31` of the exact ones, or
+        at the nearest end of the storage range.
         """
         claim = (
             f"requantized q is within {self.bound} + |x| / 2**31 of x + z2 for all q"
@@ -130,7 +127,7 @@ class RequantizationProver:
         return Witness("q", type_, self._terms.symbol(type_, "q"))
 
     def _in_steps(self, claim: str) -> Theorem | None:
-        """Return the claim, if all steps are proved."""
+        """Return the theorem if all steps are proved."""
         terms, block = self._terms, self._function.body.block
         multiplies = [op for op in block.ops if isinstance(op, MuliOp)]
         if len(multiplies) != 1:
@@ -172,10 +169,8 @@ class RequantizationProver:
     def _is_product(
         self, wide: WideIntegers, product: Term, corrected: Term, multiplier: int
     ) -> Term | None:
-        """
-        Return True if a product has a possible value; `None` if it may exceed 64 bits.
-        """
-        # All stored values of the type, whatever its storage range is.
+        """Return the condition that a product is possible; `None` beyond 64 bits."""
+        # Cover all values of the storage type, beyond the storage range.
         width = stored_integer(self.source).width.data
         zero_point = self.source.zero_point.data
         low = -(1 << width - 1) if self.source.is_signed else 0
@@ -193,9 +188,7 @@ class RequantizationProver:
     def _is_rounded(
         self, wide: WideIntegers, product: Term, r: Number, shift: int
     ) -> Term:
-        """
-        Return True if a result is a product, divided by a power of two and rounded.
-        """
+        """Return the condition that a result is a product, shifted and rounded."""
         terms = self._terms
         offset = _zero_point_corrected(wide, r.term, self.target)
         scaled = terms.op("BV_SHL", offset, wide.constant(shift))
@@ -205,8 +198,10 @@ class RequantizationProver:
 
     def _is_near(self, q: Term, r: Term) -> Term:
         """
-        Return both sides are multiplied by the denominators, so that there are integers
-        only, with as many bits as these need.
+        Return the condition that `r` is near the exact result.
+
+        Both sides are multiplied by the denominators, to get integers of sufficient
+        width.
         """
         terms = self._terms
         shifts = self.source.shift.data, self.target.shift.data
@@ -233,9 +228,7 @@ class RequantizationProver:
         return self._is_small(error, limit, r)
 
     def _is_small(self, error: Term, limit: Term, r: Term) -> Term:
-        """
-        Return True if an error is within limits, or a result at the end of the range.
-        """
+        """Return the condition that an error is small or due to saturation."""
         terms = self._terms
         low, high = (
             terms.equal(r, terms.of_bits(stored_integer(self.target), bound))
@@ -260,10 +253,7 @@ def _exact_scale(type_: FixedPointQuantizedType) -> Fraction:
 
 
 def _nearest_shift(multiplier: int, ratio: Fraction) -> int:
-    """
-    Return the shift with which a multiplier is nearest to a ratio; 0 if that is too
-    large.
-    """
+    """Return the shift that brings a multiplier nearest to a ratio; at least 0."""
     shift, nearest = 0, multiplier / ratio
     while 3 * (1 << shift) < 2 * nearest:
         shift += 1

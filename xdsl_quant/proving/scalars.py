@@ -1,10 +1,10 @@
 """
-Ops of scalars as terms: what they compute, and for which operands that is defined.
+Scalar ops as terms: results, and the conditions under which they are defined.
 
-A result is *defined* if it is not poison and nothing on the way to it has undefined
-behaviour, as MLIR's `arith` and LLVM define them. All NaNs are one value. `arith` leaves
-open which zero `maxnumf` or `minnumf` of 0.0 and -0.0 is: it may be either of them, but the
-same one wherever this is computed.
+A result is *defined* if it is not poison and no undefined behavior leads to it, by the
+rules of MLIR's `arith` and LLVM. All NaNs are one value. `arith` does not specify the
+sign of `maxnumf` and `minnumf` of 0.0 and -0.0: terms allow either sign, but the same
+one everywhere.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,33 +42,33 @@ from .terms import (
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """A value of an op, or an element of one."""
+    """Value of an op, or one element of it."""
 
     term: Term
 
     is_defined: Term
-    """A condition: whether it is neither poison nor the result of undefined behaviour."""
+    """Condition that the value is neither poison nor due to undefined behavior."""
 
 
 _Translated = tuple[Term, Term | None]
-"""What an op computes, and when that is defined if its operands are; always for `None`."""
+"""Result, and the condition that it is defined given defined operands, or `None`."""
 
 _Rule = Callable[[Terms, Operation, Sequence[Term]], _Translated]
 
 
 def result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
     """
-    What an op of scalars computes.
+    Return the result of a scalar op.
 
     Raises:
-        UnsupportedError: if it has no term.
+        UnsupportedError: if the op has no term.
     """
     check(op)
     name = op_name(op)
     if name == "arith.select":
         condition, then, otherwise = operands
         is_true = terms.equal(condition.term, terms.of_bits(i1, 1))
-        # What is not selected may be poison.
+        # The value that is not selected may be poison.
         chosen = terms.choice(is_true, then.is_defined, otherwise.is_defined)
         return Number(
             terms.choice(is_true, then.term, otherwise.term),
@@ -83,8 +83,10 @@ def result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
 
 def check(op: Operation) -> None:
     """
+    Check that an op has a term.
+
     Raises:
-        UnsupportedError: if an op has no term, whatever its operands are.
+        UnsupportedError: if it has none, for any operands.
     """
     name = op_name(op)
     if name not in SCALAR_OPS or len(op.results) != 1:
@@ -93,14 +95,11 @@ def check(op: Operation) -> None:
 
 
 _FLAGS = ("fastmath", "overflowFlags", "roundingmode", "exact", "isExact", "nonNeg")
-"""Attributes that change what an op computes, or when that is defined."""
+"""Attributes that change the result of an op or its definedness."""
 
 
 def _check_flags(op: Operation) -> None:
-    """
-    Raises:
-        UnsupportedError: if an attribute says what a term does not.
-    """
+    """Check that an op has no attributes that terms ignore."""
     given = {**op.attributes, **op.properties}
     for name in _FLAGS:
         flags = given.get(name)
@@ -124,14 +123,14 @@ def bits_of(attribute: object) -> int:
     Return the bits of a constant.
 
     Raises:
-        UnsupportedError: if it is none of a number.
+        UnsupportedError: if it is not a number.
     """
     if isinstance(attribute, IntegerAttr):
         return attribute.value.data
     if isinstance(attribute, FloatAttr):
         packed = cast(AnyFloat, attribute.type).pack([attribute.value.data])
         return int.from_bytes(packed, "little")
-    raise UnsupportedError(f"constant '{attribute}' is no number")
+    raise UnsupportedError(f"constant '{attribute}' is not a number")
 
 
 def _constant_term(terms: Terms, op: Operation, _: Sequence[Term]) -> _Translated:
@@ -148,13 +147,11 @@ def _same_bits(_: Terms, __: Operation, operands: Sequence[Term]) -> _Translated
 
 def _check_float(type_: Attribute) -> tuple[int, int]:
     if (sizes := float_sizes(type_)) is None:
-        raise UnsupportedError(f"'{type_}' is no float type that has terms")
+        raise UnsupportedError(f"'{type_}' has no terms, expected a float type")
     return sizes
 
 
 def _rounding_rule(kind: str, direction: RoundingName = "RNE") -> _Rule:
-    """Return an op whose result is rounded."""
-
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         _check_float(_result_type(op))
         return terms.rounded(
@@ -165,7 +162,7 @@ def _rounding_rule(kind: str, direction: RoundingName = "RNE") -> _Rule:
 
 
 def _exact_rule(kind: str) -> _Rule:
-    """Return an op that rounds nothing."""
+    """Return the rule of an op that does not round."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         return terms.op(kind, *operands), None
@@ -174,16 +171,10 @@ def _exact_rule(kind: str) -> _Rule:
 
 
 def _extreme_float(kind: str, *, keeps_nan: bool) -> _Rule:
-    """
-    Return the larger or the smaller number; of NaN and a number NaN, or else the
-    number.
-    """
+    """Return the rule of a maximum or minimum; NaN wins if `keeps_nan`."""
 
     def first_zero(terms: Terms, op: Operation, operands: Sequence[Term]) -> Term:
-        """
-        Return True if operands are equal, and the sign of the first one is the right
-        one.
-        """
+        """Return the condition for equal operands to select the first."""
         signs = [terms.op("FP_IS_NEG", each) for each in operands]
         is_right = signs[kind == "FP_GT"]
         if not keeps_nan:
@@ -214,10 +205,7 @@ def _to_float(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Transla
 
 
 def power_of_two_bits(value: int, sizes: tuple[int, int]) -> int | None:
-    """
-    Return the bits of a power of two, or minus one, as a float; `None` if it is too
-    large.
-    """
+    """Return the float bits of plus or minus a power of two; `None` if too large."""
     exponent_bits, precision = sizes
     bias = (1 << exponent_bits - 1) - 1
     exponent = abs(value).bit_length() - 1
@@ -228,13 +216,13 @@ def power_of_two_bits(value: int, sizes: tuple[int, int]) -> int | None:
 
 
 float_bits = power_of_two_bits
-"""The former name of `power_of_two_bits`, which the API reference printed."""
+"""Former name of `power_of_two_bits`, kept for compatibility."""
 
 
 def _float_to_integer(
     terms: Terms, op: Operation, operands: Sequence[Term]
 ) -> _Translated:
-    """Return a float, which is truncated; it is defined if the result is in range."""
+    """Round toward zero; the result is defined if it is in range."""
     (value,) = operands
     is_signed = op_name(op) == "arith.fptosi"
     source, width = _source_type(op), bit_count(_result_type(op))
@@ -269,13 +257,13 @@ _FLOAT_PREDICATES = {
     "ult": ("FP_LT", True),
     "ule": ("FP_LEQ", True),
 }
-"""Predicates of `arith.cmpf`, and what they are for NaN."""
+"""Operations of `arith.cmpf` predicates, and their results for NaN."""
 
 _FLOAT_ORDER = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
 )
-"""All predicates, at their numbers."""
+"""All predicates, in MLIR order."""
 
 
 def _compared_floats(
@@ -330,9 +318,7 @@ def _overflowing(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Tran
 
 
 def _division_rule(kind: str) -> _Rule:
-    """
-    Return a quotient, or the remainder: not by 0, and it must be a number of the type.
-    """
+    """Return the rule of a division, undefined for 0 and overflow."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         type_, width = _result_type(op), bit_count(_result_type(op))
@@ -352,7 +338,7 @@ def _division_rule(kind: str) -> _Rule:
 
 
 def _shift(kind: str) -> _Rule:
-    """Return a shift by less than the number of bits."""
+    """Return the rule of a shift, undefined for shifts by the width or more."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         width = terms.of_bits(_result_type(op), bit_count(_result_type(op)))
@@ -374,7 +360,7 @@ _INTEGER_PREDICATES = (
     *("EQUAL", "DISTINCT", "BV_SLT", "BV_SLE", "BV_SGT", "BV_SGE"),
     *("BV_ULT", "BV_ULE", "BV_UGT", "BV_UGE"),
 )
-"""The predicates of `arith.cmpi`, at their numbers."""
+"""Operations of `arith.cmpi` predicates, in MLIR order."""
 
 
 def _compared_integers(
@@ -385,8 +371,6 @@ def _compared_integers(
 
 
 def _extreme_integer(kind: str) -> _Rule:
-    """Return the larger or the smaller integer."""
-
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         return terms.choice(terms.op(kind, *operands), *operands), None
 
@@ -442,7 +426,6 @@ _RULES: Mapping[str, _Rule] = {
     "arith.maxui": _extreme_integer("BV_UGT"),
     "arith.minui": _extreme_integer("BV_ULT"),
 }
-"""What ops compute."""
 
 SCALAR_OPS = frozenset({*_RULES, "arith.select"})
-"""Ops that are computed element by element."""
+"""Elementwise ops that have terms."""

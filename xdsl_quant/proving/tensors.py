@@ -1,7 +1,4 @@
-"""
-Ops of tensors as terms, one for each element: `linalg.generic` is what its body computes
-in each iteration, in order.
-"""
+"""Tensor ops as terms, one for each element."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
@@ -42,7 +39,7 @@ from .terms import (
 )
 
 Elements = Array
-"""The numbers of a tensor, in its shape."""
+"""Numbers of a tensor, in its shape."""
 
 Numbers: TypeAlias = Number | Elements
 """A scalar, or the elements of a tensor."""
@@ -54,10 +51,10 @@ _TensorRule = Callable[[Terms, Operation, Sequence[Numbers]], Sequence[Numbers]]
 
 def static_shape(type_: Attribute) -> tuple[int, ...]:
     """
-    Return the sizes of a tensor type; none for a scalar.
+    Return the sizes of a tensor type; `()` for a scalar.
 
     Raises:
-        UnsupportedError: if one is dynamic.
+        UnsupportedError: if a size is dynamic.
     """
     if isinstance(type_, UnrankedTensorType):
         raise UnsupportedError(f"'{type_}' has no rank, expected static sizes")
@@ -68,20 +65,19 @@ def static_shape(type_: Attribute) -> tuple[int, ...]:
 
 
 def tensor_elements(shape: Sequence[int], numbers: Iterable[Number]) -> Elements:
-    """Numbers, in row-major order, as a tensor of a shape."""
-    found = np.empty(tuple(shape), object)
-    for index, number in zip(np.ndindex(found.shape), numbers, strict=True):
-        found[index] = number
-    return found
+    """Arrange numbers in row-major order as a tensor."""
+    elements = np.empty(tuple(shape), object)
+    for index, number in zip(np.ndindex(elements.shape), numbers, strict=True):
+        elements[index] = number
+    return elements
 
 
 def as_elements(numbers: Numbers) -> Elements:
-    """Return the elements of a tensor, or a scalar as the only one."""
+    """Return the elements of a tensor; a scalar becomes an array of rank 0."""
     return np.asarray(numbers, object)
 
 
 def scalar(numbers: Numbers) -> Number:
-    """Return the number of a scalar."""
     assert isinstance(numbers, Number)
     return numbers
 
@@ -134,10 +130,10 @@ def _dim(terms: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[N
 
 def _known_number(number: Numbers, noun: str = "an index") -> int:
     """
-    Return an index or another number that is a constant.
+    Return a constant, such as an index.
 
     Raises:
-        UnsupportedError: if it is none.
+        UnsupportedError: if the number is not constant.
     """
     known = scalar(number)
     if not known.term.is_value() or not known.is_defined.is_value():
@@ -157,7 +153,7 @@ def _extract(_: Terms, __: Operation, operands: Sequence[Numbers]) -> Sequence[N
 def _data_movement(
     _: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
-    """What the interpreter makes of arrays, whatever is in them."""
+    """Run a data movement op with the interpreter, on arrays of numbers."""
     for value in (*op.operands, *op.results):
         static_shape(value.type)
     interpreter = Interpreter(cast(ModuleOp, op.get_toplevel_object()))
@@ -166,7 +162,7 @@ def _data_movement(
     try:
         return interpreter.run_op(op, tuple(numbers))
     except InterpretationError as error:
-        # Without the ops around.
+        # Drop the notes, which print enclosing ops.
         raise UnsupportedError(sentence_of(error)) from None
 
 
@@ -178,14 +174,14 @@ def structured(
     translate: Callable[[Terms, Block, Sequence[Numbers], Values], Sequence[Numbers]],
 ) -> Sequence[Numbers]:
     """
-    Return a `linalg` op on tensors: what its body computes in each iteration, in order.
+    Evaluate a `linalg` op on tensors.
 
     Args:
-        terms: makes the terms.
-        op: the op.
+        terms: factory of terms.
+        op: structured op.
         operands: arrays of numbers.
-        known: what is known of other values.
-        translate: gives, as `translated_block` does, what a block computes.
+        known: known values of other ops.
+        translate: translates a block, as `translated_block` does.
     """
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     body, inputs = op.body.block, len(op.inputs)
@@ -226,15 +222,15 @@ def _iteration_indices(terms: Terms, body: Block, iteration: Sequence[int]) -> V
     }
 
 
-# TOSA, from its specification
+# TOSA, by its specification
 
 
 def _rescale(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
     """
-    `apply_scale_32` of zero-point-corrected values, which must be less than
-    `2**(shift - 1)`; or `apply_scale_16`, whose results must have 32 bits. Then saturated.
+    Apply `apply_scale_32` to zero-point-corrected values below `2**(shift - 1)` in
+    magnitude, or `apply_scale_16`, whose results must fit 32 bits. Then saturate.
     """
     assert isinstance(op, tosa.RescaleOp)
     values, has_32_bits = as_elements(operands[0]), bool(op.scale32.value.data)
@@ -251,7 +247,7 @@ def _rescale(
     if to_unsigned:
         output_zp %= 1 << target_width
     wide = WideIntegers(terms, _WIDTH)
-    found = np.empty(values.shape, object)
+    elements = np.empty(values.shape, object)
     for index in np.ndindex(values.shape):
         channel = index[-1] if len(multipliers) > 1 else 0
         multiplier, shift = multipliers[channel], shifts[channel]
@@ -264,17 +260,17 @@ def _rescale(
         if not has_32_bits:
             in_range = wide.lies_in(scaled, *signed_bounds(32))
         value = terms.op("BV_ADD", scaled, wide.constant(output_zp))
-        found[index] = Number(
+        elements[index] = Number(
             _saturated_bits(wide, value, target_width, to_unsigned),
             terms.all(number.is_defined, in_range),
         )
-    return [found]
+    return [elements]
 
 
 def _rescale_constants(
     op: tosa.RescaleOp, operands: Sequence[Numbers]
 ) -> Sequence[Sequence[int]]:
-    """Multipliers, shifts and both zero points."""
+    """Return multipliers, shifts and both zero points."""
     nouns = ("a multiplier", "a shift", "a zero point", "a zero point")
     triples = zip(operands[1:], op.operands[1:], nouns, strict=True)
     constants = [
@@ -288,7 +284,7 @@ def _rescale_constants(
 def _scaled(
     wide: WideIntegers, value: Term, multiplier: int, shift: int, is_double: bool
 ) -> Term:
-    """Return a value times a multiplier, divided by a power of two and rounded."""
+    """Multiply by a multiplier, divide by a power of two, and round."""
     terms, limit = wide.terms, 1 << shift - 1
     half = wide.constant(limit)
     if is_double and shift > 31:
@@ -312,8 +308,10 @@ def _saturated_bits(
 
 def _is_double(op: tosa.RescaleOp) -> bool:
     """
+    Return True for double rounding.
+
     Raises:
-        UnsupportedError: if how it is rounded is not specified.
+        UnsupportedError: if the specification does not define the rounding.
     """
     mode = op.rounding_mode.data
     is_double = mode == tosa.RoundingMode.DOUBLE_ROUND
@@ -326,24 +324,20 @@ def _is_double(op: tosa.RescaleOp) -> bool:
 
 
 def _check_rescale_constants(multipliers: Sequence[int], shifts: Sequence[int]) -> None:
-    """
-    Raises:
-        UnsupportedError: if one is not what the specification requires.
-    """
     for multiplier, shift in zip(multipliers, shifts, strict=True):
         if multiplier < 0 or not MIN_SHIFT <= shift <= MAX_SHIFT:
             raise UnsupportedError(
                 f"'tosa.rescale' op has multiplier {multiplier} and shift {shift}, "
-                f"expected one from 0 and one from {MIN_SHIFT} to {MAX_SHIFT}"
+                f"expected at least 0 and {MIN_SHIFT} to {MAX_SHIFT}"
             )
 
 
 _WIDTH = 128
-"""Bits for all results of computations on 64-bit integers."""
+"""Bits that hold all results of computations on 64-bit integers."""
 
 
 def _signed(number: Number, type_: Attribute, noun: str) -> int:
-    """Return a number of a tensor type that is a constant; the noun is what it is."""
+    """Return a constant element as a signed integer; `noun` names it in errors."""
     width = bit_count(scalar_or_element_type(type_))
     value = _known_number(number, noun)
     return value - (1 << width) if value >> width - 1 else value
@@ -387,4 +381,4 @@ TENSOR_RULES: Mapping[str, _TensorRule] = {
     "tosa.const": _constant_terms,
     "tosa.rescale": _rescale,
 }
-"""Ops that are not computed element by element."""
+"""Rules of ops that are not elementwise."""

@@ -1,7 +1,7 @@
 """
-Terms of the theories of bit-vectors and floats, which the SMT solver Bitwuzla decides.
+Terms of the theories of bit-vectors and floats, for the SMT solver Bitwuzla.
 
-Importing this fails without the extra `prove`.
+Importing this module fails without the extra `prove`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from xdsl_quant.diagnostics import shortened_message
 from xdsl_quant.dialects.quant.types import StoredQuantizedType
 from xdsl_quant.runtime.extras import missing_package
 
-# The part of Bitwuzla that is used here: its bindings have no annotations.
+# Used part of Bitwuzla, whose bindings have no annotations.
 
 
 class Term(Protocol):
-    """A term of Bitwuzla."""
+    """Term of Bitwuzla."""
 
     def is_value(self) -> bool: ...
 
@@ -87,10 +87,10 @@ except ImportError:
     raise missing_package("proving", "Bitwuzla", "prove") from None
 
 _ANY_TIME = 1e6
-"""More seconds than anything takes."""
+"""Time limit, in seconds, that is never reached."""
 
 RoundingName = Literal["RNE", "RNA", "RTN", "RTP", "RTZ"]
-"""To nearest even, nearest away from zero, down, up, and to zero."""
+"""Rounding to nearest even, to nearest away from zero, down, up, and toward zero."""
 
 FLOAT_SIZES: Mapping[type[AnyFloat], tuple[int, int]] = {
     Float16Type: (5, 11),
@@ -98,14 +98,14 @@ FLOAT_SIZES: Mapping[type[AnyFloat], tuple[int, int]] = {
     Float32Type: (8, 24),
     Float64Type: (11, 53),
 }
-"""Bits of the exponent and of the significand, the leading one included."""
+"""Bits of the exponent and of the significand, including the leading bit."""
 
 
 UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
 class UnsupportedError(Exception):
-    """What has no term, explained in one sentence."""
+    """Raised when an op or type has no term, with one sentence."""
 
     def __init__(self, message: str):
         super().__init__(shortened_message(message))
@@ -113,26 +113,28 @@ class UnsupportedError(Exception):
 
 def int_width(type_: Attribute) -> int:
     """
-    Return the bits of an integer type.
+    Return the width of an integer type.
 
     Raises:
-        UnsupportedError: if it is none.
+        UnsupportedError: if the type is not an integer or `index`.
     """
     if isinstance(type_, IntegerType):
         return cast(IntegerType, type_).width.data
     if isinstance(type_, IndexType):
         return 64
-    raise UnsupportedError(f"'{type_}' is no type of a number that has terms")
+    raise UnsupportedError(
+        f"'{type_}' has no terms, expected an integer, f16, bf16, f32 or f64"
+    )
 
 
 def stored_integer(type_: StoredQuantizedType) -> IntegerType:
-    """Return the type of stored values, which says if they are unsigned."""
+    """Return the storage type, with signedness."""
     signedness = Signedness.SIGNLESS if type_.is_signed else Signedness.UNSIGNED
     return IntegerType(type_.storage_type_integral_width, signedness)
 
 
 def float_sizes(type_: Attribute) -> tuple[int, int] | None:
-    """Return the entry of `FLOAT_SIZES` for a type; `None` if it is no float type."""
+    """Return the entry of `FLOAT_SIZES` for a type; `None` if it is not a float."""
     for float_type, sizes in FLOAT_SIZES.items():
         if isinstance(type_, float_type):
             return sizes
@@ -140,52 +142,51 @@ def float_sizes(type_: Attribute) -> tuple[int, int] | None:
 
 
 def bit_count(type_: Attribute) -> int:
-    """Return the bits of a value of an integer or float type."""
+    """Return the width of an integer or float type in bits."""
     sizes = float_sizes(type_)
     return sum(sizes) if sizes else int_width(type_)
 
 
 def _term_sizes(type_: Attribute) -> tuple[int, int] | None:
-    """Those of the floats that a value of a type is a term of."""
-    # The solver knows no bf16, but each is an f32.
+    """Return the float sizes of the terms of a type."""
+    # The solver does not support bf16, a subset of f32.
     return (8, 24) if isinstance(type_, BFloat16Type) else float_sizes(type_)
 
 
 @dataclass(eq=False)
 class Terms:
     """
-    Makes terms, and asks the solver about them.
+    Factory of terms, and interface to the solver.
 
-    A term of type bf16 is an f32 of which the last 16 bits are 0.
+    A term of type bf16 is an f32 whose last 16 bits are 0.
     """
 
     _manager: _TermManager = field(default_factory=bitwuzla.TermManager)
 
     _assumed: list[Term] = field(default_factory=list[Term])
-    """What holds of symbols that stand for the bits of floats."""
+    """Assumptions about symbols that stand for the bits of floats."""
 
     _open: dict[str, Term] = field(default_factory=dict[str, Term])
-    """What `open_bit` has made."""
+    """Conditions built by `open_bit`, by name."""
 
     _not_zero: set[Term] = field(default_factory=set[Term])
-    """Constants that are neither 0.0 nor -0.0, nor integers."""
+    """Float constants other than 0.0 and -0.0."""
 
-    # Making terms
+    # Building terms
 
     def op(self, kind: str, *operands: Term, indices: Sequence[int] = ()) -> Term:
-        """Return an operation of SMT-LIB, by Bitwuzla's name for it."""
+        """Build an SMT-LIB operation, given Bitwuzla's name."""
         return self._manager.mk_term(bitwuzla.Kind[kind], [*operands], [*indices])
 
     def rounding(self, name: RoundingName) -> Term:
-        """Return a rounding mode."""
         return self._manager.mk_rm_value(bitwuzla.RoundingMode[name])
 
     def symbol(self, type_: Attribute, name: str) -> Term:
-        """Return a value of a type that may be any."""
+        """Return an arbitrary value of a type."""
         return self.from_bits(type_, self._bit_symbol(bit_count(type_), name))
 
     def of_bits(self, type_: Attribute, bits: int) -> Term:
-        """Return the value of a type with these bits."""
+        """Return a constant with the given bits."""
         width = bit_count(type_)
         term = self.from_bits(type_, self._bits(width, bits))
         if float_sizes(type_) and bits % (1 << width - 1):
@@ -193,13 +194,11 @@ class Terms:
         return term
 
     def may_be_zero(self, value: Term) -> bool:
-        """Return True if a float is not known to be no zero, as most constants are."""
+        """Return False if a float is a nonzero constant."""
         return value not in self._not_zero
 
     def open_bit(self, name: str) -> Term:
-        """
-        Return a condition that may hold or not, and is the same for the same name.
-        """
+        """Return an arbitrary condition, the same one for the same name."""
         if (known := self._open.get(name)) is None:
             bit = self._bit_symbol(1, name)
             known = self._open[name] = self.equal(bit, self._bits(1, 1))
@@ -213,7 +212,7 @@ class Terms:
         return self._manager.mk_bv_value(sort, bits % (1 << width))
 
     def from_bits(self, type_: Attribute, bits: Term) -> Term:
-        """Return the value of a type whose bits are a term."""
+        """Return a value given a term for its bits."""
         if isinstance(type_, BFloat16Type):
             bits = self.op("BV_CONCAT", bits, self._bits(16, 0))
         if sizes := _term_sizes(type_):
@@ -227,25 +226,24 @@ class Terms:
         *operands: Term,
         direction: RoundingName = "RNE",
     ) -> Term:
-        """Return an operation on floats of a type, rounded to a float of this type."""
+        """Build a float operation with rounding to a type."""
         if not isinstance(type_, BFloat16Type):
             return self.op(kind, self.rounding(direction), *operands)
         if kind == "FP_FMA":
             return self._to_bf16_once(kind, *operands)
-        # An f32 is exact enough for sums, products, quotients and square roots to be
-        # rounded again.
+        # For sums, products, quotients and square roots, rounding to f32 first is
+        # innocuous double rounding.
         return self._to_bf16(self.op(kind, self.rounding(direction), *operands))
 
     def converted(self, source: Attribute, target: Attribute, value: Term) -> Term:
         """
-        Return a float, or an integer that is signed if its type is not unsigned, as a
-        float.
+        Convert a float or an integer (signed unless its type is unsigned) to a float.
 
         Raises:
-            UnsupportedError: if the target is no float type that has terms.
+            UnsupportedError: if the target is not a float type with terms.
         """
         if (sizes := _term_sizes(target)) is None:
-            raise UnsupportedError(f"'{target}' is no float type that has terms")
+            raise UnsupportedError(f"'{target}' has no terms, expected a float type")
         kind = "FP_TO_FP_FROM_FP"
         if float_sizes(source) is None:
             is_unsigned = getattr(source, "signedness", None) == UNSIGNED
@@ -257,11 +255,8 @@ class Terms:
     def _to_bf16_once(
         self, kind: str, *operands: Term, indices: Sequence[int] = ()
     ) -> Term:
-        """
-        Return an operation whose result is an f32, rounded to the nearest bf16 instead.
-        """
-        # Rounded to an f32 first, it is rounded once if that one is odd where it is not
-        # exact.
+        """Build an operation rounded once, to the nearest bf16."""
+        # Rounding to odd in f32 avoids double rounding.
         down, up, found = (
             self.op(kind, self.rounding(direction), *operands, indices=indices)
             for direction in ("RTN", "RTP", "RTZ")
@@ -271,10 +266,7 @@ class Terms:
         return self._to_bf16(found, self.choice(is_exact, zero, one))
 
     def _to_bf16(self, value: Term, odd: Term | None = None) -> Term:
-        """
-        Return an f32 rounded to the nearest bf16, of which the last bit may be set
-        first.
-        """
+        """Round an f32 to the nearest bf16, after setting its last bit if `odd`."""
         bits = self._bit_symbol(32, f"bits{len(self._assumed)}")
         self._assumed.append(self.equal(self.from_bits(f32, bits), value))
         if odd is not None:
@@ -289,25 +281,22 @@ class Terms:
         )
 
     def true(self) -> Term:
-        """What holds."""
         return self._manager.mk_true()
 
     def all(self, *conditions: Term) -> Term:
-        """Return True if all conditions hold."""
+        """Return the conjunction of conditions."""
         if len(conditions) < 2:
             return conditions[0] if conditions else self.true()
         return self.op("AND", *conditions)
 
     def negation(self, condition: Term) -> Term:
-        """Return True if a condition does not hold."""
         return self.op("NOT", condition)
 
     def choice(self, condition: Term, then: Term, otherwise: Term) -> Term:
-        """Return one term or another."""
         return self.op("ITE", condition, then, otherwise)
 
     def equal(self, first: Term, second: Term) -> Term:
-        """Return True if two terms are the same value; all NaNs are."""
+        """Return the condition that two terms are equal, as all NaNs are."""
         return self.op("EQUAL", first, second)
 
     def evaluated(self, term: Term, values: Mapping[Term, Term]) -> int:
@@ -316,27 +305,27 @@ class Terms:
         found = bitwuzla.Bitwuzla(self._manager).simplify_term(changed)
         if found.is_value():
             return bits_of_value(found)
-        # It has symbols for the bits of floats.
+        # The term has symbols for the bits of floats.
         known = [self.equal(*pair) for pair in values.items()]
         differs = self.negation(self.all(*known))
         return self.counterexample(differs, [term], _ANY_TIME).values[0]
 
-    # Asking
+    # Solving
 
     def counterexample(
         self, claim: Term, symbols: Sequence[Term], seconds: float
     ) -> Answer:
         """
-        Values for which a claim does not hold.
+        Search values for which a claim is false.
 
         Args:
-            claim: a condition.
-            symbols: what it is about.
-            seconds: how long to search.
+            claim: condition.
+            symbols: terms whose values are returned.
+            seconds: time limit.
         """
         options = bitwuzla.Options()
         options.set(bitwuzla.Option["PRODUCE_MODELS"], True)
-        # No milliseconds are no limit.
+        # A limit of 0 means no limit.
         limit = max(1, round(1000 * seconds))
         options.set(bitwuzla.Option["TIME_LIMIT_PER"], limit)
         solver = bitwuzla.Bitwuzla(self._manager, options)
@@ -356,23 +345,22 @@ class Terms:
 
 @dataclass(frozen=True)
 class WideIntegers:
-    """Signed integers with bits enough that no operation on them overflows."""
+    """Signed integers wide enough that no operation overflows."""
 
     terms: Terms
 
     width: int
 
     def constant(self, value: int) -> Term:
-        """Return an integer that is known."""
         return self.terms.of_bits(IntegerType(self.width), value)
 
     def extended(self, value: Term, width: int, *, is_unsigned: bool) -> Term:
-        """Return an integer of fewer bits."""
+        """Extend a narrower integer."""
         kind = "BV_ZERO_EXTEND" if is_unsigned else "BV_SIGN_EXTEND"
         return self.terms.op(kind, value, indices=[self.width - width])
 
     def lies_in(self, value: Term, low: int, high: int) -> Term:
-        """Return True if an integer is from one number to another."""
+        """Return the condition `low <= value <= high`."""
         return self.terms.all(
             self.terms.op("BV_SGE", value, self.constant(low)),
             self.terms.op("BV_SLE", value, self.constant(high)),
@@ -381,7 +369,7 @@ class WideIntegers:
 
 @contextmanager
 def _interruptible(solver: _Solver) -> Generator[None]:
-    """Stop the solver at Ctrl-C, of which Python knows while it calls a function."""
+    """Stop the solver at Ctrl-C, which Python notices when the solver calls back."""
     if current_thread() is not main_thread():
         yield
         return
@@ -403,18 +391,17 @@ def _interruptible(solver: _Solver) -> Generator[None]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the solver says of a claim."""
+    """Answer of the solver to a claim."""
 
     verdict: Literal["holds", "fails", "unknown"]
 
     seconds: float
-    """How long it took."""
+    """Elapsed time."""
 
     values: Sequence[int] = ()
-    """If it fails, the bits of each symbol."""
+    """Bits of each symbol in a counterexample."""
 
 
 def bits_of_value(value: Term) -> int:
-    """Return the bits of a value."""
-    # That of a float has three parts.
+    # The value of a float has three parts.
     return int("".join(value.value(2)), 2)

@@ -1,4 +1,4 @@
-"""Claims about all inputs, and what became of them."""
+"""Claims about all inputs, and their verdicts."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -16,30 +16,27 @@ Verdict = Literal["proved", "refuted", "unknown"]
 
 @dataclass(frozen=True)
 class Theorem:
-    """A claim about all inputs, and whether it holds."""
+    """Claim about all inputs, and its verdict."""
 
     claim: str
     verdict: Verdict
 
     method: str
-    """How it was decided: by the solver, or by trying so many inputs."""
+    """Method of the decision: the solver, or the number of inputs that were tried."""
 
     seconds: float
 
     details: str = ""
-    """The inputs for which it does not hold; or what was too hard."""
+    """Inputs that refute the claim, or the reason for an unknown verdict."""
 
     command: str = ""
-    """A shell command that shows what they give."""
+    """Shell command that runs the counterexample."""
 
     inputs: Sequence[str] | None = None
-    """
-    The options of `xdsl-quant-run` for them, if a claim is about a function with these
-    arguments and it does not hold.
-    """
+    """Options of `xdsl-quant-run` for a counterexample of a function, or `None`."""
 
     def __str__(self) -> str:
-        """E.g. `proved: qcast(x) is defined for all x (solver, 0.1 s)`."""
+        """Return e.g. `proved: qcast(x) is defined for all x (solver, 0.1 s)`."""
         details = f": {self.details}" if self.details else ""
         lines = [
             f"{self.verdict}: {self.claim} ({self.method}, {self.seconds:.1f} s){details}"
@@ -48,7 +45,7 @@ class Theorem:
 
 
 class Witness(NamedTuple):
-    """What a claim is about, and a counterexample tells."""
+    """Named value that a counterexample prints."""
 
     name: str
     type: Attribute
@@ -56,16 +53,15 @@ class Witness(NamedTuple):
 
 
 class Show(NamedTuple):
-    """What shows a counterexample."""
+    """Module that demonstrates a counterexample."""
 
     text: str
-    """A module with a function of one input."""
+    """Text of a module with a function of one input."""
 
     options: str
-    """What `xdsl-quant-run` is given beside the input, e.g. `-p` and a pipeline."""
+    """Further options of `xdsl-quant-run`, e.g. `-p` and a pipeline."""
 
     def command(self, argument: object) -> str:
-        """Return the shell command for an input."""
         return (
             f"echo {shlex.quote(self.text)} | xdsl-quant-run - --input={argument} "
             f"{self.options}"
@@ -73,16 +69,15 @@ class Show(NamedTuple):
 
 
 class ShowCompiled(NamedTuple):
-    """What shows a counterexample in compiled code."""
+    """Module that demonstrates a counterexample in compiled code."""
 
     text: str
-    """A module with a function of one scalar."""
+    """Text of a module with a function of one scalar."""
 
     options: Mapping[str, object]
-    """What [`compile`][xdsl_quant.execution.compile] is given beside the text."""
+    """Further arguments of [`compile`][xdsl_quant.execution.compile]."""
 
     def command(self, argument: object) -> str:
-        """Return the shell command for an input."""
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
         number = argument if isinstance(argument, int) else f"float({str(argument)!r})"
         code = (
@@ -95,7 +90,7 @@ class ShowCompiled(NamedTuple):
 def results(
     terms: Terms, type_: Attribute, found: Number, expected: Term | None = None
 ) -> Sequence[Witness]:
-    """What there is, whether it is defined, and what there should be."""
+    """Return witnesses for a result, its definedness, and the expected result."""
     one, zero = (terms.of_bits(i1, bit) for bit in (1, 0))
     values = [
         Witness("found", type_, found.term),
@@ -107,13 +102,11 @@ def results(
 
 
 def proved_or_unknown(claim: str, answer: Answer, seconds: float) -> Theorem | None:
-    """
-    Return the theorem for an answer of the solver; `None` if it is a counterexample.
-    """
+    """Return the theorem for an answer; `None` if it has a counterexample."""
     if answer.verdict == "holds":
         return Theorem(claim, "proved", "solver", answer.seconds)
     if answer.verdict == "unknown":
-        details = f"the solver has found nothing in {seconds:g} s"
+        details = f"the solver found no answer in {seconds:g} s"
         return Theorem(claim, "unknown", "solver", answer.seconds, details)
     return None
 
@@ -127,15 +120,15 @@ def decided(
     show: Callable[[Mapping[str, float | str]], str] | None = None,
 ) -> Theorem:
     """
-    Ask the solver.
+    Decide a claim with the solver.
 
     Args:
-        terms: has made the condition.
-        claim: what is claimed, for a person.
-        condition: the same as a term.
-        values: what a counterexample tells, the input first.
-        seconds: how long it may take.
-        show: gives the command that shows a counterexample, which maps names to values.
+        terms: factory of the condition.
+        claim: text of the claim.
+        condition: claim as a term.
+        values: witnesses of a counterexample, the input first.
+        seconds: time limit.
+        show: returns the command for a counterexample, given values by name.
     """
     answer = terms.counterexample(condition, [v.term for v in values], seconds)
     if (theorem := proved_or_unknown(claim, answer, seconds)) is not None:
@@ -157,12 +150,9 @@ def decided(
 
 
 def decode_bits(type_: Attribute, bits: int) -> float | str:
-    """
-    Return the number of a type with these bits: an `int` unless the type is a float
-    one.
-    """
+    """Return the number with the given bits: a float for float types, else an `int`."""
     if isinstance(type_, BFloat16Type):
-        # Its terms are those of f32.
+        # Terms of bf16 are f32.
         type_ = f32
     if isinstance(type_, AnyFloat):
         data = bits.to_bytes(bit_count(type_) // 8, "little")

@@ -1,6 +1,6 @@
 """
-Functions as terms: what they return, and for which arguments that is defined. A tensor,
-whose sizes are known, is an array of terms: one for each element.
+Translation of functions to terms: results, and the conditions under which they are
+defined. A tensor with static sizes is an array of terms, one for each element.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,17 +33,17 @@ def translated(
     known: Mapping[SSAValue, Number] | None = None,
 ) -> Sequence[Numbers]:
     """
-    What a function returns.
+    Translate a function, and return its results.
 
     Args:
-        terms: makes the terms.
-        function: a function with one block, of ops of `arith`, `math`, `tensor`, `linalg`,
-            and `quant.scast`.
-        arguments: what it is given.
-        known: the results of ops that stand for something else than they say.
+        terms: factory of terms.
+        function: function with one block, of ops of `arith`, `math`, `tensor`,
+            `linalg`, and `quant.scast`.
+        arguments: values of the arguments.
+        known: replacements for results of ops.
 
     Returns:
-        a `Number` for each scalar, and an array of them for each tensor.
+        A `Number` for each scalar, and an array of numbers for each tensor.
 
     Raises:
         UnsupportedError: if an op or a type has no term.
@@ -60,13 +60,13 @@ def translated_block(
     numbers: Values,
 ) -> Sequence[Numbers]:
     """
-    Return the operands of the last op of a block.
+    Translate a block, and return the operands of its terminator.
 
     Args:
-        terms: makes the terms.
+        terms: factory of terms.
         block: a block of ops that have terms.
-        arguments: those of the block.
-        numbers: what is known of other values, which is added to.
+        arguments: values of the block arguments.
+        numbers: known values; results of the block are added.
 
     Raises:
         UnsupportedError: if an op or a type has no term.
@@ -96,9 +96,9 @@ def _op_results(terms: Terms, op: Operation, numbers: Values) -> Sequence[Number
 
 
 def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
-    """Return an error of an op, after its location if this is known."""
+    """Prefix an error with the location of an op, if known."""
     prefix, message = location_prefix(op.location), str(error)
-    # That of an op in a region of this one says already where.
+    # The error of an op in a region already has a location.
     is_located = not prefix or ": error: " in message
     return error if is_located else UnsupportedError(f"{prefix}error: {message}")
 
@@ -106,11 +106,11 @@ def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
 def _elementwise_numbers(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Elements:
-    """Return an op of each element of tensors, of which there may be none."""
+    """Apply an op to each element of tensors, which may be empty."""
     check(op)
     arrays = np.broadcast_arrays(*map(as_elements, operands))
-    found = np.empty(arrays[0].shape, object)
-    for index in np.ndindex(found.shape):
+    elements = np.empty(arrays[0].shape, object)
+    for index in np.ndindex(elements.shape):
         numbers = [cast(Number, array[index]) for array in arrays]
-        found[index] = result(terms, op, numbers)
-    return found
+        elements[index] = result(terms, op, numbers)
+    return elements

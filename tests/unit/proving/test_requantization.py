@@ -100,6 +100,6 @@ def test_other_types():
     with pytest.raises(UnsupportedError) as caught:
         prover(target="!quant.uniform<i8:f32, 0.5>")
     assert str(caught.value) == (
-        "'!quant.uniform<i8:f32, 5.000000e-01>' is no '!quant.fixed_point' type with one "
-        "scale"
+        "unsupported type '!quant.uniform<i8:f32, 5.000000e-01>'; expected per-tensor "
+        "'!quant.fixed_point'"
     )

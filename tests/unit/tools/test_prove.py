@@ -81,8 +81,8 @@ def test_requantization(capsys: pytest.CaptureFixture[str]):
     ]
     assert main([source, "--to", "!quant.uniform<i8:f32, 0.5>"]) == 1
     assert capsys.readouterr().err == (
-        f"{source}: error: '!quant.uniform<i8:f32, 5.000000e-01>' is no "
-        "'!quant.fixed_point' type with one scale\n"
+        f"{source}: error: unsupported type '!quant.uniform<i8:f32, 5.000000e-01>'; "
+        "expected per-tensor '!quant.fixed_point'\n"
     )
 
 
@@ -182,7 +182,8 @@ def test_products(capsys: pytest.CaptureFixture[str]):
     [
         (
             ["!quant.any<i8>"],
-            "!quant.any<i8>: error: '!quant.any<i8>' is no '!quant.uniform' type",
+            "!quant.any<i8>: error: unsupported type '!quant.any<i8>'; expected "
+            "'!quant.uniform'",
         ),
         (["!quant.uniform<i8:f32>"], "!quant.uniform<i8:f32>: error: expected ','"),
         (["missing.mlir"], "missing.mlir: error: no such file or directory"),
