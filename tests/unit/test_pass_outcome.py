@@ -119,7 +119,7 @@ def test_counts_are_those_of_the_module(
     [
         (
             "quant-fold-batch-norm",
-            "products by constants with a constant for each channel behind them",
+            "products by constants followed by a constant for each channel",
             "none",
         ),
         (
@@ -164,7 +164,7 @@ func.func @main(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
     _, error = warned(text, "quant-fold-batch-norm", capsys)
     assert error == (
         "model.mlir:4:3: warning: 'quant-fold-batch-norm' changed nothing, expected "
-        "products by constants with a constant for each channel behind them, found 1 "
+        "products by constants followed by a constant for each channel, found 1 "
         "'stablehlo.dot_general'\n"
     )
 

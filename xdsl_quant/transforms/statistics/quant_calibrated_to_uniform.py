@@ -1,15 +1,14 @@
 """
-Choose uniform types for the ranges of calibrated ones.
+Convert calibrated types to uniform types that cover their ranges.
 
-The range is widened to contain 0, which always has a stored value: otherwise
-[`choose_parameters`][xdsl_quant.numerics.choose_parameters], from which scale and zero
-point come by the rule `exact`, would move it and cut values off. It is also widened where
-the expressed type, f16 for example, has no scale that is so small.
+[`choose_parameters`][xdsl_quant.numerics.choose_parameters] computes scale and zero point
+by the rule `exact`. Ranges are first widened to contain 0, because the rule would otherwise
+shift them and clamp values. They are also widened if the expressed type, e.g. f16, cannot
+represent such a small scale.
 
-Calibrated types are replaced wherever values have them, also inside of other types, such
-as tuples and memrefs, and in signatures. One that comes from a `quant.qcast` with ranges
-for each index of an axis, and is used by `quant.dcast` alone, becomes per-axis. All types
-are chosen before the first is replaced.
+The pass replaces calibrated types everywhere: in types such as tuples and memrefs, and in
+signatures. The result of a `quant.qcast` with per-axis ranges becomes per-axis if all users
+are `quant.dcast`. All types are chosen before the first rewrite.
 """
 
 import math
@@ -45,18 +44,13 @@ from .ranges.value_ranges import AXIS, AXIS_STATS, calibrated_ranges
 
 @dataclass(frozen=True)
 class CalibratedToUniform(QuantizedTypeConversion):
-    """
-    Replace calibrated types by uniform ones, also inside of other types: in the types of
-    the values that an op defines, and in the signature of a function.
-    """
+    """Replace calibrated types in values and function signatures by uniform ones."""
 
     storage: Storage
-    """Width and signedness of stored values, and the restrictions of their range."""
+    """Width, signedness and range restrictions of stored values."""
 
     per_axis: Literal["auto", "never"] = "auto"
-    """
-    True if a value becomes per-axis if there are ranges for each index of an axis.
-    """
+    """Per-axis types if per-axis ranges exist (`auto`), or never."""
 
     def plan(self, op: Operation) -> TypeChanges | None:
         with refusing(op, "cannot be converted"):
@@ -95,9 +89,7 @@ class CalibratedToUniform(QuantizedTypeConversion):
         highs: ArrayLike,
         axis: int | None = None,
     ) -> Attribute:
-        """
-        Return the type of values with a range, or a range for each index of an axis.
-        """
+        """Return the quantized type for a range, or one range per index of an axis."""
         lows, highs = _widened_ranges(lows, highs, expressed, self.storage)
         return quantized_counterpart(
             expressed, lows, highs, self.storage, axis, rule="exact"
@@ -121,8 +113,8 @@ def _widened_ranges(
     lows: ArrayLike, highs: ArrayLike, type_: Attribute, storage: Storage
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """
-    Ranges that contain 0. Where the scale would be denormal in the expressed type, it is
-    one of its numbers: rounding it to one might cut up to a third of the range off.
+    Widen ranges to contain 0, and to a scale of the expressed type if the scale would
+    be subnormal: rounding it could clamp up to a third of the range.
     """
     expressed_type = scalar_or_element_type(type_)
     assert isinstance(expressed_type, AnyFloat)
@@ -131,7 +123,7 @@ def _widened_ranges(
     highs = np.asarray(np.maximum(highs, 0.0))
     is_symmetric, steps = storage.is_symmetric, storage.step_count
     smallest_normal = math.ldexp(1.0, float_format.min_exponent)
-    # What is too large for f64 is not denormal.
+    # Values that overflow f64 are not subnormal.
     with np.errstate(over="ignore", invalid="ignore"):
         widths = 2 * np.maximum(-lows, highs) if is_symmetric else highs - lows
         scales = np.ceil(widths / float_format.smallest / steps) * float_format.smallest
@@ -147,11 +139,10 @@ def _ranges_along_axis(
     qcast: QuantizeCastOp,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """
-    Return the smallest and the largest value for each index of an axis, and the axis.
+    Return the minima and maxima per index of an axis, and the axis.
 
     Raises:
-        PassFailedException: if the attributes are not those of
-            `quant-stats-to-calibrated`.
+        PassFailedException: if the attributes are not from `quant-stats-to-calibrated`.
     """
     type_ = scalar_or_element_type(qcast.result.type)
     assert isinstance(type_, CalibratedQuantizedType)
@@ -166,30 +157,25 @@ def _ranges_along_axis(
 
 @dataclass(frozen=True)
 class QuantCalibratedToUniformPass(QuantizedTypePass):
-    """
-    Replace `!quant.calibrated` by `!quant.uniform`, with scales and zero points that follow
-    from the ranges.
-    """
+    """Replace `!quant.calibrated` by `!quant.uniform` types that cover the ranges."""
 
     name = "quant-calibrated-to-uniform"
     expected = "values of '!quant.calibrated'"
 
     bits: int = 8
-    """Number of bits of a stored value."""
+    """Bits per stored value."""
 
     signed: bool = True
-    """True if stored values are signed."""
+    """True for signed stored values."""
 
     symmetric: bool = False
-    """True if the zero point is in the middle, and the range as large on both sides."""
+    """True for a range symmetric around 0, with the zero point in the middle."""
 
     narrow_range: bool = False
-    """True if the smallest stored value is left out."""
+    """True to exclude the smallest stored value."""
 
     per_axis: Literal["auto", "never"] = "auto"
-    """
-    True if a value becomes per-axis if there are ranges for each index of an axis.
-    """
+    """Per-axis types if per-axis ranges exist (`auto`), or never (`never`)."""
 
     def pattern(self) -> CalibratedToUniform:
         storage = Storage(self.bits, self.signed, self.narrow_range, self.symmetric)

@@ -1,21 +1,21 @@
 """
-Quantize constants: a `quant.qcast` of an `arith.constant` becomes a constant of stored
+Fold casts of constants: a `quant.qcast` of an `arith.constant` becomes a constant of stored
 values and a `quant.scast`.
 
-A `stablehlo.constant` becomes a quantized `stablehlo.constant`, which holds stored values,
-be it quantized by `quant.qcast` or by `stablehlo.uniform_quantize`. Where StableHLO has no
-such constant, as for sub-channel types, it becomes what an `arith.constant` does. A
-constant that `tfl.quantize` quantizes becomes a `tfl.pseudo_qconst`.
+Casts of a `stablehlo.constant` by `quant.qcast` or `stablehlo.uniform_quantize` become a
+quantized `stablehlo.constant` with stored values. Types that StableHLO constants do not
+support, such as sub-channel types, are folded as for `arith.constant`. A `tfl.quantize` of
+a constant becomes a `tfl.pseudo_qconst`.
 
-All elements of a constant are quantized at once, by
-[`quantize`][xdsl_quant.numerics.quantize], so results are those of running the cast that
-is lowered with the same options. With `nearest-away` and no `zero-point-order` they are
-those of MLIR 14, which divides in f64 and has an order for each type: see
-[`quantize_constant`][xdsl_quant.numerics.quantization.quantize_constant].
+[`quantize`][xdsl_quant.numerics.quantize] computes stored values, so they are bit-identical
+to running the cast lowered with the same options. With `nearest-away` and no
+`zero-point-order`, they are bit-identical to MLIR 14, which divides in f64 with a
+type-specific order (see
+[`quantize_constant`][xdsl_quant.numerics.quantization.quantize_constant]).
 
-A resource stays a resource, under a name of its own, if stored values have 8, 16 or 32
-bits. How narrower ones are laid out in a resource is not settled: they become a dense
-constant. All constants are quantized before the first op is replaced.
+Resources become resources with a new name if stored values have 8, 16 or 32 bits, and dense
+constants otherwise, since the layout of narrower values in resources is undefined. All
+constants are quantized before the first rewrite.
 """
 
 from collections.abc import Sequence
@@ -74,11 +74,11 @@ _CONSTANTS = {
     "tfl.pseudo_const": "value",
     "tosa.const": "values",
 }
-"""Constants and their property with the elements."""
+"""Constant ops with the name of their property with the elements."""
 
 
 def _is_of_constant(op: Operation) -> bool:
-    """True if an op quantizes a constant, also of another dialect."""
+    """Return True if an op quantizes a constant of any dialect."""
     if op.name not in _CASTS or not isinstance(
         owner := op.operands[0].owner, Operation
     ):
@@ -89,7 +89,7 @@ def _is_of_constant(op: Operation) -> bool:
 
 
 def _quantized_constant(op: Operation) -> Operation | None:
-    """Return the constant of floats that an op quantizes, if it does so."""
+    """Return the float constant that an op quantizes, or `None`."""
     if op.name not in _CASTS:
         return None
     constant = op.operands[0].owner
@@ -109,14 +109,14 @@ def _stored_attribute(
     quantized: Attribute,
     storage_type: IntegerType | FloatStorageType,
 ) -> Attribute:
-    """Return the constant of stored values that takes the place of `value`."""
+    """Return the attribute of stored values that replaces `value`."""
     type_ = with_element_type(quantized, storage_type)
     if not isinstance(storage_type, IntegerType):
         stored = stored.view("u1")
         if type_ is storage_type:
             number = small_float(storage_type.name).decode(stored)
             return FloatAttr(float(number), cast(AnyFloat, storage_type))
-    # xDSL keeps integers with a sign, whatever they mean, unless they are unsigned.
+    # xDSL stores integers as signed unless their type is unsigned.
     elif storage_type.signedness.data is not Signedness.UNSIGNED:
         stored = sign_extended(stored, storage_type.bitwidth)
     if type_ is storage_type:
@@ -132,12 +132,11 @@ def _may_be_quantized(
     op_type: type[Operation], quantized: Attribute, storage_type: IntegerType
 ) -> bool:
     """
-    Return True if a constant op accepts a quantized type; only `stablehlo.constant`
-    may.
+    Return True if a constant op accepts a quantized type, e.g. `stablehlo.constant`.
     """
     if op_type is ConstantOp:
         return False
-    # Only the type of the value is looked at.
+    # Verification only checks the type.
     stored_type = cast(TensorType, with_element_type(quantized, storage_type))
     value = DenseResourceAttr.from_params("stored", stored_type)
     try:
@@ -150,24 +149,24 @@ def _may_be_quantized(
 @dataclass(frozen=True)
 class QuantizeConstant(CheckedPattern[Operation]):
     """
-    Replace a `quant.qcast`, a `stablehlo.uniform_quantize` or a `tfl.quantize` of a
-    constant by a constant of stored values. It raises `PassFailedException` for a constant
-    that cannot be quantized, and when it is made with options that do not go together.
+    Fold a `quant.qcast`, `stablehlo.uniform_quantize` or `tfl.quantize` of a constant.
+    Raises `PassFailedException` for constants that cannot be quantized, and on creation
+    for incompatible options.
     """
 
     rounding_mode: RoundingMode = "nearest-even"
-    """How `quant.qcast` rounds a value between two stored ones."""
+    """Rounding mode of `quant.qcast`."""
 
     zero_point_order: ZeroPointOrder | None = None
-    """When the zero point is added."""
+    """Order of rounding and adding the zero point."""
 
     nan: NanResult = "storage-min"
-    """What NaN becomes, where a cast does not say it."""
+    """Stored value of NaN for casts without `quant.nan`."""
 
     _constants: dict[tuple[object, ...], Operation] = field(
         default_factory=dict[tuple[object, ...], Operation], init=False, compare=False
     )
-    """The constants of stored values, for those of floats and their casts."""
+    """Constants of stored values by float constant and cast."""
 
     def __post_init__(self) -> None:
         if (mistake := self._rounding.mistake()) is not None:
@@ -179,7 +178,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
         return Rounding(self.rounding_mode, order, self.nan)
 
     def plan(self, op: Operation) -> Operation | None:
-        """Return the constant of stored values, which is made once for equal casts."""
+        """Return the constant of stored values, shared by equal casts."""
         if (constant := _quantized_constant(op)) is None:
             return None
         nan = op.attributes.get(NAN_ATTRIBUTE)
@@ -206,7 +205,6 @@ class QuantizeConstant(CheckedPattern[Operation]):
             rewriter.erase(cast(Operation, constant.owner))
 
     def _stored_constant(self, cast_op: Operation, constant: Operation) -> Operation:
-        """Return the constant of stored values for a cast of a constant."""
         quantized = cast_op.result_types[0]
         quantized_type = scalar_or_element_type(quantized)
         assert isinstance(
@@ -226,7 +224,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
             op_type, type_ = ConstantOp, with_element_type(quantized, storage_type)
             if constant.name == "tosa.const":
                 op_type = type(constant)
-        # There are no other casts to other types.
+        # Other storage types are not folded with casts.
         assert not isinstance(storage_type, QuantileType)
         name = _CONSTANTS[constant.name]
         value = _stored_attribute(
@@ -274,7 +272,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
         )
         if isinstance(expressed, int | float):
             return stored_values()
-        # The constant needs bytes, and a copy would take half as long as quantization.
+        # Quantize into bytes directly: a copy would take half as long as quantization.
         return array_of_bytes(
             expressed.shape,
             parameters.storage_dtype,
@@ -295,14 +293,13 @@ def _quantized_blocks(
 @dataclass(frozen=True)
 class QuantConvertConstPass(PatternPass):
     """
-    Replace each `quant.qcast` and `stablehlo.uniform_quantize` of a constant, which is an
-    `arith.constant` or a `stablehlo.constant`, by a constant of stored values and a
-    `quant.scast`, or by a quantized `stablehlo.constant` for one of these, and each
-    `tfl.quantize` of a constant by a `tfl.pseudo_qconst`. The constant of expressed values
-    goes if nothing else uses it.
+    Replace each `quant.qcast` and `stablehlo.uniform_quantize` of an `arith.constant`
+    or `stablehlo.constant` by a constant of stored values and a `quant.scast`, or by a
+    quantized `stablehlo.constant`, and each `tfl.quantize` of a constant by a
+    `tfl.pseudo_qconst`. Unused float constants are erased.
 
-    It is a pass of MLIR 14, with sub-channel and block-scaled types, float storage and
-    tables, resources, StableHLO, TensorFlow Lite and rounding modes added.
+    Extends the pass of MLIR 14 with sub-channel and block-scaled types, float and table
+    storage, resources, StableHLO, TensorFlow Lite and rounding modes.
     """
 
     name = "quant-convert-const"
@@ -313,22 +310,20 @@ class QuantConvertConstPass(PatternPass):
 
     rounding_mode: RoundingMode = "nearest-even"
     """
-    How `quant.qcast` rounds a value between two stored ones; `nearest-away` is MLIR 14's
-    way. `stablehlo.uniform_quantize` rounds half to even in any case, and `tfl.quantize`
-    half away from zero.
+    Rounding mode of `quant.qcast`; `nearest-away` is that of MLIR 14.
+    `stablehlo.uniform_quantize` always rounds half to even, `tfl.quantize` half away
+    from zero.
     """
 
     zero_point_order: ZeroPointOrder | None = None
     """
-    When the zero point is added. Unset, it is before rounding, and with `nearest-away` as
-    in MLIR 14: before rounding for f32 stored in 8 bits, and otherwise after it.
+    Order of rounding and adding the zero point. By default `before-rounding`, or with
+    `nearest-away` as in MLIR 14: before rounding for f32 stored in 8 bits, otherwise
+    after.
     """
 
     nan: NanResult = "storage-min"
-    """
-    What NaN becomes in casts without an attribute `quant.nan`; `stored-zero` is MLIR 14's
-    way.
-    """
+    """Stored value of NaN in casts without `quant.nan`; MLIR 14 has `stored-zero`."""
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         return [*filter(_is_of_constant, module.walk())]

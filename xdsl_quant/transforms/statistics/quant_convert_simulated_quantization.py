@@ -1,13 +1,10 @@
 """
 Replace fake quantization by casts to a quantized type and back.
 
-The type is that of MLIR 14: scale and zero point follow from the range, the number of bits
-and the two flags, by the rule `mlir` of
-[`choose_parameters`][xdsl_quant.numerics.choose_parameters], and stored values have 8, 16
-or 32 bits, all of which are used.
-TensorFlow, where these ops come from, uses as many bits as they say: this is an option.
-
-All types are chosen before the first op is replaced.
+As in MLIR 14, scale and zero point follow from range, bits and flags by the rule `mlir` of
+[`choose_parameters`][xdsl_quant.numerics.choose_parameters], and stored values use all of
+8, 16 or 32 bits. TensorFlow, which defines these ops, uses exactly the given bits; the
+option `exact-bits` selects that. All types are chosen before the first rewrite.
 """
 
 from dataclasses import dataclass
@@ -27,12 +24,13 @@ from .ranges.fake_quantization import quantized_and_back
 @dataclass(frozen=True)
 class ConvertFakeQuant(CheckedPattern[TypeAttribute]):
     """
-    Replace `quant.const_fake_quant` or `quant.const_fake_quant_per_axis` by `quant.qcast`
-    and `quant.dcast`. It raises `PassFailedException` for an op that has no quantized type.
+    Replace `quant.const_fake_quant` or `quant.const_fake_quant_per_axis` by
+    `quant.qcast` and `quant.dcast`. Raises `PassFailedException` if no quantized type
+    exists.
     """
 
     exact_bits: bool = False
-    """True if stored values have as many bits as the op says, and not 8, 16 or 32."""
+    """True to use exactly the bits of the op instead of 8, 16 or 32."""
 
     def plan(self, op: Operation) -> TypeAttribute | None:
         if not isinstance(op, FakeQuantOp):
@@ -51,7 +49,7 @@ class QuantConvertSimulatedQuantizationPass(PatternPass):
     Replace all `quant.const_fake_quant` and `quant.const_fake_quant_per_axis` by
     `quant.qcast` and `quant.dcast`.
 
-    It is a pass of MLIR 14, with one more option.
+    Extends the pass of MLIR 14 with the option `exact-bits`.
     """
 
     name = "quant-convert-simulated-quantization"
@@ -60,7 +58,4 @@ class QuantConvertSimulatedQuantizationPass(PatternPass):
     expected = "a 'quant.const_fake_quant'"
 
     exact_bits: bool = False
-    """
-    True if stored values have as many bits as the op says; otherwise they have 8, 16 or
-    32, whichever is enough.
-    """
+    """True to use exactly the bits of the op; otherwise round up to 8, 16 or 32."""

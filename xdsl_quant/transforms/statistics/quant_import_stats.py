@@ -1,9 +1,8 @@
 """
-Replace references to statistics by the statistics.
+Replace references to statistics by the statistics in a file.
 
-They are read from a file whose format is that of
-[`statistics_file`][xdsl_quant.transforms.statistics.ranges.statistics_file]. All keys are
-looked up before the first op is replaced.
+[`statistics_file`][xdsl_quant.transforms.statistics.ranges.statistics_file] defines the
+format. All keys are looked up before the first rewrite.
 """
 
 from collections.abc import Mapping
@@ -28,18 +27,18 @@ from .ranges.statistics_file import KeyStatistics, read_statistics
 @dataclass(frozen=True)
 class ImportStatistics(CheckedPattern[StatisticsOp]):
     """
-    Replace a `quant.stats_ref` by the statistics of its key. It raises
-    `PassFailedException` if the op cannot have them.
+    Replace a `quant.stats_ref` by the statistics of its key. Raises
+    `PassFailedException` if they do not match the op.
     """
 
     statistics: Mapping[str, KeyStatistics]
-    """The statistics by their keys."""
+    """Statistics by key."""
 
     file: str
-    """Where they are from, for messages."""
+    """Name of the file, for messages."""
 
     missing: Literal["error", "keep"] = "error"
-    """True if an op with a key without statistics is an error, or kept."""
+    """Action for an op whose key has no statistics: fail, or keep the op."""
 
     def plan(self, op: Operation) -> StatisticsOp | None:
         if not isinstance(op, StatisticsRefOp):
@@ -49,7 +48,7 @@ class ImportStatistics(CheckedPattern[StatisticsOp]):
             if self.missing == "error":
                 fail(op, f"'{op.name}' op has key '{key}', which {self.file} has not")
             return None
-        # The value gets no user before the op is rewritten.
+        # Use a placeholder, since planning must not add users to the value.
         value = Block(arg_types=(op.input.type,)).args[0]
         try:
             new_op = StatisticsOp(value, known.layer, known.axis_ranges, known.axis)
@@ -73,18 +72,19 @@ class ImportStatistics(CheckedPattern[StatisticsOp]):
 @dataclass(frozen=True)
 class QuantImportStatsPass(CountingPass):
     """
-    Replace each `quant.stats_ref` by the `quant.stats` that a file has under its key.
+    Replace each `quant.stats_ref` by the `quant.stats` that a file has for its key.
 
-    Keys of the file that no op has are listed on standard error: they may be misspelled.
+    Keys of the file without an op are listed on standard error, as they may be
+    misspelled.
     """
 
     name = "quant-import-stats"
 
     file: str
-    """The file with the statistics."""
+    """File with the statistics."""
 
     missing: Literal["error", "keep"] = "error"
-    """True if a key that the file does not have is an error, or its op is kept."""
+    """Action for an op whose key is not in the file: fail, or keep the op."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         try:

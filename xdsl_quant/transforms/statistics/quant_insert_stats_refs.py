@@ -1,8 +1,8 @@
 """
-Put a `quant.stats_ref` after values of which statistics are wanted.
+Insert a `quant.stats_ref` after each value that needs statistics.
 
-A key identifies a value: the function, the name of the op that defines it, and a
-number that counts the ops of this name in the function.
+Its key identifies the value by function, name of the defining op, and index among the ops
+of that name in the function.
 
 | value | key |
 |---|---|
@@ -12,18 +12,17 @@ number that counts the ops of this name in the function.
 | argument 1 of the body of the first `scf.for` | `main:scf.for:0:argument:1` |
 | argument 0 of the third block of `@main` | `main:block:2:argument:0` |
 
-So a key does not depend on the names of values, on other functions, on ops with another
-name, or on which values are selected. Functions without a name, and ops outside of
-functions, do not have the first part.
+Keys do not depend on value names, other functions, ops with other names, or the selection.
+Without a named function, the key starts with the op.
 
-Some tensors are left alone: those without values, like the result of `tensor.empty`, and
-those in the regions of ops other than functions and control flow, like the reducer of a
-reduction, where no other op may be. Functions may be of any dialect. A value that has a
-`quant.stats_ref` keeps it, so that running the pass again changes nothing.
+The pass skips uninitialized tensors, such as the result of `tensor.empty`, and values in
+regions of ops other than functions (of any dialect) and control flow, such as the body of a
+reduction, which must not contain other ops. A value with a `quant.stats_ref` keeps it, so
+the pass is idempotent.
 
-Others are left alone unless the option `ops` or `keys` selects them: tensors without
-elements, results of ops that only move elements, whose range is that of the operand, and
-constants that are not finite or nothing but zeros. The option `keys=".*"` selects all.
+By default, it also skips empty tensors, results of data movement ops, which have the range
+of their operand, and constants that are not finite or all zeros. The options `ops` and
+`keys` can select these; `keys=".*"` selects all.
 """
 
 import re
@@ -51,10 +50,10 @@ from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from .ranges.float_constants import float_numbers
 
 _DIALECTS_OF_REGIONS = ("builtin", "func", "scf")
-"""Dialects whose ops may have any op in their regions."""
+"""Dialects whose regions may contain any op."""
 
 _WITHOUT_VALUES = ("tensor.empty", "bufferization.alloc_tensor")
-"""Ops whose results are uninitialized."""
+"""Ops with uninitialized results."""
 
 
 def _symbol(op: Operation) -> str | None:
@@ -66,7 +65,7 @@ def _symbol(op: Operation) -> str | None:
 
 
 def _is_function(op: Operation) -> bool:
-    """True if an op is a function, also one of a dialect that is not registered."""
+    """Return True if an op is a function, also of an unregistered dialect."""
     return op.has_trait(CallableOpInterface, value_if_unregistered=False) or (
         _symbol(op) is not None
         and isinstance(op.get_attr_or_prop("function_type"), TypeAttribute)
@@ -79,38 +78,37 @@ class Candidate(NamedTuple):
     value: SSAValue
 
     op_name: str
-    """The name of its op; for a block argument that of the parent op."""
+    """Name of the defining op, or of a block argument's parent op."""
 
     symbol: str | None
-    """The function that it is in."""
+    """Name of the enclosing function."""
 
     key: str
 
 
 def candidates(module: ModuleOp) -> Iterator[Candidate]:
     """
-    Return all values of a module with their keys, but for those in regions of ops other
-    than functions and control flow.
+    Yield all values with keys, except in regions other than functions and control flow.
     """
     return _candidates(module, _Scope(), "")
 
 
 @dataclass
 class _Scope:
-    """A function, or all that is in no function."""
+    """A function, or the code outside of functions."""
 
     symbol: str | None = None
-    """Its name."""
+    """Function name."""
 
     prefix: str = ""
-    """Prefix of the keys."""
+    """Prefix of keys."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
     """Number of ops so far, by name."""
 
 
 def _candidates(op: Operation, scope: _Scope, prefix: str) -> Iterator[Candidate]:
-    """Yield the values in the regions of an op, whose keys begin with `prefix`."""
+    """Yield the values in the regions of an op with keys that start with `prefix`."""
     name = op_name(op)
     for r, region in enumerate(op.regions):
         for b, block in enumerate(region.blocks):
@@ -139,8 +137,8 @@ def _result_candidates(op: Operation, scope: _Scope) -> Iterator[Candidate]:
 
 
 def _insert_refs(values: dict[SSAValue, str]) -> None:
-    """Put a `quant.stats_ref` with a key after each of the values."""
-    # The last one first, so that those of the arguments of a block are in order.
+    """Insert a `quant.stats_ref` with its key after each value."""
+    # Go backwards to keep the order of block arguments.
     for value, key in reversed(values.items()):
         ref = StatisticsRefOp(value, key)
         ref.result.name_hint = value.name_hint
@@ -157,26 +155,26 @@ def _insert_refs(values: dict[SSAValue, str]) -> None:
 @dataclass(frozen=True)
 class QuantInsertStatsRefsPass(CountingPass):
     """
-    Put a `quant.stats_ref` with a unique key after each float tensor: the results of ops
-    and the arguments of functions and of the bodies of loops.
+    Insert a `quant.stats_ref` with a unique key after each float tensor: results of
+    ops, and arguments of functions and loop bodies.
 
-    Of the selections below all that are given must agree. Without `ops` and `keys`, values
-    that have the range of another one, or none that is of use, are left out.
+    A value must match all given selections. Without `ops` and `keys`, values without a
+    useful range of their own are skipped.
     """
 
     name = "quant-insert-stats-refs"
 
     ops: tuple[str, ...] = ()
     """
-    Names of the ops whose results are selected, or whose block arguments are: those of
-    functions belong to `func.func`, or to the function op of another dialect.
+    Names of the ops whose results or block arguments are selected; function arguments
+    belong to the function op, e.g. `func.func`.
     """
 
     symbols: tuple[str, ...] = ()
-    """Names of functions in which values are selected."""
+    """Names of the functions in which values are selected."""
 
     keys: str | None = None
-    """A regular expression that the whole key of a selected value matches."""
+    """Regular expression that must match the whole key of a selected value."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         try:
@@ -213,17 +211,13 @@ class QuantInsertStatsRefsPass(CountingPass):
             if candidate.value not in known
         }
         _insert_refs(inserted)
-        found = [o for o in op.walk() if any(map(_has_float_elements, o.results))]
+        float_ops = [o for o in op.walk() if any(map(_has_float_elements, o.results))]
         expected = "float tensors without a 'quant.stats_ref' in functions"
-        return PassOutcome(found, len(inserted), expected)
+        return PassOutcome(float_ops, len(inserted), expected)
 
 
 def _check_known(names: Iterable[str], available: set[str], mistake: str) -> None:
-    """
-    Raises:
-        PassFailedException: if one of the names is not available; `mistake` says of `{}`
-            what is wrong.
-    """
+    """Raise `PassFailedException` with message `mistake` for an unavailable name."""
     for name in names:
         if name not in available:
             listed = ", ".join(f"'{known}'" for known in sorted(available))
@@ -233,9 +227,7 @@ def _check_known(names: Iterable[str], available: set[str], mistake: str) -> Non
 
 
 def is_tensor_with_values(candidate: Candidate) -> bool:
-    """
-    Return True if a value is an initialized tensor, but not that of an identity op.
-    """
+    """Return True for an initialized tensor that no instrumentation op returns."""
     type_ = candidate.value.type
     return (
         scalar_or_element_type(type_) is not type_
@@ -254,7 +246,7 @@ def _may_be_instrumented(candidate: Candidate) -> bool:
 
 
 def _unique_key(key: str, taken: set[str]) -> str:
-    """Return the key, or one like it that is not taken; it is taken afterwards."""
+    """Return an unused key, suffixed if necessary, and mark it as taken."""
     numbered = chain((key,), (f"{key}#{number}" for number in count(1)))
     free = next(name for name in numbered if name not in taken)
     taken.add(free)
@@ -262,7 +254,7 @@ def _unique_key(key: str, taken: set[str]) -> str:
 
 
 def _has_own_range(value: SSAValue) -> bool:
-    """Return True if a float tensor has elements, and a range of its own."""
+    """Return True if a float tensor has elements and a range of its own."""
     if isinstance(type_ := value.type, ShapedType) and 0 in type_.get_shape():
         return False
     if not isinstance(op := value.owner, Operation):
@@ -273,13 +265,13 @@ def _has_own_range(value: SSAValue) -> bool:
         return _is_useful(op)
     (operand,) = moved
     if not isinstance(operand.type, ShapedType):
-        # The elements are all one scalar, which has no statistics of its own.
+        # All elements are one scalar, which has no statistics.
         return not isinstance(operand.owner, Operation) or _is_useful(operand.owner)
     return scalar_or_element_type(operand.type) != scalar_or_element_type(type_)
 
 
 def _is_useful(op: Operation) -> bool:
-    """Return True if an op is not a constant, or a finite one that is not all zeros."""
+    """Return True unless an op is a constant that is not finite or all zeros."""
     if op.operands or op.regions:
         return True
     try:

@@ -1,8 +1,8 @@
 """
-Take out the ops that only watch values.
+Remove ops that only observe values.
 
-What `quant-insert-stats-refs` put in is gone afterwards, and so are statistics and
-couplings. Fake quantization stays: it stands for a rounding that the program asks for.
+The pass removes the ops that `quant-insert-stats-refs` inserts, statistics and
+couplings. It keeps fake quantization, which changes values.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from xdsl_quant.transforms.building.checked_patterns import PatternPass
 
 
 class RemoveInstrumentation(RewritePattern):
-    """Replace an op that only watches a value by its operand."""
+    """Replace an op that only observes a value by its operand."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(
@@ -27,7 +27,7 @@ class RemoveInstrumentation(RewritePattern):
         rewriter: PatternRewriter,
         /,
     ):
-        # In a graph region an op may be its own operand: then there is no other value.
+        # In a graph region, an op may be its own operand and must stay.
         if op.input is not op.result:
             rewriter.replace(op, (), (op.input,))
 
@@ -35,7 +35,7 @@ class RemoveInstrumentation(RewritePattern):
 @dataclass(frozen=True)
 class QuantRemoveInstrumentationPass(PatternPass):
     """
-    Replace all `quant.stats_ref`, `quant.stats` and `quant.coupled_ref` by their operands.
+    Replace `quant.stats_ref`, `quant.stats` and `quant.coupled_ref` by their operands.
     """
 
     name = "quant-remove-instrumentation"

@@ -1,21 +1,17 @@
 """
-Make types of statistics: `quant.stats` becomes a `quant.qcast` to a calibrated type and the
-`quant.dcast` back.
+Convert statistics to types: `quant.stats` becomes a `quant.qcast` to a calibrated type and
+a `quant.dcast` back.
 
-The range could also be an attribute of the op that defines the value, or the type of the
-value itself. But an attribute is lost as soon as its op is rewritten, an argument has none,
-and only the ops of this dialect know calibrated types: arith or linalg ops on them are
-invalid. A pair of casts can stand everywhere, and is what simulated quantization looks
-like anyway: later the calibrated type becomes a uniform one, and nothing else changes.
+Casts are valid everywhere and match the form of fake quantization, so later passes only
+replace the calibrated type by a uniform one. Attributes would get lost when ops are
+rewritten, and arith or linalg ops do not accept calibrated types.
 
-A calibrated type has one range. Those of an axis are kept in the attributes `quant.axis`
-and `quant.axis_stats` of the `quant.qcast`, where `quant-calibrated-to-uniform` finds them.
+A calibrated type has a single range. Per-axis ranges are in the attributes `quant.axis` and
+`quant.axis_stats` of the `quant.qcast`, for `quant-calibrated-to-uniform`.
 
-Values that are coupled by the same key have one range in common, which contains all of
-theirs: values that are `quant.coupled_ref`s of this key, or lead to or from one by way of
-ops that are identities. A coupled value without statistics gets this range, too. It keeps
-its `quant.coupled_ref` if no value of the key has statistics. All ranges are known before
-the first op is replaced.
+Values coupled by one key, directly by `quant.coupled_ref`s or through other identity ops,
+get the union of their ranges, also those without statistics. `quant.coupled_ref`s stay if
+no value of the key has statistics. All ranges are computed before the first rewrite.
 """
 
 from collections.abc import Sequence
@@ -46,19 +42,14 @@ IdentityOp = StatisticsOp | StatisticsRefOp | CoupledRefOp
 
 
 def check_real_values(op: IdentityOp) -> None:
-    """
-    Check that the values of an op can be quantized.
-
-    Raises:
-        PassFailedException: if they are no floats.
-    """
+    """Raise `PassFailedException` if the values of an op are not float."""
     if not isinstance(scalar_or_element_type(op.input.type), AnyFloat):
         found = f"'{op.input.type}' is neither a float nor a tensor of floats"
         refuse(op, "cannot be converted", found)
 
 
 def _replace_statistics(op: IdentityOp, ranges: ValueRanges) -> None:
-    """Replace an op by a cast to the type for the ranges, and the cast back."""
+    """Replace an op by casts to the calibrated type of its ranges and back."""
     expressed_type = scalar_or_element_type(op.input.type)
     assert isinstance(expressed_type, AnyFloat)
     calibrated = ranges.calibrated_type(expressed_type)
@@ -70,7 +61,7 @@ def _replace_statistics(op: IdentityOp, ranges: ValueRanges) -> None:
 
 
 def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
-    """For each op whose value is coupled the representative of its group."""
+    """Return a representative of the coupled group of each coupled op."""
     coupled = [op for op in ops if isinstance(op, CoupledRefOp)]
     keys = {op: op.coupled_key.data for op in coupled}
     values = [value for op in ops for value in (op.input, op.result)]
@@ -84,10 +75,7 @@ def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
 
 
 def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | None]:
-    """
-    Return the ranges for which an op becomes casts, or `None` if it becomes its
-    operand, which has been cast for them before.
-    """
+    """Return the ranges of ops to replace by casts, and `None` for ops to erase."""
     groups = _groups(ops)
     common: dict[object, ValueRanges] = {}
     for op in ops:
@@ -104,7 +92,7 @@ def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | N
         was_cast = op in groups and op.input in is_cast
         ranges = None if was_cast else common.get(groups.get(op, op))
         if isinstance(op, StatisticsRefOp):
-            # It stays, and its result is what its operand is.
+            # The op stays, and its result has the casts of its operand.
             is_cast.update([op.result] * was_cast)
         elif was_cast or ranges is not None:
             is_cast.add(op.result)
@@ -115,15 +103,15 @@ def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | N
 @dataclass(frozen=True)
 class QuantStatsToCalibratedPass(CountingPass):
     """
-    Replace each `quant.stats` by a cast to a calibrated type and the cast back, and give
-    values that are coupled a common range.
+    Replace `quant.stats` by casts to calibrated types and back; coupled values share a
+    range.
     """
 
     name = "quant-stats-to-calibrated"
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        found = [inner_op for inner_op in op.walk() if isinstance(inner_op, IdentityOp)]
-        replacements = _replacements(found)
+        identities = [inner for inner in op.walk() if isinstance(inner, IdentityOp)]
+        replacements = _replacements(identities)
         for old_op in replacements:
             check_real_values(old_op)
         for old_op, ranges in replacements.items():
@@ -131,4 +119,4 @@ class QuantStatsToCalibratedPass(CountingPass):
                 Rewriter.replace_op(old_op, (), (old_op.input,))
             else:
                 _replace_statistics(old_op, ranges)
-        return PassOutcome(found, len(replacements), "a 'quant.stats'")
+        return PassOutcome(identities, len(replacements), "a 'quant.stats'")

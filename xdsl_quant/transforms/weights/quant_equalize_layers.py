@@ -1,15 +1,15 @@
 """
-Cross-layer equalization: channels between two products get weights of the same size.
+Cross-layer equalization: equalize the weight ranges of channels between two layers.
 
-A channel of a value between two products by constants may be divided by any positive number
-in the first one, and multiplied by it in the second one: a rectifier between them does not
-change that. The numbers are chosen so that the largest weight of the channel is the same in
-both, `sqrt(r1 * r2)`, where `r1` and `r2` are the largest absolute weights of the channel
-before: then one scale for all channels fits each of them as well as it can
-([Nagel et al. 2019](https://arxiv.org/abs/1906.04721), section 4.1).
+A channel between two layers with constant weights may be divided by any positive number in
+the first layer and multiplied by it in the second, even if a rectifier is in between. The
+factors make the largest absolute weight of the channel equal in both, `sqrt(r1 * r2)`,
+where `r1` and `r2` are the original ones. One scale for all channels then fits each channel
+as well as possible ([Nagel et al. 2019](https://arxiv.org/abs/1906.04721), section 4.1).
 
-Between the products there may be a bias, and one op that gives `s * y` for `s * x` for any
-positive `s`, such as `tfl.relu` or the maximum with zeros. No other op may use the values.
+Between the layers, a bias and one positively homogeneous op (`f(s * x) = s * f(x)` for
+positive `s`), such as `tfl.relu` or the maximum with zeros, are allowed. The values must
+have no other users.
 """
 
 from dataclasses import dataclass
@@ -34,24 +34,22 @@ from .layers.layer import (
 from .quant_quantize_weights import weight_of
 
 _BALANCED = 0.01
-"""Factors that are nearer to 1 are not worth another rounding of the weights."""
+"""Largest deviation of factors from 1 that does not justify rounding weights again."""
 
 _MOST_ROUNDS = 20
 
 
 class Pair(NamedTuple):
-    """Two layers, the second of which takes the result of the first."""
+    """Two layers, the second of which uses the result of the first."""
 
     first: Layer
     second: Layer
     dimension: int
-    """The dimension of the weights of the second layer that has the channels."""
+    """Dimension of the second layer's weights with the channels."""
 
 
 def pair_of(op: Operation) -> Pair | None:
-    """
-    Return the two layers of which an op is the first product; `None` if there are none.
-    """
+    """Return the two layers that start at a product, or `None`."""
     first = layer_of(op)
     if (
         first is None
@@ -73,10 +71,10 @@ def pair_of(op: Operation) -> Pair | None:
 
 @dataclass(frozen=True)
 class EqualizePair(RewritePattern):
-    """Equalize the channels between a product and the next one."""
+    """Equalize the channels between a layer and the next one."""
 
     factors: Literal["any", "power-of-two"] = "any"
-    """By which numbers channels are divided."""
+    """Factors of channels: any number, or powers of two only."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if (pair := pair_of(op)) is None:
@@ -87,7 +85,7 @@ class EqualizePair(RewritePattern):
             largest_weights(weights, first.dimension),
             largest_weights(next_weights, dimension),
         )
-        # A channel that is zero has no range to be balanced.
+        # A zero channel has no range to equalize.
         is_used = (ranges[0] > 0) & (ranges[1] > 0) & np.isfinite(ranges).all(0)
         quotients = np.divide(*ranges, out=np.ones_like(ranges[0]), where=is_used)
         factors = np.sqrt(quotients)
@@ -105,23 +103,20 @@ class EqualizePair(RewritePattern):
 
 @dataclass(frozen=True)
 class QuantEqualizeLayersPass(CountingPass):
-    """
-    Equalize the channels between each two products by constants that follow each other.
-    What a float model computes stays the same but for rounding.
-    """
+    """Equalize channels between layers; the float model is the same up to rounding."""
 
     name = "quant-equalize-layers"
 
     factors: Literal["any", "power-of-two"] = "any"
     """
-    By which numbers channels are divided: powers of two change no result, as only exponents
-    change, but balance channels up to a factor of two.
+    Factors of channels: `any` number, or `power-of-two`, which only changes exponents
+    and thus no result, but balances up to a factor of two.
     """
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         pattern = EqualizePair(self.factors)
         products = [inner for inner in op.walk() if weight_of(inner) is not None]
-        # What balances a layer with the next one takes it out of balance with the last.
+        # Equalizing a layer with the next one unbalances it with the previous one.
         equalized: set[Operation] = set()
         for _ in range(_MOST_ROUNDS):
             rewriters = {product: PatternRewriter(product) for product in products}

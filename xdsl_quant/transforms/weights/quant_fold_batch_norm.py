@@ -1,11 +1,10 @@
 """
-Fold batch normalization into the weights of the product before it.
+Fold batch normalization into the weights and bias of the preceding layer.
 
-At inference, batch normalization multiplies each channel by a constant and adds another
-one. A product by constant weights does so itself with other weights and another bias: where
+At inference, batch normalization multiplies each channel by a constant and adds another. If
 the only user of a [layer][xdsl_quant.transforms.weights.layers.layer.Layer] multiplies or
-divides by a constant for each output channel, its weights and its bias are multiplied, and
-where it adds or subtracts one, its bias is changed.
+divides output channels by constants, the pass multiplies the layer's weights and bias; if
+it adds or subtracts constants, the pass changes the bias.
 
 Example:
 
@@ -16,8 +15,8 @@ Example:
 %z = stablehlo.multiply %y, %b : tensor<4x3xf32>
 ```
 
-becomes the first op alone, with other weights. What a float model computes changes by the
-rounding of the new weights: they are computed in f64 and rounded once.
+becomes the first op with new weights. The float model changes by the rounding of the new
+weights, which are computed in f64 and rounded once.
 """
 
 from dataclasses import dataclass
@@ -49,14 +48,11 @@ _FOLDED = *_SYMMETRIC, Subtracts, Divides
 
 
 class FoldBatchNorm(RewritePattern):
-    """
-    Fold what multiplies, divides, adds or subtracts a constant for each output channel into
-    the product before it.
-    """
+    """Fold an arithmetic op with per-channel constants into the layer before it."""
 
     def __init__(self):
         self.folded: list[Operation] = []
-        """The ops that were folded."""
+        """Folded ops."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if (layer := layer_of(op)) is None or layer.activation != "NONE":
@@ -66,7 +62,7 @@ class FoldBatchNorm(RewritePattern):
         if user is None or not has_quantization_trait(user, *_FOLDED):
             return
         index = user.operands.index(value)
-        # In `c - y` and `c / y` the constant is the first operand.
+        # `c - y` and `c / y` cannot be folded.
         if index > (1 if has_quantization_trait(user, *_SYMMETRIC) else 0):
             return
         constant = user.operands[1 - index]
@@ -78,7 +74,7 @@ class FoldBatchNorm(RewritePattern):
             return
         numbers = _as_factors_or_terms(user, numbers)
         if not is_factor and layer.bias is None:
-            # A sum is a bias, and a difference is one that is subtracted.
+            # The op adds the bias itself.
             return
         weights, biases = layer.weights(), layer.biases()
         if is_factor:
@@ -101,10 +97,7 @@ class FoldBatchNorm(RewritePattern):
 
 
 def _as_factors_or_terms(op: Operation, numbers: Floats) -> Floats:
-    """
-    Return the numbers that an op multiplies by or adds, instead of its divisors or
-    others.
-    """
+    """Return the numbers as factors or summands, given divisors or subtrahends."""
     if has_quantization_trait(op, Divides):
         return 1 / numbers
     return -numbers if has_quantization_trait(op, Subtracts) else numbers
@@ -113,8 +106,8 @@ def _as_factors_or_terms(op: Operation, numbers: Floats) -> Floats:
 @dataclass(frozen=True)
 class QuantFoldBatchNormPass(CountingPass):
     """
-    Fold constants for each output channel, by which the result of a product is multiplied
-    or divided, or which are added or subtracted, into its weights and its bias.
+    Fold per-channel multiplication, division, addition and subtraction after a layer into
+    its weights and bias.
     """
 
     name = "quant-fold-batch-norm"
@@ -126,5 +119,5 @@ class QuantFoldBatchNormPass(CountingPass):
         return PassOutcome(
             products,
             len(pattern.folded),
-            "products by constants with a constant for each channel behind them",
+            "products by constants followed by a constant for each channel",
         )

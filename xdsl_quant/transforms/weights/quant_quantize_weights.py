@@ -1,14 +1,14 @@
 """
-Quantize the weights of products, and nothing else: the products are computed in floating
-point, with weights that are stored as integers.
+Weight-only quantization: weights are stored as integers, and contractions compute in
+floating point.
 
-A constant that is the weight of a product, as the traits
+The pass quantizes and dequantizes the constant weights of contractions, which the op traits
 [`MultipliesAndAccumulates`][xdsl_quant.dialects.quant.traits.MultipliesAndAccumulates] and
-[`AffineOpCoefficient`][xdsl_quant.dialects.quant.traits.AffineOpCoefficient] of an op say,
-is quantized and dequantized. Types are symmetric and narrow: see
-[`weight_parameters`][xdsl_quant.numerics.weights.weight_parameters]. `quant-convert-const`
-makes integers of them afterwards. The weight of a product of TensorFlow Lite is quantized
-and dequantized by the ops of TensorFlow Lite, unless it has no such type.
+[`AffineOpCoefficient`][xdsl_quant.dialects.quant.traits.AffineOpCoefficient] identify, with
+symmetric types and a narrow range (see
+[`weight_parameters`][xdsl_quant.numerics.weights.weight_parameters]).
+`quant-convert-const` then folds them to integers. Weights of TensorFlow Lite ops use
+TensorFlow Lite's casts if these support the type.
 
 Example:
 
@@ -22,7 +22,7 @@ Example:
     : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
 ```
 
-All types are chosen before the first op is added.
+All types are chosen before the first rewrite.
 """
 
 import math
@@ -55,31 +55,31 @@ from xdsl_quant.transforms.statistics.ranges.fake_quantization import quantized_
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_elements
 
 Granularity = Literal["tensor", "axis", "block"]
-"""What has a scale: all weights, each output channel, or each block of one."""
+"""Elements with a common scale: the tensor, an output channel, or a block of one."""
 
 
 class Weight(NamedTuple):
-    """The weight of a product."""
+    """Weight of a contraction."""
 
     value: SSAValue
     """The constant."""
 
     operand: int
-    """Which operand of the product it is."""
+    """Operand number of the weight."""
 
     dimension: int | None
-    """The dimension of the output channels; `None` if there is not one."""
+    """Dimension of the output channels, or `None`."""
 
     contracted: Sequence[int]
-    """The dimensions that products are summed over."""
+    """Reduced dimensions."""
 
     def elements(self) -> NDArray[np.floating] | None:
         """
-        Return the elements of the constant; `None` if it has none of floats.
+        Return the elements of the constant, or `None` if they are not float.
 
         Raises:
-            ValueError: if a resource has no data, or NumPy has no such floats.
-            ImportError: if the type of floats needs `ml_dtypes`, which is not installed.
+            ValueError: if a resource has no data, or NumPy lacks the float type.
+            ImportError: if the float type needs `ml_dtypes`, which is not installed.
         """
         owner = self.value.owner
         assert isinstance(owner, Operation)
@@ -88,12 +88,11 @@ class Weight(NamedTuple):
 
 def weight_of(op: Operation, *, is_quantized: bool = False) -> Weight | None:
     """
-    Return the constant of floats that is the weight of a product; `None` if it has
-    none.
+    Return the constant float weight of a contraction, or `None`.
 
     Args:
         op: any op.
-        is_quantized: whether the constant may be quantized and dequantized for the product.
+        is_quantized: True to look through casts of the constant.
     """
     trait = quantization_trait(op, AffineOpCoefficient)
     if trait is None or not has_quantization_trait(op, MultipliesAndAccumulates):
@@ -109,7 +108,6 @@ def weight_of(op: Operation, *, is_quantized: bool = False) -> Weight | None:
 
 
 def is_float_constant(value: SSAValue) -> bool:
-    """Return True if a value is a constant of floats."""
     owner = value.owner
     return (
         isinstance(owner, Operation)
@@ -123,14 +121,12 @@ def block_shape(
     shape: tuple[int, ...], weight: Weight, granularity: Granularity, block_size: int
 ) -> tuple[int, ...]:
     """
-    Return the shape of the parts of a weight that have a scale of their own.
+    Return the shape of the blocks of a weight that share a scale.
 
-    With `axis` there is one for each output channel. With `block`, there is one for each
-    `block_size` weights that are summed: along the last dimension that is summed over,
-    then, if this one is smaller, along the others. Where that does not divide a dimension,
-    the divisor is taken whose ratio to it is nearest to 1.
-
-    Weights of ops that do not fix the dimensions have one scale.
+    With `axis`, a block is an output channel. With `block`, a block has about
+    `block_size` reduced elements, along the last reduced dimension first. Sizes are
+    divisors of dimensions, the nearest by ratio. Weights of ops without fixed
+    dimensions have one block.
     """
     if granularity == "axis" and weight.dimension is not None:
         return tuple(1 if d == weight.dimension else n for d, n in enumerate(shape))
@@ -151,22 +147,21 @@ def _nearest_divisor(number: int, wanted: float) -> int:
 @dataclass(frozen=True)
 class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
     """
-    Add `quant.qcast` and `quant.dcast` to a constant that is the weight of a product. It
-    raises `PassFailedException` for weights that are not finite, and when it is made with
-    options that do not exist.
+    Add `quant.qcast` and `quant.dcast` to the constant weight of a contraction. Raises
+    `PassFailedException` for non-finite weights, and on creation for invalid options.
     """
 
     bits: int = 8
-    """Number of bits of a stored weight."""
+    """Bits per stored weight."""
 
     granularity: Granularity = "axis"
-    """What has a scale."""
+    """Elements that share a scale."""
 
     block_size: int = 32
-    """How many weights have the same scale with `block`."""
+    """Number of weights per scale with `block`."""
 
     range: Literal["min-max", "mse"] = "min-max"
-    """Which weights a scale is for."""
+    """Range of the scale: minimum and maximum, or minimal mean squared error."""
 
     _quantized: dict[tuple[SSAValue, Attribute], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, Attribute], SSAValue],
@@ -174,7 +169,7 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
         compare=False,
         repr=False,
     )
-    """The weights that are quantized, for several products that take the same one."""
+    """Quantized weights, shared by contractions."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= 8:
@@ -211,7 +206,6 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
         rewriter.notify_op_modified(op)
 
     def _type(self, weight: Weight, elements: NDArray[np.floating]) -> Attribute:
-        """Return the quantized type of a weight."""
         expressed = scalar_or_element_type(weight.value.type)
         assert isinstance(expressed, AnyFloat)
         parameters = weight_parameters(
@@ -228,8 +222,8 @@ def _casts(
     product: Operation, value: SSAValue, quantized: Attribute
 ) -> Sequence[Operation]:
     """
-    Return the cast of a constant to a quantized type and the one back: those of the
-    product's dialect if it has constants of the type.
+    Return casts of a constant to a quantized type and back, from the product's dialect
+    if possible.
     """
     assert isinstance(value.owner, Operation)
     location = value.owner.location
@@ -248,31 +242,26 @@ def _casts(
 
 @dataclass(frozen=True)
 class QuantQuantizeWeightsPass(PatternPass):
-    """
-    Quantize and dequantize each constant that is the weight of a product.
-    """
+    """Quantize and dequantize each constant weight of a contraction."""
 
     name = "quant-quantize-weights"
     pattern_type = QuantizeWeight
     expected = "products by constants of floats"
 
     bits: int = 8
-    """Number of bits of a stored weight, from 2 to 8."""
+    """Bits per stored weight, 2 to 8."""
 
     granularity: Granularity = "axis"
     """
-    What has a scale: all weights of a product (`tensor`), those of each output channel
-    (`axis`), or each block of these (`block`).
+    Elements that share a scale: all weights of a contraction (`tensor`), an output
+    channel (`axis`), or a block of a channel (`block`).
     """
 
     block_size: int = 32
-    """How many weights that are summed have the same scale with `granularity=block`."""
+    """Number of reduced weights per scale with `granularity=block`."""
 
     range: Literal["min-max", "mse"] = "min-max"
-    """
-    Which weights a scale is for: all of them, or a part of their range where the squared
-    error is less then.
-    """
+    """Range of a scale: all weights, or the part with the least squared error."""
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         trait = MultipliesAndAccumulates

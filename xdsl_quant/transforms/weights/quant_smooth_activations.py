@@ -1,12 +1,11 @@
 """
-SmoothQuant: channels of an activation get ranges that are more alike, and the weights that
-take them ranges that are less so.
+SmoothQuant: shift range differences between the channels of an activation to the weights.
 
-Channel `j` of an activation is divided by a number, and the weights that multiply it are
-multiplied by it: the product stays the same
-([Xiao et al. 2022](https://arxiv.org/abs/2211.10438)). The number is that of
-[`smoothing_factors`][xdsl_quant.numerics.weights.smoothing_factors], by the ranges that the
-channels had during calibration, which a `quant.stats` has:
+Each channel of an activation is divided by a factor and the corresponding weights are
+multiplied by it, which preserves the product
+([Xiao et al. 2022](https://arxiv.org/abs/2211.10438)). Factors come from
+[`smoothing_factors`][xdsl_quant.numerics.weights.smoothing_factors], based on the
+calibrated channel ranges in a `quant.stats`:
 
 ```mlir
 %n = stablehlo.multiply %z, %gamma : tensor<4x2xf32>
@@ -15,11 +14,10 @@ channels had during calibration, which a `quant.stats` has:
     : (tensor<4x2xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
 ```
 
-The activation is divided where that costs nothing: in the weights and the bias of a layer
-before it, or in constants by which it is multiplied and which are added, such as those of a
-layer normalization. Between these and the activation there may be a rectifier.
+The division is folded into the weights and bias of the preceding layer, or into constant
+factors and summands such as those of a layer normalization. A rectifier may follow these.
 
-Statistics of activations that are divided, and of constants that change, change as well.
+The pass updates the statistics of divided activations and changed constants.
 """
 
 from collections.abc import Sequence
@@ -70,44 +68,45 @@ from .quant_quantize_weights import weight_of
 
 
 class Constant(NamedTuple):
-    """An operand that has a number for each channel."""
+    """An operand with a number per channel."""
 
     op: Operation
     operand: int
     is_divisor: bool
     dimension: int
-    """The dimension of the channels."""
+    """Dimension of the channels."""
 
 
 Source = Layer | Constant | StatisticsOp
-"""What is divided so that an activation is."""
+"""Layer, constant or statistics to divide in order to divide an activation."""
 
 
 def sources_of(statistics: StatisticsOp) -> Sequence[Source]:
     """
-    What is divided so that the operand of a `quant.stats` with an axis is.
+    Return the ops whose results must be divided to divide the operand of a per-axis
+    `quant.stats`.
 
     Raises:
         Unsupported: if channels cannot be divided, with the reason.
     """
     assert statistics.axis is not None
     axis = statistics.axis.value.data
-    found: list[Source] = []
+    sources: list[Source] = []
     value: SSAValue = statistics.input
     while True:
         if not value.has_one_use():
-            raise Unsupported("another op takes values that would be divided, too")
+            raise Unsupported("another op uses values that would be divided")
         op = value.owner
         if not isinstance(op, Operation):
-            raise Unsupported("the values are an argument")
+            raise Unsupported("the values are a block argument")
         if (layer := _layer_before(op)) is not None and layer.channel == axis:
             if layer.activation not in SCALING_ACTIVATIONS:
-                raise Unsupported(f"'{layer.activation}' is no function that scales")
-            return [*found, layer]
+                raise Unsupported(f"activation '{layer.activation}' does not scale")
+            return [*sources, layer]
         if isinstance(op, StatisticsOp):
             if op.axis is None or op.axis.value.data != axis or op.axis_stats is None:
                 raise Unsupported("a 'quant.stats' before it has no ranges of channels")
-            found.append(op)
+            sources.append(op)
             value = op.input
             continue
         scaled = [operand for operand in op.operands if scales_with(op, operand)]
@@ -117,14 +116,14 @@ def sources_of(statistics: StatisticsOp) -> Sequence[Source]:
         constant = _constant_operand_of(op, axis)
         if constant is None or fused_activation(op) not in SCALING_ACTIVATIONS:
             raise Unsupported(f"'{op_name(op)}' before it has no constant to divide")
-        found.append(constant)
+        sources.append(constant)
         if has_quantization_trait(op, Multiplies, Divides):
-            return found
+            return sources
         value = op.operands[1 - constant.operand]
 
 
 def _layer_before(op: Operation) -> Layer | None:
-    """Return the layer of which an op is the last one."""
+    """Return the layer that ends with an op, or `None`."""
     products = [op]
     if has_quantization_trait(op, Adds):
         owners = [operand.owner for operand in op.operands]
@@ -134,10 +133,7 @@ def _layer_before(op: Operation) -> Layer | None:
 
 
 def _constant_operand_of(op: Operation, axis: int) -> Constant | None:
-    """
-    Return the constant for each channel that an op multiplies, divides, adds or
-    subtracts.
-    """
+    """Return the per-channel constant operand of an arithmetic op, or `None`."""
     if not has_quantization_trait(op, Adds, Divides, Multiplies, Subtracts):
         return None
     for operand, value in enumerate(op.operands):
@@ -148,25 +144,25 @@ def _constant_operand_of(op: Operation, axis: int) -> Constant | None:
 
 
 class Consumer(NamedTuple):
-    """A product that takes an activation."""
+    """A contraction that uses an activation."""
 
     layer: Layer
     dimension: int
-    """The dimension of its weights that has the channels."""
+    """Dimension of its weights with the channels."""
 
     @property
     def largest(self) -> NDArray[np.float64]:
-        """The largest absolute weight of each channel."""
+        """Largest absolute weight of each channel."""
         return largest_weights(self.layer.weights(), self.dimension)
 
     def multiplied(self, factors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weights times a number for each channel."""
+        """Return the weights multiplied by a factor per channel."""
         weights = self.layer.weights()
         return weights * along(factors, weights, self.dimension)
 
 
 def consumer_of(statistics: StatisticsOp, op: Operation) -> Consumer | None:
-    """Return the product that an op is whose channels are those of a `quant.stats`."""
+    """Return the contraction if its input channels are those of a `quant.stats`."""
     assert statistics.axis is not None
     if (layer := layer_of(op)) is None:
         return None
@@ -178,20 +174,20 @@ def consumer_of(statistics: StatisticsOp, op: Operation) -> Consumer | None:
 @dataclass(frozen=True)
 class SmoothActivation(RewritePattern):
     """
-    Divide the channels of the value of a `quant.stats`, and multiply the weights that take
-    it. A walk applies it once: the new statistics have channels, too.
+    Divide the channels of the value of a `quant.stats`, and multiply the weights of its
+    users. Apply it once: the new statistics have channels too.
     """
 
     alpha: float = 0.5
-    """Which part of the differences between channels goes to the weights."""
+    """Fraction of the channel differences to shift to the weights, 0 to 1."""
 
     insert_multiply: bool = False
-    """True if an op divides values where no constant does."""
+    """True to insert a multiplication if no constant can be divided."""
 
     unsupported: dict[Operation, str] = field(
         default_factory=dict[Operation, str], init=False, compare=False
     )
-    """The statistics that stay, each with the reason."""
+    """Unchanged statistics with the reason."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, StatisticsOp):
@@ -207,37 +203,37 @@ class SmoothActivation(RewritePattern):
             raise Unsupported("there are no ranges of channels, expected an axis")
         users = dict.fromkeys(use.operation for use in op.result.uses)
         consumers = {user: consumer_of(op, user) for user in users}
-        found = [each for each in consumers.values() if each is not None]
-        if not found:
+        smoothed = [each for each in consumers.values() if each is not None]
+        if not smoothed:
             raise Unsupported(
                 "no product by constants has these channels as its inputs"
             )
         sources = self._sources(op, [u for u, each in consumers.items() if not each])
         ranges = _ranges_of_channels(op)
-        weights = np.max([each.largest for each in found], 0)
+        weights = np.max([each.largest for each in smoothed], 0)
         if not np.isfinite(ranges).all() or not np.isfinite(weights).all():
             raise Unsupported("values or weights are not finite")
         factors = smoothing_factors(np.abs(ranges).max(1), weights, self.alpha)
-        if not all(each.layer.may_have(each.multiplied(factors)) for each in found):
+        if not all(each.layer.may_have(each.multiplied(factors)) for each in smoothed):
             raise Unsupported("weights would overflow")
         if not all(_is_finite(source, factors) for source in sources or ()):
             raise Unsupported("constants would overflow")
-        for each in found:
+        for each in smoothed:
             each.layer.set_weights(each.multiplied(factors), rewriter)
         if sources is None:
-            _insert_multiply(op, [each.layer for each in found], factors, rewriter)
+            _insert_multiply(op, [each.layer for each in smoothed], factors, rewriter)
             return
         for source in (*sources, op):
             _divide_channels(source, factors, rewriter)
 
     def _sources(
-        self, op: StatisticsOp, others: Sequence[Operation]
+        self, op: StatisticsOp, other_users: Sequence[Operation]
     ) -> Sequence[Source] | None:
-        """What is divided; `None` if an op that is inserted divides the values."""
+        """Return the ops to divide, or `None` to insert a multiplication."""
         try:
             sources = sources_of(op)
-            if others:
-                raise Unsupported(f"'{op_name(others[0])}' takes the values, too")
+            if other_users:
+                raise Unsupported(f"'{op_name(other_users[0])}' also uses the values")
         except Unsupported:
             if self.insert_multiply:
                 return None
@@ -246,7 +242,7 @@ class SmoothActivation(RewritePattern):
 
 
 def _ranges_of_channels(op: StatisticsOp) -> NDArray[np.float64]:
-    """Return the smallest and the largest value of each channel, of shape `(n, 2)`."""
+    """Return the minimum and maximum of each channel, of shape `(n, 2)`."""
     assert op.axis_stats is not None
     return np.array(ranges_of(op.axis_stats), np.float64)
 
@@ -254,7 +250,7 @@ def _ranges_of_channels(op: StatisticsOp) -> NDArray[np.float64]:
 def _divided_statistics(
     op: StatisticsOp, value: SSAValue, factors: NDArray[np.float64]
 ) -> StatisticsOp:
-    """Return the statistics of a value whose channels are divided."""
+    """Return the statistics of a value after dividing its channels."""
     assert op.axis is not None
     ranges = _ranges_of_channels(op) / factors.reshape(-1, 1)
     layer = float(ranges[:, 0].min()), float(ranges[:, 1].max())
@@ -267,7 +263,7 @@ def _divided_statistics(
 def _quotients(
     source: Layer | Constant, factors: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Divided channels: weights and biases of a layer, or those of a constant twice."""
+    """Return the divided weights and biases of a layer, or a divided constant twice."""
     if isinstance(source, Layer):
         weights = source.weights()
         factors_of_weights = along(factors, weights, source.dimension)
@@ -289,7 +285,6 @@ def _is_finite(source: Source, factors: NDArray[np.float64]) -> bool:
 def _divide_channels(
     source: Source, factors: NDArray[np.float64], rewriter: PatternRewriter
 ) -> None:
-    """Divide channels by numbers."""
     if isinstance(source, StatisticsOp):
         rewriter.replace(source, _divided_statistics(source, source.input, factors))
         return
@@ -313,7 +308,7 @@ def _divide_channels(
 
 
 def _repeated_constant(value: SSAValue) -> SSAValue:
-    """Return the constant that a value is, or repeats."""
+    """Return the constant behind broadcasts."""
     while isinstance(value.owner, Operation) and value.owner.operands:
         value = value.owner.operands[0]
     return value
@@ -325,7 +320,7 @@ def _insert_multiply(
     factors: NDArray[np.float64],
     rewriter: PatternRewriter,
 ) -> None:
-    """Multiply channels by reciprocals, for some of the ops that take them."""
+    """Multiply channels by reciprocal factors for the products of some layers."""
     assert op.axis is not None
     own = dialect_ops(op_name(layers[0].product).partition(".")[0])
     value = op.result
@@ -345,7 +340,7 @@ def _insert_multiply(
 
 
 class ConstantStatistics(NamedTuple):
-    """A use of a constant that has statistics."""
+    """A use of a constant with statistics."""
 
     statistics: StatisticsOp
     value: SSAValue
@@ -354,8 +349,8 @@ class ConstantStatistics(NamedTuple):
 
     def insert(self) -> None:
         """
-        Put statistics back before the operand, unless its op is gone: those of its numbers
-        if it is another constant.
+        Restore the statistics, recomputed if the constant changed, unless the op is
+        erased.
         """
         if self.op.parent is None:
             return
@@ -382,44 +377,38 @@ def _statistics_of(
     if axis is None:
         return StatisticsOp(value, layer)
     dimension = axis.value.data
-    others = tuple(d for d in range(numbers.ndim) if d != dimension)
-    ends = numbers.min(others).tolist(), numbers.max(others).tolist()
+    reduced = tuple(d for d in range(numbers.ndim) if d != dimension)
+    ends = numbers.min(reduced).tolist(), numbers.max(reduced).tolist()
     return StatisticsOp(value, layer, [*zip(*ends, strict=True)], dimension)
 
 
 def _without_statistics_of_constants(module: ModuleOp) -> Sequence[ConstantStatistics]:
-    """Bypass statistics of constants, and say where they were."""
-    found: list[ConstantStatistics] = []
+    """Bypass statistics of constants, and return their uses."""
+    removed: list[ConstantStatistics] = []
     for op in [*module.walk()]:
         if isinstance(op, StatisticsOp) and constant_numbers(op.input) is not None:
-            found += (
+            removed += (
                 ConstantStatistics(op, op.input, use.operation, use.index)
                 for use in op.result.uses
             )
             Rewriter.replace_op(op, (), (op.input,))
-    return found
+    return removed
 
 
 @dataclass(frozen=True)
 class QuantSmoothActivationsPass(CountingPass):
     """
-    Divide the channels of activations by numbers, and multiply the weights that take them,
-    by the ranges that `quant.stats` have. What a float model computes stays the same but
-    for rounding.
+    Divide the channels of activations, and multiply the weights of their users, based
+    on the ranges in `quant.stats`. The float model stays the same up to rounding.
     """
 
     name = "quant-smooth-activations"
 
     alpha: int | float = 0.5
-    """
-    From 0 to 1, how much of the differences between the ranges of channels goes to weights.
-    """
+    """Fraction of the channel range differences to shift to the weights, 0 to 1."""
 
     insert_multiply: bool = False
-    """
-    True if a multiplication is inserted where no layer and no constant before the
-    values can be divided.
-    """
+    """True to insert a multiplication if no layer or constant can be divided."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         if not 0 <= self.alpha <= 1:

@@ -1,14 +1,14 @@
 """
-Split sums of products of floats into partial sums, one for each lane of a vector.
+Split float contractions into partial sums, one per vector lane.
 
-A product that is summed up in order is as slow as the additions wait for each other: floats
-may not be added in another order unless somebody says so. This pass says so. With 32 lanes
-the sum of 4096 products becomes 32 sums of 128 products each, of which lane `j` has those
-with the numbers `j`, `j + 32`, `j + 64`, ...; then the lanes are added in order to what the
-result is at first. In f32, products are added by `math.fma`, which does not round them.
+Compilers must not reorder float additions, so each addition of a sequential sum waits for
+the previous one. This pass permits reordering: with 32 lanes, a sum of 4096 products
+becomes 32 sums of 128 products, where lane `j` has products `j`, `j + 32`, `j + 64`, ...
+The lanes are then added in order to the initial value of the result. In f32, `math.fma`
+adds products without rounding them.
 
-Where weights are dequantized, [`compile`][xdsl_quant.execution.compile] does that in the
-loop of the partial sums, and no tensor of dequantized weights is in memory.
+If weights are dequantized, [`compile`][xdsl_quant.execution.compile] fuses dequantization
+into the loop of the partial sums, so dequantized weights are never stored in memory.
 
 Example:
 
@@ -25,8 +25,8 @@ Example:
 } -> tensor<64xf32>
 ```
 
-becomes a loop nest `(n, b, j)` over a tensor `64x32` of partial sums, and one that adds
-them up.
+becomes a loop nest `(n, b, j)` that computes a `64x32` tensor of partial sums, and a loop
+nest that adds them.
 """
 
 from collections.abc import Sequence
@@ -62,26 +62,24 @@ from xdsl_quant.transforms.propagation.export.loop_nests import loop_nest_of
 
 
 class _Contraction(NamedTuple):
-    """A sum of products of floats over one loop."""
+    """A float contraction over one loop."""
 
     factors: Values
-    """The left and the right factor."""
+    """Left and right factor."""
 
     maps: Sequence[Sequence[int]]
-    """The loops that are the indices of the factors and of the result."""
+    """Loops that index the factors and the result."""
 
     loop: int
-    """The loop that is summed up."""
+    """Reduction loop."""
 
     size: int
-    """How often that loop runs."""
+    """Iteration count of the reduction loop."""
 
 
 def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
-    """
-    Return an op as a sum of products of floats over a loop of known size, if it is one.
-    """
-    # On buffers there is no result.
+    """Return an op as a float contraction over a loop of static size, or `None`."""
+    # Ops on buffers have no results.
     nest = loop_nest_of(op) if op.results else None
     if nest is None or (len(op.inputs), nest.kinds.count(REDUCTION)) != (2, 1):
         return None
@@ -92,7 +90,7 @@ def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
     name, factors = nest.combined() or ("", ())
     if name != "arith.mulf" or {*factors} != {*nest.arguments[:2]}:
         return None
-    # If it is not known for one of them, it is -1.
+    # Unknown sizes are -1.
     size = min(
         shape_of(factor)[loops.index(loop)]
         for factor, loops in zip(op.inputs, maps, strict=False)
@@ -101,10 +99,7 @@ def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
 
 
 def _loops(indices: AffineMap) -> Sequence[int] | None:
-    """
-    Return the loops that are the indices of an element; `None` if others are
-    calculated.
-    """
+    """Return the loops that index an element, or `None` for other index expressions."""
     loops = [e.position for e in indices.results if isinstance(e, AffineDimExpr)]
     is_plain = len({*loops}) == len(indices.results) and not indices.num_symbols
     return loops if is_plain else None
@@ -112,17 +107,21 @@ def _loops(indices: AffineMap) -> Sequence[int] | None:
 
 @dataclass(frozen=True)
 class SplitReduction(RewritePattern):
-    """Split a sum of products of floats into `lanes` partial sums, if they divide it."""
+    """Split a float contraction into `lanes` partial sums if they divide its size."""
 
     lanes: int
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: linalg.ops.GenericOp, rewriter: PatternRewriter):
-        found = _contraction_of(op)
-        if found is None or found.size <= self.lanes or found.size % self.lanes:
+        contraction = _contraction_of(op)
+        if (
+            contraction is None
+            or contraction.size <= self.lanes
+            or contraction.size % self.lanes
+        ):
             return
         builder = LoweringBuilder.before(op)
-        sums = self._partial_sums(builder, op, found)
+        sums = self._partial_sums(builder, op, contraction)
         rank = len(shape_of(sums))
         result = builder.generic(
             [sums],
@@ -137,23 +136,26 @@ class SplitReduction(RewritePattern):
         rewriter.replace(op, (), [result])
 
     def _partial_sums(
-        self, builder: LoweringBuilder, op: linalg.ops.GenericOp, found: _Contraction
+        self,
+        builder: LoweringBuilder,
+        op: linalg.ops.GenericOp,
+        contraction: _Contraction,
     ) -> SSAValue:
-        """
-        Return a tensor like the result with one more dimension, that of the lanes.
-        """
+        """Build the partial sums, with the lanes as an additional last dimension."""
         loops = dimensions(range(len(op.iterator_types)))
         lane = AffineDimExpr(len(loops))
         numbers = [*loops]
-        numbers[found.loop] = loops[found.loop] * self.lanes + lane
-        # The sizes of all loops are those of a tensor.
-        first, second = map(_element_total, found.factors[:2])
+        reduced = contraction.loop
+        numbers[reduced] = loops[reduced] * self.lanes + lane
+        # Split the smaller factor, so that a tensor has the size of each loop.
+        first, second = map(_size_or_infinity, contraction.factors[:2])
         split = 0 if first < second else 1
         inputs: list[SSAValue] = []
         indices: list[Sequence[AffineExpr]] = []
-        for i, (factor, own) in enumerate(zip(found.factors, found.maps, strict=False)):
+        factors = zip(contraction.factors, contraction.maps, strict=False)
+        for i, (factor, own) in enumerate(factors):
             if i == split:
-                at = own.index(found.loop)
+                at = own.index(reduced)
                 factor = builder.split_dimensions(factor, {at: self.lanes})
                 exprs = [loops[loop] for loop in own]
                 exprs.insert(at + 1, lane)
@@ -163,9 +165,9 @@ class SplitReduction(RewritePattern):
             indices.append(exprs)
         sizes = [*builder.sizes(op.outputs[0]), self.lanes]
         type_ = TensorType(element_type_of(op.outputs[0]), static_sizes(sizes))
-        indices.append([*(loops[loop] for loop in found.maps[2]), lane])
+        indices.append([*(loops[loop] for loop in contraction.maps[2]), lane])
 
-        kinds = [REDUCTION if i == found.loop else PARALLEL for i in range(len(loops))]
+        kinds = [REDUCTION if i == reduced else PARALLEL for i in range(len(loops))]
         return builder.generic(
             inputs,
             [builder.zeros(type_, sizes)],
@@ -182,37 +184,36 @@ def _multiplied_and_added(builder: LoweringBuilder, args: Values) -> SSAValue:
     return builder.add(arith.AddfOp(args[2], product))
 
 
-def _element_total(value: SSAValue) -> float:
-    """Return the number of elements of a tensor."""
+def _size_or_infinity(value: SSAValue) -> float:
     return prod(size if size >= 0 else inf for size in shape_of(value))
 
 
 @dataclass(frozen=True)
 class QuantSplitReductionsPass(CountingPass):
     """
-    Split sums of products of floats into partial sums, one for each lane of a vector, so
-    that they are computed as fast as weights are read and dequantized.
+    Split float contractions into partial sums, one per vector lane, so that computation
+    keeps up with reading and dequantizing weights.
 
-    It is applied after all products are `linalg.generic`. What is summed up must be of a
-    known size that the lanes divide; other products stay as they are.
+    Run it after all contractions are lowered to `linalg.generic`. The reduced size must
+    be static and a multiple of the lanes; other contractions stay unchanged.
     """
 
     name = "quant-split-reductions"
 
     lanes: int = 32
-    """The number of partial sums."""
+    """Number of partial sums."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         if self.lanes < 2:
             raise PassFailedException(
                 f"option lanes of {self.name} must be at least 2, not {self.lanes}"
             )
-        found = [o for o in op.walk() if isinstance(o, linalg.ops.GenericOp)]
+        generics = [o for o in op.walk() if isinstance(o, linalg.ops.GenericOp)]
         PatternRewriteWalker(
             SplitReduction(self.lanes), apply_recursively=False
         ).rewrite_module(op)
         return PassOutcome(
-            found,
-            sum(each.parent is None for each in found),
+            generics,
+            sum(each.parent is None for each in generics),
             f"contractions over a size that is a multiple of {self.lanes} and larger",
         )

@@ -41,7 +41,7 @@ func.func @argument(%x: tensor<1x2xf32>) -> tensor<1x1xf32> {
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }
 
-// WARNING: warning: channels are not smoothed: the values are an argument
+// WARNING: warning: channels are not smoothed: the values are a block argument
 
 // INSERT:         func.func @argument(%x: tensor<1x2xf32>) -> tensor<1x1xf32> {
 // INSERT-NEXT:      %s = quant.stats %x <-1.600000e+01:4.000000e+00> axis 1 [<-1.600000e+01:4.000000e+00>, <-5.000000e-01:1.000000e+00>] : tensor<1x2xf32>

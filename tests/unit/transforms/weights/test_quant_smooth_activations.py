@@ -230,13 +230,13 @@ OTHER_USER = [
 UNSUPPORTED = {
     "an argument": (
         [statistics("s", "%h"), LAST],
-        "the values are an argument",
+        "the values are a block argument",
     ),
     "no scaling function": (
         [f"%t = stablehlo.tanh %y : {H}", statistics("s", "%t"), LAST],
         "'stablehlo.tanh' before it has no constant to divide",
     ),
-    "another user": (OTHER_USER, "'stablehlo.tanh' takes the values, too"),
+    "another user": (OTHER_USER, "'stablehlo.tanh' also uses the values"),
     "a user before": (
         [
             ADD,
@@ -245,7 +245,7 @@ UNSUPPORTED = {
             LAST.replace("%s", "%a").replace("%z", "%q"),
             f"%z = stablehlo.add %p, %q : {Y}",
         ],
-        "another op takes values that would be divided, too",
+        "another op uses values that would be divided",
     ),
     "one range": (
         [ADD, f"%t = quant.stats %a <-9.0:9.0> : {H}", statistics("s", "%t"), LAST],
@@ -373,7 +373,7 @@ func.func @main(%x: {image}) -> {channels} {{
     found, found_second = weights_of(module)
     warning = capsys.readouterr().err
     if activation == "RELU6":
-        assert "'RELU6' is no function that scales" in warning
+        assert "activation 'RELU6' does not scale" in warning
         assert np.array_equal(found, first)
         inserted = parse_module(text)
         apply_passes(inserted, f"{PASS}{{insert-multiply=true}}")

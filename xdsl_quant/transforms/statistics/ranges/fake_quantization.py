@@ -1,4 +1,4 @@
-"""The casts that stand for fake quantization."""
+"""Build the casts that represent fake quantization."""
 
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -12,7 +12,7 @@ def quantized_and_back(
     location: LocationAttr,
     ops: DialectOps = QUANT_OPS,
 ) -> tuple[Operation, Operation]:
-    """Return the cast to a quantized type, and that back to the type of the value."""
+    """Return casts of a value to a quantized type and back."""
     quantize = ops.quantize(value, quantized)
     dequantize = ops.dequantize(quantize.results[0])
     quantize.location = dequantize.location = location

@@ -1,4 +1,4 @@
-"""The numbers of float constants, without a Python object for each of them."""
+"""Read float constants into NumPy arrays without a Python object per element."""
 
 import math
 from typing import cast
@@ -22,11 +22,11 @@ from xdsl_quant.xdsl_patches.resources import resource_data
 
 def float_numbers(value: Attribute | None) -> Array | float | None:
     """
-    Return the numbers of an attribute; `None` if it is none of floats.
+    Return the elements of a float attribute, or `None` for other attributes.
 
     Raises:
-        ValueError: if they are not there, or NumPy has no such floats.
-        ImportError: if their type needs a package that is not installed.
+        ValueError: if the data is missing, or NumPy lacks the float type.
+        ImportError: if the type needs a package that is not installed.
     """
     if isinstance(value, FloatAttr):
         return value.value.data
@@ -50,15 +50,15 @@ def float_numbers(value: Attribute | None) -> Array | float | None:
 
 def float_elements(value: Attribute | None) -> NDArray[np.floating] | None:
     """
-    Return the numbers of an attribute as an array of a dtype that NumPy counts among
-    floats; `None` if it is none of floats.
+    Return the elements of a float attribute as an array with a NumPy float dtype, or
+    `None` for other attributes.
 
     Raises:
-        ValueError: if they are not there, or NumPy has no such floats.
-        ImportError: if their type needs a package that is not installed.
+        ValueError: if the data is missing, or NumPy lacks the float type.
+        ImportError: if the type needs a package that is not installed.
     """
     if (numbers := float_numbers(value)) is None:
         return None
     array = np.asarray(numbers)
-    # Types of `ml_dtypes` are no floats to NumPy.
+    # NumPy does not treat `ml_dtypes` types as floats.
     return array.astype(np.float32) if array.dtype.kind == "V" else array

@@ -1,7 +1,7 @@
 """
-The file that ranges of values are kept in from calibration to quantization.
+Statistics files, which store the ranges of values between calibration and quantization.
 
-It is JSON:
+The format is JSON:
 
 ```json
 {
@@ -16,11 +16,11 @@ It is JSON:
 }
 ```
 
-For each key there is the range of all elements and, perhaps, one for each index of the
-dimension `axis`. What else it says about a key is not looked at.
+A key has the range of all elements and optional ranges for each index of the dimension
+`axis`. Other members of a key are ignored.
 
-A file that calibration saves has a member `digest`, which tells whether the other members
-are those that were saved. A file that is written by hand needs none.
+Files saved by calibration have a member `digest`, which detects changes of the other
+members. Handwritten files do not need it.
 """
 
 import hashlib
@@ -32,29 +32,29 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias, cast
 
 VERSION = 1
-"""The version of the format."""
+"""Version of the format."""
 
 Range = tuple[float, float]
 
 Members: TypeAlias = dict[str, object]
-"""The members of a JSON object."""
+"""Members of a JSON object."""
 
 
 class KeyStatistics(NamedTuple):
-    """The ranges of a key."""
+    """Ranges of a key."""
 
     layer: Range
     """Smallest and largest element."""
 
     axis: int | None = None
-    """The dimension with a range for each index."""
+    """Dimension with a range for each index."""
 
     axis_ranges: Sequence[Range] | None = None
-    """Smallest and largest element with each index."""
+    """Smallest and largest element for each index."""
 
 
 def content_digest(content: Mapping[str, object]) -> str:
-    """SHA-256 of the content of a file without its digest."""
+    """Return the SHA-256 of the content of a file without its digest."""
     members = {name: value for name, value in content.items() if name != "digest"}
     return hashlib.sha256(json.dumps(members, sort_keys=True).encode()).hexdigest()
 
@@ -71,14 +71,14 @@ def read_content(
 
     Args:
         path: the file.
-        advice: what to do if it is not as it was saved.
-        needs_digest: whether it must have been saved, and not written by hand.
-        other_file: what to do if it is another kind of file.
+        advice: the advice in messages about a changed file.
+        needs_digest: True if the file must have been saved, not handwritten.
+        other_file: the advice in messages about files of other kinds.
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: if it is no JSON object or of another version, or its digest is missing
-            or that of other content.
+        ValueError: if it is not a JSON object, has another version, or a missing or
+            wrong digest.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -103,11 +103,11 @@ def read_content(
 
 def read_statistics(path: Path) -> dict[str, KeyStatistics]:
     """
-    Return the ranges in a file, by their keys.
+    Return the ranges in a file by key.
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: if it is not what it should be.
+        ValueError: if the content is invalid.
     """
     content = read_content(
         path,

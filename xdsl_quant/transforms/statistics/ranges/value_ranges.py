@@ -1,7 +1,7 @@
 """
-The ranges of values: from statistics, in calibrated types, and in the attributes
-`quant.axis` and `quant.axis_stats`, which hold what a calibrated type has no room for, and
-`quant.layer_stats`, where another type is in its place.
+Read and write ranges of values: statistics, calibrated types, the attributes `quant.axis`
+and `quant.axis_stats` for per-axis ranges, and `quant.layer_stats` for values with a type
+that has no range.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from xdsl_quant.runtime.arrays import elements_attr
 from .float_constants import float_numbers
 
 AXIS = "quant.axis"
-"""The attribute that says which dimension has ranges."""
+"""Attribute with the dimension that has ranges."""
 
 AXIS_STATS = "quant.axis_stats"
-"""The attribute with the ranges of that dimension: elements of type f64, shape `[N,2]`."""
+"""Attribute with the ranges of that dimension: elements of type f64, shape `[N,2]`."""
 
 
 LAYER_STATS = "quant.layer_stats"
-"""The attribute with the range of all elements: an array of two numbers of type f64."""
+"""Attribute with the range of all elements: an array of two f64 numbers."""
 
 
 class ValueRanges(NamedTuple):
-    """The ranges of a value, as arrays of pairs."""
+    """Ranges of a value as arrays of (minimum, maximum) pairs."""
 
     layer: Floats
-    """Shape `(1, 2)`."""
+    """Range of all elements, shape `(1, 2)`."""
 
     axis: int | None = None
-    """The dimension with a range for each index."""
+    """Dimension with a range for each index."""
 
     axis_ranges: Floats | None = None
-    """Shape `(n, 2)`."""
+    """Ranges of that dimension, shape `(n, 2)`."""
 
     def union(self, other: ValueRanges) -> ValueRanges:
-        """Ranges that contain those of both; without those of an axis that only one has."""
+        """Return the union of ranges; per-axis ranges only if both have them."""
         layer = _united_pairs(self.layer, other.layer)
         a, b = self.axis_ranges, other.axis_ranges
         if a is None or b is None or self.axis != other.axis or a.shape != b.shape:
@@ -63,24 +63,22 @@ class ValueRanges(NamedTuple):
 
     def calibrated_type(self, expressed_type: AnyFloat) -> CalibratedQuantizedType:
         """
-        Return the type for the range of all values, which is widened if it has no
-        width.
+        Return the calibrated type for the range of all elements, widened if empty.
         """
         low, high = self.layer[0].tolist()
         if low == high:
-            # A type has no range without width. A quantized type covers 0 anyway.
+            # Calibrated types need a positive width; quantized types cover 0 anyway.
             low, high = min(low, 0.0), max(high, 0.0)
         if low == high:
-            # All values are 0, which every quantized type has.
+            # All values are 0, which every quantized type represents.
             high = 1.0
         return CalibratedQuantizedType(expressed_type, low, high)
 
     def layer_attributes(self) -> dict[str, Attribute]:
-        """Return the attribute for the range of all values."""
         return {LAYER_STATS: DenseArrayBase.from_list(f64, self.layer[0].tolist())}
 
     def axis_attributes(self) -> dict[str, Attribute]:
-        """Return the attributes for the ranges of an axis, none if there is no axis."""
+        """Return the attributes of per-axis ranges, or nothing without an axis."""
         if self.axis is None or (stats := self.axis_ranges) is None:
             return {}
         return {
@@ -93,10 +91,10 @@ def calibrated_ranges(
     type_: CalibratedQuantizedType, attributes: Mapping[str, Attribute]
 ) -> ValueRanges:
     """
-    Return the ranges of a value of a calibrated type.
+    Return the ranges of a value with a calibrated type.
 
     Raises:
-        ValueError: if the attributes about an axis are not those of `axis_attributes`.
+        ValueError: if the per-axis attributes are malformed.
     """
     layer = np.array([[type_.min.data, type_.max.data]])
     axis, pairs = axis_ranges(attributes) or (None, None)
@@ -107,11 +105,11 @@ def axis_ranges(
     attributes: Mapping[str, Attribute],
 ) -> tuple[int, Floats] | None:
     """
-    Return the dimension in the attributes about an axis, and its ranges, of shape `(n,
-    2)`; `None` if there are no such attributes.
+    Return the dimension and ranges, of shape `(n, 2)`, in per-axis attributes, or
+    `None`.
 
     Raises:
-        ValueError: if they are not those of `axis_attributes`.
+        ValueError: if the attributes are malformed.
     """
     if not attributes.keys() & {AXIS, AXIS_STATS}:
         return None
@@ -132,28 +130,26 @@ def axis_ranges(
 
 def attribute_ranges(attributes: Mapping[str, Attribute]) -> ValueRanges | None:
     """
-    Return the ranges in the attributes about all elements and about an axis; `None` if
-    there are no such attributes.
+    Return the ranges in attributes, or `None` if there are none.
 
     Raises:
-        ValueError: if they are not those of `layer_attributes` and `axis_attributes`.
+        ValueError: if the attributes are malformed.
     """
-    found = axis_ranges(attributes)
+    per_axis = axis_ranges(attributes)
     if (stats := attributes.get(LAYER_STATS)) is None:
-        return of_all_indices(*found) if found else None
+        return of_all_indices(*per_axis) if per_axis else None
     if isa(stats, DenseArrayBase[Float64Type]) and len(stats) == 2:
-        axis, pairs = found or (None, None)
+        axis, pairs = per_axis or (None, None)
         return ValueRanges(_checked_pairs(np.array([stats.get_values()])), axis, pairs)
     raise ValueError(f"needs '{LAYER_STATS}' with two numbers of type f64")
 
 
 def of_all_indices(axis: int, pairs: Floats) -> ValueRanges:
     """
-    Return the ranges of a value of which only those of a dimension are known, of shape
-    `(n, 2)`.
+    Return the ranges of a value from its per-axis ranges, of shape `(n, 2)`.
 
     Raises:
-        ValueError: if there are none.
+        ValueError: if there are no ranges.
     """
     if not len(pairs):
         raise ValueError(f"needs '{AXIS_STATS}' with a range at least")
@@ -163,11 +159,12 @@ def of_all_indices(axis: int, pairs: Floats) -> ValueRanges:
 
 def recorded_ranges(op: StatisticsOp) -> ValueRanges:
     """
-    Return the ranges of an op.
+    Return the ranges of a statistics op.
 
     Raises:
-        ValueError: if one is NaN, infinite or reversed, or NumPy has no such floats.
-        ImportError: if their type needs a package that is not installed.
+        ValueError: if a range is NaN, infinite or reversed, or NumPy lacks the float
+            type.
+        ImportError: if the type needs a package that is not installed.
     """
     layer = _recorded_pairs(op.layer_stats)
     if op.axis_stats is None or op.axis is None:
@@ -176,7 +173,7 @@ def recorded_ranges(op: StatisticsOp) -> ValueRanges:
     size = cast("TensorType[AnyFloat]", op.input.type).get_shape()[axis]
     if size == DYNAMIC_INDEX:
         return ValueRanges(layer, axis, pairs)
-    # There may be one for each element of the slices from the axis on.
+    # There may be a range for each element of the slices from the axis on.
     slices = pairs.reshape(size, -1, 2)
     return ValueRanges(
         layer, axis, _united_pairs(slices.min(axis=1), slices.max(axis=1))
@@ -188,12 +185,12 @@ def _united_pairs(one: Floats, other: Floats) -> Floats:
 
 
 def _recorded_pairs(attr: DenseIntOrFPElementsAttr) -> Floats:
-    """Return the ranges of an attribute, which must be finite and not reversed."""
+    """Return the ranges in an attribute, checked to be finite and ordered."""
     return _checked_pairs(np.asarray(float_numbers(attr), np.float64).reshape(-1, 2))
 
 
 def _checked_pairs(pairs: Floats) -> Floats:
-    """Ranges that are finite and not reversed."""
+    """Check that ranges are finite and ordered."""
     # Comparisons with NaN are false.
     is_range = (pairs[:, 0] <= pairs[:, 1]) & np.isfinite(pairs).all(axis=1)
     if not is_range.all():

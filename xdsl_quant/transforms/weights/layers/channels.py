@@ -1,4 +1,4 @@
-"""Constants that are one number for each channel, repeated along all other dimensions."""
+"""Read and build per-channel constants, repeated along all other dimensions."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -27,8 +27,8 @@ from xdsl_quant.xdsl_patches.resources import new_resource
 
 def constant_numbers(value: SSAValue) -> NDArray[np.floating] | None:
     """
-    Return the numbers of a constant of floats, which `stablehlo.broadcast_in_dim` or
-    `linalg.fill` may repeat; `None` if the value is none or they are not there.
+    Return the elements of a float constant, also through `stablehlo.broadcast_in_dim`
+    and `linalg.fill`; `None` for other values or missing data.
     """
     owner = value.owner
     if not isinstance(owner, Operation):
@@ -47,7 +47,7 @@ def constant_numbers(value: SSAValue) -> NDArray[np.floating] | None:
         numbers = numbers.transpose(order)
         return np.broadcast_to(numbers.reshape(sizes), shape)
     if owner.name == "linalg.fill":
-        # A number, whatever the sizes are.
+        # The result is a splat of any size.
         return constant_numbers(owner.operands[0])
     if owner.operands:
         return None
@@ -61,16 +61,13 @@ def of_channels(
     value: SSAValue, type_: Attribute, dimension: int
 ) -> NDArray[np.float64] | None:
     """
-    Return the numbers of a constant for each index of a dimension of a tensor that it
-    is combined with elementwise; `None` if it has others along other dimensions.
+    Return the number per channel of a constant operand of an elementwise op, as an f64
+    array of shape `(n,)`; `None` if elements differ along other dimensions.
 
     Args:
-        value: the constant, which is broadcast as in NumPy.
+        value: the constant, broadcast as in NumPy.
         type_: the type of the tensor.
         dimension: the dimension of the channels.
-
-    Returns:
-        an array of f64 with shape `(n,)`.
     """
     if not isinstance(type_, ShapedType) or not isinstance(
         scalar_or_element_type(type_), AnyFloat
@@ -94,12 +91,12 @@ def constant_like(
     value: SSAValue, numbers: NDArray[np.floating], type_: Attribute
 ) -> Operation:
     """
-    Return a constant of the dialect and the location of another one.
+    Return a constant with the dialect and location of another one.
 
     Args:
         value: the other constant.
-        numbers: its elements.
-        type_: its type.
+        numbers: the elements of the new constant.
+        type_: the type of the new constant.
     """
     owner = value.owner
     assert isinstance(owner, Operation)
@@ -128,25 +125,21 @@ def constants_of_channels(
     broadcasts: bool,
 ) -> Sequence[Operation]:
     """
-    Return a number for each index of a dimension, repeated along the others, as an
-    operand.
+    Return ops whose last result is an operand with a number per channel.
 
     Args:
-        ops: the ops of the dialect of the op that takes it.
-        like: a constant; those that are made are of its dialect.
+        ops: the dialect ops of the operand's user.
+        like: a constant of the dialect for new constants.
         numbers: the numbers.
-        type_: the type of the tensor that it is combined with.
-        channel: the dimension.
-        broadcasts: whether the op broadcasts it as in NumPy.
-
-    Returns:
-        ops of which the last one has the operand as its result.
+        type_: the type of the tensor to combine the operand with.
+        channel: the dimension of the channels.
+        broadcasts: True if the user broadcasts operands as in NumPy.
     """
     shape = cast("ShapedType", type_).get_shape()
     element_type = scalar_or_element_type(type_)
     sizes = [len(numbers), *[1] * (len(shape) - 1 - channel)]
     if broadcasts:
-        # Products take no more than one dimension.
+        # Contractions accept only one dimension.
         return [constant_like(like, numbers, TensorType(element_type, sizes))]
     constant = constant_like(like, numbers, TensorType(element_type, [len(numbers)]))
     repeated = ops.repeated(constant.results[0], [channel], type_)
@@ -160,23 +153,21 @@ def largest_weights(
     weights: NDArray[np.float64], dimension: int
 ) -> NDArray[np.float64]:
     """Return the largest absolute weight for each index of a dimension."""
-    others = tuple(d for d in range(weights.ndim) if d != dimension)
-    return np.abs(weights).max(others)
+    reduced = tuple(d for d in range(weights.ndim) if d != dimension)
+    return np.abs(weights).max(reduced)
 
 
 def along(
     numbers: NDArray[np.float64], weights: NDArray[np.float64], dimension: int
 ) -> NDArray[np.float64]:
-    """
-    Return a number for each index of a dimension of weights, which broadcasts to these.
-    """
+    """Reshape per-channel numbers so that they broadcast to weights."""
     sizes = [1] * weights.ndim
     sizes[dimension] = -1
     return numbers.reshape(sizes)
 
 
 def are_finite_in(type_: Attribute, *arrays: NDArray[np.float64]) -> bool:
-    """Return True if numbers are finite as elements of a type."""
+    """Return True if numbers are finite in an element type."""
     element_type = scalar_or_element_type(type_)
     assert isinstance(element_type, AnyFloat)
     limit = float(float_info(float_dtype(element_type.name)).max)

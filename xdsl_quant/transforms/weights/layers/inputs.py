@@ -1,10 +1,9 @@
 """
-What the weights of a layer are multiplied by, as a matrix.
+Express a layer as a matrix product.
 
-A layer is a product `X W` of matrices: `W` has a column for each output channel, and in
-each row of `X` are the numbers that are multiplied by the weights of a column and added. Of
-a convolution, these are the elements of a window (`im2col`). If groups of channels have
-weights of their own, there is such a product for each group.
+A layer is a product `X W` of matrices: `W` has a column for each output channel, and a
+row of `X` has the inputs of an output. For convolutions, a row contains the elements of
+a window (`im2col`). Channel groups with separate weights have separate products.
 """
 
 from collections.abc import Sequence
@@ -23,23 +22,23 @@ from .layer import Layer
 
 @dataclass(frozen=True)
 class MatrixProduct:
-    """A layer as products of matrices, one for each group of channels."""
+    """A layer as matrix products, one per channel group."""
 
     layer: Layer
     shape: tuple[int, ...]
-    """The shape of the weights."""
+    """Shape of the weights."""
 
     groups: int
-    """How many groups of channels have weights of their own."""
+    """Number of channel groups with separate weights."""
 
     input: SSAValue | None
-    """The value that has the rows of `X`, along the dimension `input_dimension`."""
+    """Value with the rows of `X` along `input_dimension`; `None` for convolutions."""
 
     input_dimension: int
 
     @property
     def count(self) -> int:
-        """How many columns `X` has."""
+        """Number of columns of `X`."""
         rows: int = 1
         for d, size in enumerate(self.shape):
             rows *= 1 if d == self.layer.dimension else size
@@ -47,47 +46,40 @@ class MatrixProduct:
 
     @property
     def outputs(self) -> int:
-        """How many columns `W` has, in each group."""
+        """Number of columns of `W` per group."""
         return self.shape[self.layer.dimension] // self.groups
 
     def matrices(self, weights: Array) -> Array:
-        """
-        Numbers of the shape of the weights as matrices.
-
-        Returns:
-            an array of shape `(groups, count, outputs)`.
-        """
+        """Reshape an array like the weights to shape `(groups, count, outputs)`."""
         rows = np.moveaxis(weights, self.layer.dimension, -1)
         split = rows.reshape(self.count, self.groups, self.outputs)
         return split.transpose(1, 0, 2)
 
     def weights(self, matrices: Array) -> Array:
-        """Return the inverse of `matrices`."""
+        """Reshape matrices to the shape of the weights; the inverse of `matrices`."""
         sizes = [n for d, n in enumerate(self.shape) if d != self.layer.dimension]
         rows = matrices.transpose(1, 0, 2).reshape(*sizes, -1)
         return np.moveaxis(rows, -1, self.layer.dimension)
 
     def probes(self) -> Sequence[Sequence[Operation]]:
         """
-        Ops whose last results are the columns of `X`, if no value has them: products by
-        weights that are 1 at one input for each output channel, and 0 at all others.
+        Return ops whose last results are the columns of `X` if no value has them:
+        products by weights that are 1 for one input per output channel, and 0
+        otherwise.
         """
-        found: list[Sequence[Operation]] = []
+        probes: list[Sequence[Operation]] = []
         for start in range(0, self.count, self.outputs):
             ones = np.eye(self.count, self.outputs, -start)
             matrices = np.broadcast_to(ones, (self.groups, *ones.shape))
-            found.append(self.layer.by_weights(self.weights(matrices)))
-        return found
+            probes.append(self.layer.by_weights(self.weights(matrices)))
+        return probes
 
     def inputs(self, values: Sequence[Array]) -> NDArray[np.float64]:
         """
-        Return the matrices `X`.
+        Return the matrices `X`, of shape `(groups, n, count)`.
 
         Args:
             values: the input, or the results of all probes.
-
-        Returns:
-            an array of shape `(groups, n, count)`.
         """
         if self.input is not None:
             rows = np.moveaxis(values[0], self.input_dimension, -1)
@@ -104,8 +96,7 @@ class MatrixProduct:
 
 def matrix_product_of(layer: Layer) -> MatrixProduct | None:
     """
-    Return a layer as products of matrices; `None` if its op does not say how channels
-    of the input are multiplied.
+    Return a layer as matrix products; `None` if its op leaves input channels undefined.
     """
     value, dimensions = layer.input()
     if dimensions is None:
@@ -114,7 +105,7 @@ def matrix_product_of(layer: Layer) -> MatrixProduct | None:
     if len(shape) == 2:
         return MatrixProduct(layer, shape, 1, value, dimensions[0])
     channels = cast("ShapedType", value.type).get_shape()[dimensions[0]]
-    # In a depthwise convolution, each channel of the input is a group.
+    # In a depthwise convolution, each input channel is a group.
     is_depthwise = dimensions[1] == layer.dimension
     size = 1 if is_depthwise else shape[dimensions[1]]
     if channels <= 0 or channels % size:

@@ -1,4 +1,4 @@
-"""Products by constant weights, with the bias that follows: read, and written anew."""
+"""Read and replace the constant weights and biases of layers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -44,52 +44,51 @@ _ACTIVATION = "fused_activation_function"
 
 
 SCALING_ACTIVATIONS = ("NONE", "RELU")
-"""Activation functions, as parts of an op, that scale with their operand."""
+"""Fused activation functions that are positively homogeneous."""
 
 
 class Bias(NamedTuple):
     """A constant with a number for each output channel."""
 
     op: Operation
-    """The op that takes it: the product, or the one that adds it."""
+    """Op with the bias operand: the product, or an addition."""
 
     operand: int
-    """Which operand of the op it is; one of type `none` stands for zeros."""
+    """Operand number; an operand of type `none` means zeros."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A product by constant weights, and its bias."""
+    """Product with constant weights and an optional bias."""
 
     product: Operation
     weight: Weight
 
     dimension: int
-    """The dimension of the weights that has the output channels."""
+    """Dimension of the weights with the output channels."""
 
     channel: int
-    """The dimension of the result that has the output channels."""
+    """Dimension of the result with the output channels."""
 
     bias: Bias | None
 
     @property
     def last(self) -> Operation:
-        """The product, or the op that adds the bias to it."""
+        """Product, or the op that adds its bias."""
         return self.product if self.bias is None else self.bias.op
 
     @property
     def activation(self) -> str:
-        """The activation function that the last op has; `NONE` if it has none."""
+        """Fused activation function of the last op, or `NONE`."""
         return fused_activation(self.last)
 
     def weights(self) -> NDArray[np.float64]:
-        """Return the weights as f64."""
         elements = self.weight.elements()
         assert elements is not None
         return elements.astype(np.float64)
 
     def biases(self) -> NDArray[np.float64]:
-        """Return the bias of each output channel as f64, zeros if there is none."""
+        """Return the bias of each output channel as f64, zeros by default."""
         if self.bias is None:
             size: int = self.weights().shape[self.dimension]
             return np.zeros(size, np.float64)
@@ -100,7 +99,6 @@ class Layer:
     def set_weights(
         self, numbers: NDArray[np.float64], rewriter: PatternRewriter
     ) -> None:
-        """Replace the weights."""
         old = self.product.operands[self.weight.operand]
         constant = constant_like(self.weight.value, numbers, old.type)
         constant.results[0].name_hint = old.name_hint
@@ -109,14 +107,13 @@ class Layer:
     def set_biases(
         self, numbers: NDArray[np.float64], rewriter: PatternRewriter
     ) -> None:
-        """
-        Replace the bias, or add one. The layer is to be asked for again afterwards.
-        """
+        """Replace or add the bias. Call `layer_of` again afterwards."""
         product = self.product.results[0]
         ops_of_dialect = dialect_ops(op_name(self.last).partition(".")[0])
         broadcasts = ops_of_dialect.broadcasts
         if self.bias is None:
-            # An op that broadcasts also has an activation function; `arith` has neither.
+            # Broadcasting ops have an activation function; use `arith`, which has
+            # neither.
             ops_of_dialect = QUANT_OPS if broadcasts else ops_of_dialect
             broadcasts = False
         elif self.bias.op is self.product:
@@ -141,10 +138,7 @@ class Layer:
         rewriter.insert([*ops, add], InsertPoint.after(self.product))
 
     def by_weights(self, numbers: NDArray[np.float64]) -> Sequence[Operation]:
-        """
-        Ops of which the last one is the product by other weights, without a bias and an
-        activation function.
-        """
+        """Return ops that end with a bare product by other weights, without bias."""
         copy = self.product.clone()
         ops = [constant_like(self.weight.value, numbers, self.weight.value.type)]
         copy.operands[self.weight.operand] = ops[0].results[0]
@@ -157,8 +151,8 @@ class Layer:
 
     def input(self) -> tuple[SSAValue, tuple[int, int] | None]:
         """
-        What is multiplied by the weights, and the dimensions of both that have its
-        channels; `None` if the op does not say how channels are multiplied.
+        Return the input, and the channel dimensions of input and weights if the op
+        defines them.
         """
         product = quantization_trait(self.product, MultipliesAndAccumulates)
         trait = quantization_trait(self.product, AffineOpCoefficient)
@@ -169,9 +163,8 @@ class Layer:
 
     def input_dimension(self, value: SSAValue, channel: int) -> int | None:
         """
-        Return the dimension of the weights that has the channels of an input, which are
-        along its dimension `channel`; `None` if the product does not take them as its
-        inputs.
+        Return the weight dimension for `channel` of an input, or `None` if the product
+        does not use the value with these channels as input.
         """
         own_input, dimensions = self.input()
         if dimensions is None or own_input is not value:
@@ -183,19 +176,19 @@ class Layer:
         return dimension if is_input and sizes[dimension] == shape[channel] else None
 
     def may_have(self, *arrays: NDArray[np.float64]) -> bool:
-        """Return True if numbers are finite in the type of the weights."""
+        """Return True if numbers are finite in the element type of the weights."""
         return are_finite_in(self.weight.value.type, *arrays)
 
     def may_have_bias(self) -> bool:
-        """Return True if there is a bias, or one can be added."""
+        """Return True if the layer has a bias, or one can be added."""
         shape = cast("ShapedType", self.product.results[0].type).get_shape()
         return self.bias is not None or min(shape, default=1) > 0
 
 
 def layer_of(op: Operation) -> Layer | None:
     """
-    Return the layer of a product; `None` if the op is none, its weight or its bias is
-    no constant with an output channel, or it computes anything else.
+    Return the layer of a product, or `None` if the op is not one, has other operands,
+    or weights or bias are not constant per output channel.
     """
     weight, trait = weight_of(op), quantization_trait(op, AffineOpCoefficient)
     product = quantization_trait(op, MultipliesAndAccumulates)
@@ -231,7 +224,7 @@ def layer_of(op: Operation) -> Layer | None:
 
 
 def _with_added_bias(layer: Layer) -> Layer:
-    """Return the layer with the constant that the only user of the product adds."""
+    """Return the layer with the constant that the product's only user adds, if any."""
     if (user := only_user(layer.product.results[0])) is None:
         return layer
     if has_quantization_trait(user, Adds) and len(user.results) == 1:
@@ -243,33 +236,31 @@ def _with_added_bias(layer: Layer) -> Layer:
 
 
 def only_user(value: SSAValue) -> Operation | None:
-    """Return the op that uses a value, if it is used once."""
+    """Return the only user of a value, or `None`."""
     return next(iter(value.uses)).operation if value.has_one_use() else None
 
 
 def fused_activation(op: Operation) -> str:
-    """Return the activation function that an op has; `NONE` if it has none."""
+    """Return the fused activation function of an op, or `NONE`."""
     activation = op.properties.get(_ACTIVATION)
     return activation.data if isinstance(activation, StringAttr) else "NONE"
 
 
 def scales_with(op: Operation, value: SSAValue) -> bool:
-    """
-    Return True if an op gives `s * y` if an operand is `s * x`, for each positive `s`.
-    """
+    """Return True if an op is positively homogeneous in an operand."""
     if fused_activation(op) not in SCALING_ACTIVATIONS:
         return False
     if has_quantization_trait(op, ScalesWithOperand):
         return True
     if not has_quantization_trait(op, OrdersElements) or op.regions:
         return False
-    others = [operand for operand in op.operands if operand is not value]
-    numbers = [constant_numbers(operand) for operand in others]
-    return len(others) == 1 and numbers[0] is not None and not numbers[0].any()
+    peers = [operand for operand in op.operands if operand is not value]
+    numbers = [constant_numbers(operand) for operand in peers]
+    return len(peers) == 1 and numbers[0] is not None and not numbers[0].any()
 
 
 def without_activation(op: Operation) -> Operation:
-    """Return an op, whose activation function is removed."""
+    """Remove the fused activation function of an op and return the op."""
     if fused_activation(op) != "NONE":
         op.properties[_ACTIVATION] = StringAttr("NONE")
     return op
@@ -289,7 +280,7 @@ def _bias_of_channels(
 
 
 def _adds_nothing(value: SSAValue) -> bool:
-    """Return True if a value has no effect if it is added: it is no float, or zero."""
+    """Return True if adding a value has no effect: it is not float, or zero."""
     if not isinstance(scalar_or_element_type(value.type), AnyFloat):
         return True
     numbers = constant_numbers(value)
@@ -299,7 +290,7 @@ def _adds_nothing(value: SSAValue) -> bool:
 def replace_constant(
     op: Operation, operand: int, ops: Sequence[Operation], rewriter: PatternRewriter
 ) -> None:
-    """Insert ops whose last result replaces a constant operand, which is erased."""
+    """Replace a constant operand by the result of the last of `ops`, and erase it."""
     old = op.operands[operand]
     rewriter.insert(ops, InsertPoint.before(op))
     op.operands[operand] = ops[-1].results[0]
@@ -307,7 +298,7 @@ def replace_constant(
 
 
 def erase_unused(value: SSAValue, rewriter: PatternRewriter) -> None:
-    """Erase a constant, and what repeats it, if nothing uses it."""
+    """Erase an unused constant and the ops that broadcast it."""
     owner = value.owner
     if value.first_use is None and isinstance(owner, Operation):
         operands = [*owner.operands]
