@@ -157,7 +157,7 @@ RULES: dict[str, tuple[str, object]] = {
         _returning(False),
     ),
     "ranges before a range are redundant": (
-        "statistics._followed_by_range",
+        "statistics._preceding_ranges",
         _returning(frozenset[PortValue]()),
     ),
     "users change their order with the operand": (
@@ -173,7 +173,7 @@ RULES: dict[str, tuple[str, object]] = {
         _returning(None),
     ),
     "narrow ranges of constants are widened": (
-        "parameters._wide_enough",
+        "parameters._widened",
         _as_they_are,
     ),
     "weights are symmetric": ("kernels.constraints_of", _without_weights),
