@@ -34,7 +34,7 @@ from .layers.layer import (
 from .quant_quantize_weights import weight_of
 
 _BALANCED = 0.01
-"""Largest deviation of factors from 1 that does not justify rounding weights again."""
+"""Deviation of factors from 1 below which weights are not rounded again."""
 
 _MOST_ROUNDS = 20
 

@@ -269,7 +269,9 @@ class CodegenExport(KernelExport):
         value: Value,
         is_same: bool,
     ) -> Integers | SSAValue:
-        """Return the form of a result after its port."""
+        """
+        Rescale a result to the type of its port, or clamp it if the rescale is pushed.
+        """
         if isinstance(value, SSAValue):
             return value
         port = StoredRange.of(cast(ScaledQuantizedType, region.specs[key[1]]))
@@ -312,7 +314,10 @@ class CodegenExport(KernelExport):
     def _compared(
         self, stored: Integers, port: StoredRange, key: _PortKey | None, is_same: bool
     ) -> Integers:
-        """Return stored values with the bound on their difference from no pushing."""
+        """
+        Return stored values with a bound on their difference to the result without
+        pushing.
+        """
         if self.reference is None or is_same:
             return replace(stored, difference=Fraction(0), is_same_at_port=True)
         difference = stored.difference + stored.rounding
@@ -509,7 +514,10 @@ def _may_wait(argument: BlockArgument) -> bool:
 
 
 def _waits_for_a_kernel(result: SSAValue, port: StoredRange) -> bool:
-    """Return True if a result has one use: without rescale, or with another type."""
+    """
+    Return True if the only use of a result is a kernel operand that needs no rescale or
+    has another type.
+    """
     uses = [*result.uses]
     if len(uses) != 1 or not isinstance(region := uses[0].operation, RegionOp):
         return False

@@ -132,7 +132,7 @@ def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
 
 
 def ends_of(type_: ScaledQuantizedType) -> tuple[float, float]:
-    """Return the smallest and largest number that a type rounds but does not clamp."""
+    """Return the range of numbers that a type rounds but does not clamp."""
     scales, points = type_.get_scales(), type_.get_zero_points()
     low, high = type_.storage_range
     return (
@@ -291,7 +291,9 @@ def cuts_off(spec: Attribute, number: float) -> bool:
 
 
 def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
-    """Return the unquantized outside value that ops of a kernel move, or `None`."""
+    """
+    Return the outside value that ops of a kernel move; `None` if it has parameters.
+    """
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, traits.MovesElements)
         if moves is None or len(moved := moves.moved(op)) != 1:

@@ -55,7 +55,7 @@ from .float_kernels import (
 _ACCUMULATOR_BITS = 32
 
 _F32_ROUNDING = 2.0**-23
-"""Relative deviation of a product of scales from the `f32` value in a file."""
+"""Relative tolerance between a product of scales and its `f32` value in a file."""
 
 _TAKES_ACCUMULATORS = traits.Adds, traits.MovesElements, traits.MultipliesAndAccumulates
 """Traits of ops that accept per-axis scales; other StableHLO ops do not."""

@@ -54,7 +54,7 @@ Range: TypeAlias = tuple[float, float]
 
 
 SPECIFICATION = "specification"
-"""Decision of parameters that a value had before propagation."""
+"""Decision text of parameters from before propagation."""
 
 
 @dataclass(eq=False, slots=True, repr=False)

@@ -414,7 +414,9 @@ def _checked_parameters(
 
 
 def _is_only_moved(value: PortValue) -> bool:
-    """Return True for an undecided constant in a same-scale kernel of constants."""
+    """
+    Return True if a constant only feeds a same-scale kernel with constant operands.
+    """
     if value.parameters is not None or not value.is_constant or not value.users:
         return False
     kernel, _ = value.users[0]
@@ -425,7 +427,10 @@ def _is_only_moved(value: PortValue) -> bool:
 
 
 def _first_specification(value: PortValue) -> UniformType | None:
-    """Return the first user's specification if only all users specify the value."""
+    """
+    Return the first user's specification if all users have one and the value has no
+    parameters.
+    """
     if value.parameters is not None or value.is_constant:
         return None
     specified = [
