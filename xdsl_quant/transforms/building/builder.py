@@ -57,17 +57,19 @@ Size: TypeAlias = int | SSAValue
 def ranked_type(
     element_type: Attribute, shape: ArrayAttr[IntAttr], encoding: Attribute
 ) -> TensorType:
-    """The tensor type of a shape and encoding, made once."""
+    """Return the tensor type of a shape and encoding, made once."""
     return TensorType(element_type, shape, encoding)
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The sizes of a ranked tensor, `DYNAMIC_INDEX` for one that is not known."""
+    """
+    Return the sizes of a ranked tensor, `DYNAMIC_INDEX` for one that is not known.
+    """
     return cast(TensorType, value.type).get_shape()
 
 
 def element_type_of(value: SSAValue) -> Attribute:
-    """The type of the elements of a ranked tensor."""
+    """Return the type of the elements of a ranked tensor."""
     return cast(TensorType, value.type).element_type
 
 
@@ -77,7 +79,7 @@ def static_sizes(sizes: Iterable[Size]) -> list[int]:
 
 
 def dimensions(positions: Iterable[int]) -> list[AffineExpr]:
-    """The expressions for these loops."""
+    """Return the expressions for these loops."""
     return [AffineDimExpr(position) for position in positions]
 
 
@@ -88,7 +90,7 @@ def _index_attr(value: int) -> IntegerAttr:
 
 @cache
 def integer_attr(value: int, width: int) -> IntegerAttr[IntegerType]:
-    """The signless number with the same bits."""
+    """Return the signless number with the same bits."""
     half = 1 << (width - 1)
     return IntegerAttr((value + half) % (2 * half) - half, width)
 
@@ -114,11 +116,11 @@ class LoweringBuilder(Builder):
 
     @classmethod
     def before(cls, op: Operation) -> LoweringBuilder:
-        """A builder of what takes the place of an op."""
+        """Return a builder of what takes the place of an op."""
         return LoweringBuilder(InsertPoint.before(op), location=op.location)
 
     def at_end(self, block: Block) -> LoweringBuilder:
-        """A builder of the last ops of a block, with the same location."""
+        """Return a builder of the last ops of a block, with the same location."""
         return LoweringBuilder(InsertPoint.at_end(block), location=self.location)
 
     # Ops
@@ -178,7 +180,7 @@ class LoweringBuilder(Builder):
     # Constants
 
     def constant(self, value: Attribute, type_: Attribute) -> SSAValue:
-        """A constant."""
+        """Return a constant."""
         return self.op(arith.ConstantOp, (), type_, {"value": value})
 
     def constants(
@@ -188,18 +190,20 @@ class LoweringBuilder(Builder):
         return {name: self.constant(v, v.type) for name, v in values.items()}
 
     def index(self, value: int) -> SSAValue:
-        """An index constant."""
+        """Return an index constant."""
         return self.constant(_index_attr(value), INDEX)
 
     def number(self, value: float, type_: Attribute) -> SSAValue:
-        """A scalar of a signless type; an integer is the one with the same bits."""
+        """
+        Return a scalar of a signless type; an integer is the one with the same bits.
+        """
         if isinstance(type_, AnyFloat):
             return self.constant(FloatAttr(float(value), type_), type_)
         width = cast(IntegerType, type_).bitwidth
         return self.constant(integer_attr(int(value), width), type_)
 
     def zero(self, element_type: Attribute) -> SSAValue:
-        """The tensor of rank 0 with a zero."""
+        """Return the tensor of rank 0 with a zero."""
         type_ = TensorType(element_type, ())
         data = cast("PackableType[int]", element_type).pack([0])
         value = DenseIntOrFPElementsAttr(
@@ -210,23 +214,23 @@ class LoweringBuilder(Builder):
     # Numbers: what differs if they are whole tensors
 
     def type(self, element_type: Attribute) -> Attribute:
-        """The type of numbers of this element type."""
+        """Return the type of numbers of this element type."""
         return element_type
 
     def lift(self, scalar: SSAValue) -> SSAValue:
-        """A scalar as an operand of elementwise ops."""
+        """Return a scalar as an operand of elementwise ops."""
         return scalar
 
     def elementwise(
         self, op_type: type[Operation], operands: Values, element_type: Attribute
     ) -> SSAValue:
-        """An op on numbers."""
+        """Return an op on numbers."""
         return self.op(op_type, operands, self.type(element_type))
 
     def on_tensors(
         self, container: TensorType, dynamic_sizes: Values
     ) -> TensorwiseBuilder:
-        """A builder at the same place of ops on whole tensors of one shape."""
+        """Return a builder at the same place of ops on whole tensors of one shape."""
         return TensorwiseBuilder(
             self.insertion_point,
             location=self.location,
@@ -237,17 +241,17 @@ class LoweringBuilder(Builder):
     # Sizes
 
     def size(self, value: SSAValue, dimension: int) -> Size:
-        """The size of a tensor in one dimension."""
+        """Return the size of a tensor in one dimension."""
         if (size := shape_of(value)[dimension]) != DYNAMIC_INDEX:
             return size
         return self.op(tensor.DimOp, (value, self.index(dimension)), INDEX)
 
     def sizes(self, value: SSAValue) -> list[Size]:
-        """The sizes of a tensor."""
+        """Return the sizes of a tensor."""
         return [self.size(value, d) for d in range(len(shape_of(value)))]
 
     def size_value(self, size: Size) -> SSAValue:
-        """A size as a value."""
+        """Return a size as a value."""
         return self.index(size) if isinstance(size, int) else size
 
     def _calculated(
@@ -265,15 +269,15 @@ class LoweringBuilder(Builder):
         return self.add(op_type(self.size_value(lhs), self.size_value(rhs)))
 
     def plus(self, lhs: Size, rhs: Size) -> Size:
-        """The sum of sizes."""
+        """Return the sum of sizes."""
         return self._calculated(arith.AddiOp, int.__add__, lhs, rhs, 0)
 
     def times(self, lhs: Size, factor: int) -> Size:
-        """The product of a size and a number."""
+        """Return the product of a size and a number."""
         return self._calculated(arith.MuliOp, int.__mul__, lhs, factor, 1)
 
     def floor_divided(self, lhs: Size, divisor: int) -> Size:
-        """The quotient of a size and a number, rounded down."""
+        """Return the quotient of a size and a number, rounded down."""
         return self._calculated(arith.FloorDivSIOp, int.__floordiv__, lhs, divisor, 1)
 
     def at_least_zero(self, size: Size) -> Size:
@@ -285,7 +289,9 @@ class LoweringBuilder(Builder):
     # Tensors
 
     def empty(self, type_: TensorType, sizes: Sequence[Size]) -> SSAValue:
-        """A tensor with any elements; `sizes` tell those that the type does not."""
+        """
+        Return a tensor with any elements; `sizes` tell those that the type does not.
+        """
         dynamic = [
             self.size_value(size)
             for size, static in zip(sizes, type_.get_shape(), strict=True)
@@ -300,17 +306,17 @@ class LoweringBuilder(Builder):
         value: SSAValue,
         body: Body | None = None,
     ) -> SSAValue:
-        """A tensor of equal elements, made from a tensor of rank 0."""
+        """Return a tensor of equal elements, made from a tensor of rank 0."""
         return self.rearranged(value, type_, sizes, (), body)
 
     def zeros(self, type_: TensorType, sizes: Sequence[Size]) -> SSAValue:
-        """A tensor of zeros."""
+        """Return a tensor of zeros."""
         return self.repeated(0, type_, sizes)
 
     def repeated(
         self, value: float, type_: TensorType, sizes: Sequence[Size]
     ) -> SSAValue:
-        """A tensor of one number."""
+        """Return a tensor of one number."""
         element_type = type_.element_type
         return self.map((), type_, sizes, lambda b, _: b.number(value, element_type))
 
@@ -324,7 +330,7 @@ class LoweringBuilder(Builder):
         names: Sequence[str] | None = None,
     ) -> SSAValue:
         """
-        A loop nest with one result.
+        Return a loop nest with one result.
 
         Args:
             inputs: the tensors that are read.
@@ -349,7 +355,7 @@ class LoweringBuilder(Builder):
         body: Callable[[LoweringBuilder, Values], Values],
         names: Sequence[str] | None = None,
     ) -> Values:
-        """A loop nest with a result for each output: see `generic`."""
+        """Return a loop nest with a result for each output: see `generic`."""
         operands = (*inputs, *outputs)
         names = names or (*["in"] * len(inputs), *["out"] * len(outputs))
         block = Block(arg_types=[scalar_or_element_type(o.type) for o in operands])
@@ -369,7 +375,7 @@ class LoweringBuilder(Builder):
         kinds: Sequence[IteratorTypeAttr],
     ) -> Values:
         """
-        A loop nest whose body is built: see `generic`.
+        Return a loop nest whose body is built: see `generic`.
 
         Args:
             block: the body without its terminator, with an argument for each operand.
@@ -421,7 +427,7 @@ class LoweringBuilder(Builder):
         names: Sequence[str] | None = None,
     ) -> SSAValue:
         """
-        A tensor of which each element is computed from others.
+        Return a tensor of which each element is computed from others.
 
         Args:
             inputs: the tensors that are read, each with the indices of what is read, in
@@ -452,13 +458,16 @@ class LoweringBuilder(Builder):
         source: Sequence[AffineExpr],
         body: Body | None = None,
     ) -> SSAValue:
-        """The tensor with, at each place, the element that `source` says where it is."""
+        """
+        Return the tensor with, at each place, the element that `source` says where it
+        is.
+        """
         body = body or (lambda _, args: args[0])
         return self.map([(value, source)], type_, sizes, body)
 
     def transposed(self, value: SSAValue, permutation: Sequence[int]) -> SSAValue:
         """
-        The tensor with its dimensions in another order.
+        Return the tensor with its dimensions in another order.
 
         It is no `linalg.generic`: fused with one that uses the elements many times, that
         would each time read what is far apart.
@@ -485,7 +494,7 @@ class LoweringBuilder(Builder):
         sizes: Sequence[Size],
         strides: Sequence[int],
     ) -> SSAValue:
-        """A slice of a tensor."""
+        """Return a slice of a tensor."""
         type_ = TensorType(element_type_of(value), static_sizes(sizes))
         return self.add(tensor.ExtractSliceOp(value, offsets, sizes, strides, type_))
 
@@ -497,7 +506,7 @@ class LoweringBuilder(Builder):
         sizes: Sequence[Size],
         strides: Sequence[int],
     ) -> SSAValue:
-        """A tensor of which a slice is replaced."""
+        """Return a tensor of which a slice is replaced."""
         dynamic = [size for size in sizes if not isinstance(size, int)]
         return self.add(
             tensor.InsertSliceOp.get(
@@ -508,7 +517,7 @@ class LoweringBuilder(Builder):
     # Shapes
 
     def cast(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """The tensor as one of a type that says more or less of its sizes."""
+        """Return the tensor as one of a type that says more or less of its sizes."""
         if value.type == type_:
             return value
         return self.add(tensor.CastOp(value, cast(TensorType, type_)))
@@ -517,8 +526,8 @@ class LoweringBuilder(Builder):
         self, value: SSAValue, block_sizes: Mapping[int, int]
     ) -> SSAValue:
         """
-        A tensor with two dimensions in place of each one that consists of blocks: one for
-        blocks, and one for the elements of a block.
+        Return a tensor with two dimensions in place of each one that consists of
+        blocks: one for blocks, and one for the elements of a block.
         """
         if not block_sizes:
             return value
@@ -544,7 +553,7 @@ class LoweringBuilder(Builder):
     def reshaped(
         self, value: SSAValue, type_: TensorType, sizes: Sequence[Size]
     ) -> SSAValue:
-        """The elements in the same order as a tensor of another shape."""
+        """Return the elements in the same order as a tensor of another shape."""
         if value.type == type_:
             return value
         shape_type = TensorType(INDEX, [len(sizes)])

@@ -12,8 +12,8 @@ CastOp = QuantizeCastOp | DequantizeCastOp | StorageCastOp
 
 def find_folds(casts: Iterable[CastOp]) -> dict[SSAValue, SSAValue]:
     """
-    The results of casts that fold away, and the values that they are in the end: none of
-    these is itself the result of a cast that folds away.
+    Return the results of casts that fold away, and the values that they are in the end:
+    none of these is itself the result of a cast that folds away.
     """
     steps: dict[SSAValue, SSAValue] = {}
     for op in casts:

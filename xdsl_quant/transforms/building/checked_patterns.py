@@ -111,13 +111,13 @@ class PatternPass(CountingPass):
     """The pattern, whose options have the names of those of the pass."""
 
     def pattern(self) -> RewritePattern:
-        """The pattern with the options of the pass."""
+        """Return the pattern with the options of the pass."""
         return self.pattern_type(
             **{f.name: getattr(self, f.name) for f in fields(self)}
         )
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
-        """The ops of a module that the pass is about."""
+        """Return the ops of a module that the pass is about."""
         return [op for op in module.walk() if isinstance(op, self.op_types)]
 
     @patched_pass

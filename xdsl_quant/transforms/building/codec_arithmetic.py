@@ -67,7 +67,7 @@ def encoded(
     number: FloatExpression, format: SmallFloat, *, saturate: bool = False
 ) -> SSAValue:
     """
-    The code of a number: what
+    Return the code of a number: what
     [`SmallFloat.encode`][xdsl_quant.numerics.small_floats.SmallFloat.encode] gives.
 
     Args:
@@ -92,7 +92,7 @@ def decoded(
     builder: LoweringBuilder, code: SSAValue, format: SmallFloat
 ) -> FloatExpression:
     """
-    The number of a code: what
+    Return the number of a code: what
     [`SmallFloat.decode`][xdsl_quant.numerics.small_floats.SmallFloat.decode] gives.
 
     Args:
@@ -133,8 +133,8 @@ def _as_f16(
     builder: LoweringBuilder, code: SSAValue, format: SmallFloat
 ) -> FloatExpression:
     """
-    A code with zeros after it as an f16, whose exponent has another bias. CPUs convert it
-    to f32 in one instruction.
+    Return a code with zeros after it as an f16, whose exponent has another bias. CPUs
+    convert it to f32 in one instruction.
     """
     # The sign goes where that of f16 is, and the bits between are dropped.
     zeros = 10 - format.mantissa_bits

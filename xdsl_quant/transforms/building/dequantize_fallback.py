@@ -35,7 +35,9 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 def _expressed_or_same_type(type_: Attribute) -> Attribute:
-    """The type of a value after dequantization: its own if it is not quantized."""
+    """
+    Return the type of a value after dequantization: its own if it is not quantized.
+    """
     return QuantizedType.cast_to_expressed_type(type_) or type_
 
 
@@ -165,7 +167,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
 
     lowers_float_ops: ClassVar[bool] = False
     """
-    Whether operations without any quantized operand or result are lowered by
+    True if operations without any quantized operand or result are lowered by
     `lower_float` as well. Otherwise they are left alone.
     """
 
@@ -204,7 +206,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
                     refuse(op, f"{kind} #{index} cannot be dequantized", reason)
 
     def matches(self, op: Operation) -> TypeGuard[OperationT]:
-        """Whether this pattern is there for `op`."""
+        """Return True if this pattern is there for `op`."""
         return isinstance(op, self.op_type) and (
             self.lowers_float_ops
             or any(map(is_quantized, op.operands))

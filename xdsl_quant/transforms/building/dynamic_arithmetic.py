@@ -86,7 +86,7 @@ class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_Plan]):
     """
 
     def plan(self, op: Operation) -> _Plan | None:
-        """The arithmetic that a cast is lowered to."""
+        """Return the arithmetic that a cast is lowered to."""
         if not isinstance(op, DynamicCastOp):
             return None
         check_expressed_type(op, scalar_or_element_type(op.scale.type))
@@ -110,7 +110,7 @@ class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_Plan]):
 
 
 def _unit_type(op: DynamicCastOp) -> UniformQuantizedType:
-    """The type of values that are stored in the same way with a scale of 1."""
+    """Return the type of values that are stored in the same way with a scale of 1."""
     expressed = scalar_or_element_type(op.expressed.type)
     _, *common = op.storage.common_parameters
     return UniformQuantizedType.new((expressed, *common, IntAttr(0), FloatData(1.0)))
@@ -263,7 +263,7 @@ class _ParameterArithmetic:
         return [FloatExpression(builder, a).as_float(self._computed) for a in args[:2]]
 
     def scale(self, builder: LoweringBuilder, args: Values) -> SSAValue:
-        """The scale for the smallest and the largest value."""
+        """Return the scale for the smallest and the largest value."""
         first, last = self._floats(builder, args)
         low, high = self._range
         if self.op.zero_point is None:
@@ -273,7 +273,7 @@ class _ParameterArithmetic:
         return cast(FloatExpression, result).as_float(self.expressed).value
 
     def zero_point(self, builder: LoweringBuilder, args: Values) -> SSAValue:
-        """The zero point for the smallest value and the scale."""
+        """Return the zero point for the smallest value and the scale."""
         first, scale = self._floats(builder, args)
         result = cast(FloatExpression, range_zero_point(first, scale, *self._range))
         integer = result.as_integer().value
@@ -301,7 +301,7 @@ def _of_blocks(
 def _ranges(
     builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
 ) -> Values:
-    """The smallest and the largest value, 0 included, of each block."""
+    """Return the smallest and the largest value, 0 included, of each block."""
     counts = [
         _block_count(builder, builder.size(value, d), s) for d, s in blocks.items()
     ]
@@ -337,7 +337,9 @@ def _ranges(
 
 
 def _block_count(builder: LoweringBuilder, size: Size, block_size: int) -> Size:
-    """The number of blocks along a dimension, of which the last one may be shorter."""
+    """
+    Return the number of blocks along a dimension, of which the last one may be shorter.
+    """
     if isinstance(size, int):
         return -(-size // block_size)
     return builder.floor_divided(builder.plus(size, block_size - 1), block_size)
@@ -350,8 +352,8 @@ def _whole_blocks(
     block_sizes: Mapping[int, int],
 ) -> SSAValue:
     """
-    The values, with zeros after them if the last blocks are or may be shorter. Zero is in
-    each range.
+    Return the values, with zeros after them if the last blocks are or may be shorter.
+    Zero is in each range.
     """
     sizes = builder.sizes(value)
     padded = [*sizes]

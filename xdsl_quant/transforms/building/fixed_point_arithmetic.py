@@ -16,7 +16,7 @@ from .builder import LoweringBuilder, integer_attr
 
 
 def i64_constant(builder: LoweringBuilder, value: int) -> SSAValue:
-    """A constant as an operand of elementwise ops."""
+    """Return a constant as an operand of elementwise ops."""
     return builder.lift(builder.constant(integer_attr(value, 64), i64))
 
 
@@ -32,17 +32,17 @@ def _op(
 
 
 def add(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
-    """The sums."""
+    """Return the sums."""
     return _op(builder, arith.AddiOp, value, other)
 
 
 def subtract(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
-    """The differences."""
+    """Return the differences."""
     return _op(builder, arith.SubiOp, value, other)
 
 
 def multiply(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
-    """The products."""
+    """Return the products."""
     return _op(builder, arith.MuliOp, value, other)
 
 
@@ -91,7 +91,10 @@ def rounded_shift(
 
 
 def _known_integer(number: SSAValue) -> int | None:
-    """The value of a constant that is an integer: nothing is left to be folded then."""
+    """
+    Return the value of a constant that is an integer: nothing is left to be folded
+    then.
+    """
     if isinstance(op := number.owner, arith.ConstantOp):
         attr = op.value
         return attr.value.data if isinstance(attr, IntegerAttr) else None
@@ -102,8 +105,8 @@ def _rounded_first(
     builder: LoweringBuilder, product: SSAValue, value: SSAValue, shift: SSAValue
 ) -> SSAValue:
     """
-    The product before a shift of more than 31 with what double rounding adds to it: `2**30`
-    away from zero.
+    Return the product before a shift of more than 31 with what double rounding adds to
+    it: `2**30` away from zero.
     """
     known = _known_integer(shift)
     if known is not None and known <= 31:

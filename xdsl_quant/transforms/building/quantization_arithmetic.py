@@ -65,7 +65,7 @@ _FROM_FLOAT = {
 def dense(
     values: Sequence[float], element_type: AnyFloat | IntegerType, shape: Sequence[int]
 ) -> DenseIntOrFPElementsAttr:
-    """A tensor attribute; a number that is no float of the type is rounded."""
+    """Return a tensor attribute; a number that is no float of the type is rounded."""
     packed = cast("PackableType[float]", element_type).pack(values)
     return DenseIntOrFPElementsAttr(TensorType(element_type, shape), BytesAttr(packed))
 
@@ -76,7 +76,7 @@ def cast_compute_type(
     mode: RoundingMode,
 ) -> AnyFloat:
     """
-    The float type that casts are computed in.
+    Return the float type that casts are computed in.
 
     Args:
         quantized_type: how values are stored and what type they express.
@@ -106,11 +106,11 @@ class StorageArithmetic(ABC):
 
     @abstractmethod
     def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        """The stored value of `expressed / scale + zero_point`."""
+        """Return the stored value of `expressed / scale + zero_point`."""
 
     @abstractmethod
     def load(self, builder: LoweringBuilder, stored: SSAValue) -> SSAValue:
-        """The number that a stored value stands for."""
+        """Return the number that a stored value stands for."""
 
     def enter_loop(self, builder: LoweringBuilder | None) -> None:
         """Build the constants of a loop before it, if any; `None` leaves the loop."""
@@ -131,7 +131,7 @@ class CastArithmetic(ElementConversion, ABC):
 
     rounding: Rounding
     fuse: bool
-    """Whether a per-tensor type is applied by `linalg.generic`, too."""
+    """True if a per-tensor type is applied by `linalg.generic`, too."""
 
     storage_kind: type[StorageArithmetic] | None = None
     """How numbers are stored; `None` for integers."""
@@ -143,12 +143,12 @@ class CastArithmetic(ElementConversion, ABC):
         self.expressed = cast(AnyFloat, quantized_type.expressed_type)
         """The type of expressed values."""
         self.has_zero_points = self.zero_point_range != (0, 0)
-        """Whether any zero point is not 0."""
+        """True if any zero point is not 0."""
         self.truncates = self.rounding.mode == "truncate"
         self.saturates = not self.truncates
-        """Whether values are clamped before they are converted to integers."""
+        """True if values are clamped before they are converted to integers."""
         self.as_mlir = self.truncates and not self.fuse
-        """Whether the ops have to be those of MLIR."""
+        """True if the ops have to be those of MLIR."""
         self.computed = self.compute_type(self.rounding.mode)
         """The float type to compute in."""
         self.clamped = self.computed
@@ -233,7 +233,7 @@ class CastArithmetic(ElementConversion, ABC):
         return [1.0 / scale for scale in self.scales]
 
     def number(self, builder: LoweringBuilder, value: float) -> SSAValue:
-        """A constant of the type to compute in."""
+        """Return a constant of the type to compute in."""
         return builder.number(value, self.computed)
 
     def constants(self, builder: LoweringBuilder) -> Operands:
@@ -258,7 +258,7 @@ class CastArithmetic(ElementConversion, ABC):
     def constant_tensors(
         self, shape: tuple[int, ...]
     ) -> Mapping[str, DenseIntOrFPElementsAttr]:
-        """The parameters as tensors of a shape."""
+        """Return the parameters as tensors of a shape."""
         tensors = {"scale": dense(self._factors, self.computed, shape)}
         if self.has_zero_points or self.as_mlir:
             tensors["zero_point"] = (
@@ -285,7 +285,7 @@ class CastArithmetic(ElementConversion, ABC):
     def zero_point_operand(
         self, builder: LoweringBuilder, zero_point: SSAValue
     ) -> SSAValue:
-        """A zero point, an integer or already a float, as a float."""
+        """Return a zero point, an integer or already a float, as a float."""
         operand = builder.lift(zero_point)
         if zero_point.type != self.storage:
             return operand
@@ -304,7 +304,9 @@ class Quantization(CastArithmetic):
         self.multiplies = self.fuse and self._has_exact_reciprocals()
 
     def _has_exact_reciprocals(self) -> bool:
-        """Whether multiplying by `1 / scale` is the same as dividing by `scale`."""
+        """
+        Return True if multiplying by `1 / scale` is the same as dividing by `scale`.
+        """
         format_ = float_format(self.computed)
         return (
             all(math.frexp(scale)[0] == 0.5 for scale in {*self.scales})
@@ -384,7 +386,10 @@ class IntegerStorage(StorageArithmetic):
         return self._converted(builder, value)
 
     def _without_nan(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        """A value that is not clamped yet, with 0 in place of NaN if 0 is stored for it."""
+        """
+        Return a value that is not clamped yet, with 0 in place of NaN if 0 is stored
+        for it.
+        """
         casts = self.casts
         if casts.rounding.nan == "storage-min":
             return value
@@ -482,10 +487,10 @@ class RoundedCastPattern(RewritePattern, ABC):
     """
 
     fuse: bool = False
-    """Whether a ranked tensor is computed by one `linalg.generic`."""
+    """True if a ranked tensor is computed by one `linalg.generic`."""
 
     runtime_checks: bool = False
-    """Whether sizes that are not known before run time are asserted."""
+    """True if sizes that are not known before run time are asserted."""
 
     scale_rounding: ScaleRounding = "single"
     """How the product with the integer multiplier of fixed-point scales is rounded."""

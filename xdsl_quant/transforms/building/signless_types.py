@@ -22,7 +22,10 @@ from .type_replacement import defined_values, set_type
 
 
 def has_signedness(type_: Attribute) -> bool:
-    """Whether a type, or that of its elements, is one that arithmetic ops do not take."""
+    """
+    Return True if a type, or that of its elements, is one that arithmetic ops do not
+    take.
+    """
     element_type = scalar_or_element_type(type_)
     return (
         isa(element_type, IntegerType)
@@ -31,7 +34,7 @@ def has_signedness(type_: Attribute) -> bool:
 
 
 def signless(type_: Attribute) -> Attribute:
-    """The type with the same bits that arithmetic ops take."""
+    """Return the type with the same bits that arithmetic ops take."""
     if not has_signedness(type_):
         return type_
     width = cast(IntegerType, scalar_or_element_type(type_)).bitwidth

@@ -52,11 +52,11 @@ class Layout(NamedTuple):
     """The rank of the scales, if they have dimensions that are not quantized."""
 
     last_may_be_shorter: bool = False
-    """Whether the last block of a dimension may have fewer indices than its size."""
+    """True if the last block of a dimension may have fewer indices than its size."""
 
     @staticmethod
     def of(quantized_type: ScaledQuantizedType) -> Layout | None:
-        """The layout of the scales of a type; `None` for one scale."""
+        """Return the layout of the scales of a type; `None` for one scale."""
         if quantized_type.is_per_tensor:
             return None
         blocks = dict(sorted(quantized_type.get_blocks().items()))
@@ -86,11 +86,11 @@ class Layout(NamedTuple):
         return index if size == 1 else index // size
 
     def size(self, axis: int) -> int:
-        """The size that a quantized dimension must have."""
+        """Return the size that a quantized dimension must have."""
         return self.counts[axis] * self.block_sizes[axis]
 
     def size_message(self, axis: int) -> str:
-        """The size that a quantized dimension must have, and why, in words."""
+        """Return the size that a quantized dimension must have, and why, in words."""
         count, block_size = self.counts[axis], self.block_sizes[axis]
         blocks = f"{count} blocks of {block_size}"
         if self.last_may_be_shorter:
@@ -100,7 +100,10 @@ class Layout(NamedTuple):
         return f"size of dimension {axis} must be {self.size(axis)}: {reason}"
 
     def flattened(self) -> Layout:
-        """The layout for a tensor of which the quantized dimensions are the odd ones."""
+        """
+        Return the layout for a tensor of which the quantized dimensions are the odd
+        ones.
+        """
         axes = dict(enumerate(self.counts))
         return Layout(
             {2 * i + 1: self.counts[axis] for i, axis in axes.items()},
@@ -272,7 +275,7 @@ def _flattened(
 def _flattened_around_axis(
     builder: LoweringBuilder, value: SSAValue, shape: SSAValue, layout: Layout
 ) -> SSAValue:
-    """The same for one dimension, with the ops of MLIR."""
+    """Return the same for one dimension, with the ops of MLIR."""
     (axis,) = layout.counts
     axis_index, next_index = builder.index(axis), builder.index(axis + 1)
     before, _ = _split_shape(builder, shape, axis_index)

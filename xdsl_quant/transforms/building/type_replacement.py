@@ -49,7 +49,7 @@ class TypeReplacement(ABC):
         return known
 
     def replace_in_function_type(self, function_type: FunctionType) -> FunctionType:
-        """The function type with its inputs and outputs replaced."""
+        """Return the function type with its inputs and outputs replaced."""
         types = (*function_type.inputs, *function_type.outputs)
         replaced = [self.replace(type_) for type_ in types]
         if all(new is old for new, old in zip(replaced, types, strict=True)):
@@ -78,17 +78,19 @@ class TypeReplacement(ABC):
 
 
 def is_quantized(value: SSAValue) -> bool:
-    """Whether a value or its elements are quantized."""
+    """Return True if a value or its elements are quantized."""
     return QuantizedType.get_quantized_element_type(value.type) is not None
 
 
 def quantized_ops(module: ModuleOp) -> Sequence[Operation]:
-    """The ops of a module that define quantized values, in the order of the text."""
+    """
+    Return the ops of a module that define quantized values, in the order of the text.
+    """
     return [op for op in module.walk() if any(map(is_quantized, defined_values(op)))]
 
 
 def defined_values(op: Operation) -> Iterator[SSAValue]:
-    """The results of an op and the arguments of the blocks right inside it."""
+    """Yield the results of an op and the arguments of the blocks right inside it."""
     yield from op.results
     for region in op.regions:
         for block in region.blocks:

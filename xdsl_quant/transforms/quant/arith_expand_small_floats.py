@@ -62,7 +62,7 @@ class ExpandSmallFloatConversion(RewritePattern):
 
 
 def _float_type_of(type_: Attribute) -> AnyFloat:
-    """The type of a float, or of the elements of a tensor or vector."""
+    """Return the type of a float, or of the elements of a tensor or vector."""
     if isinstance(type_, VectorType):
         return cast(AnyFloat, type_.element_type)
     return cast(AnyFloat, scalar_or_element_type(type_))
@@ -74,7 +74,9 @@ def _converted_float(
     target: AnyFloat,
     formats: tuple[SmallFloat | None, SmallFloat | None],
 ) -> SSAValue:
-    """A float in another type, given the formats of both types that are small."""
+    """
+    Return a float in another type, given the formats of both types that are small.
+    """
     source_format, target_format = formats
     number = FloatExpression(builder, value)
     if source_format is not None:

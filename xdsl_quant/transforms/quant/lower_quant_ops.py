@@ -253,19 +253,20 @@ class LowerQuantOpsPass(CountingPass):
 
     fuse: bool = False
     """
-    Whether each cast of a ranked tensor becomes one `linalg.generic` with the scale and
+    True if each cast of a ranked tensor becomes one `linalg.generic` with the scale and
     the zero point of a per-tensor type in its body.
     """
 
     runtime_checks: bool = False
     """
-    Whether a dynamic size that must match the number of scales or blocks is asserted.
+    True if a dynamic size that must match the number of scales or blocks is asserted.
     """
 
     keep_qdq: bool | None = None
     """
-    Whether a cast is kept even if another one reverses it. Unset, it is kept if the option
-    `rounding-mode` says to round to nearest; otherwise it folds away, as in MLIR.
+    True if a cast is kept even if another one reverses it. Unset, it is kept if the
+    option `rounding-mode` says to round to nearest; otherwise it folds away, as in
+    MLIR.
     """
 
     scale_rounding: ScaleRounding = "single"

@@ -48,8 +48,8 @@ def normalized(
     quantized_type: UniformQuantizedSubChannelType, *, is_ranked: bool = True
 ) -> UniformType:
     """
-    The simplest type with the meaning that `quantized_type` has as the element type of a
-    ranked or unranked tensor.
+    Return the simplest type with the meaning that `quantized_type` has as the element
+    type of a ranked or unranked tensor.
 
     A dimension without a block size, or with one scale, is one block. So the result is
     per-tensor if there is one scale in total, and per-axis if one dimension only has
@@ -79,10 +79,10 @@ def uniform_counterpart(
     quantized_type: BlockScaledQuantizedType, shape: Sequence[int] | None = None
 ) -> UniformType | None:
     """
-    The `!quant.uniform` type with the meaning of a block-scaled one, or `None` if there is
-    none: there is if casts compute in the expressed type, scales are positive numbers of
-    it, blocks divide the dimensions, zero points are integers of the storage type, and
-    there are no offsets.
+    Return the `!quant.uniform` type with the meaning of a block-scaled one, or `None`
+    if there is none: there is if casts compute in the expressed type, scales are
+    positive numbers of it, blocks divide the dimensions, zero points are integers of
+    the storage type, and there are no offsets.
 
     Args:
         quantized_type: the type.
@@ -132,7 +132,7 @@ def _has_uniform_storage(type_: BlockScaledQuantizedType) -> bool:
 def _numbers_of_blocks(
     type_: BlockScaledQuantizedType,
 ) -> tuple[array[float], array[int]] | None:
-    """The numbers of blocks; `None` if they are missing or out of range."""
+    """Return the numbers of blocks; `None` if they are missing or out of range."""
     try:
         numbers = type_.get_numbers()
     except ValueError:

@@ -70,7 +70,9 @@ class DynamicCastToTyped(RewritePattern):
 
 
 def constant_type(op: DynamicCastOp) -> UniformType | None:
-    """The type with the constant scales and zero points of a cast, if there is one."""
+    """
+    Return the type with the constant scales and zero points of a cast, if there is one.
+    """
     zero_points = None if op.zero_point is None else _constant_array(op.zero_point)
     scales = _constant_array(op.scale)
     if scales is None or (op.zero_point is not None and zero_points is None):
@@ -124,7 +126,10 @@ def _constant_array(value: SSAValue) -> Array | None:
 
 
 def _shortest(scales: Array, expressed: AnyFloat) -> Array:
-    """The doubles of the shortest texts that are these scales in the expressed type."""
+    """
+    Return the doubles of the shortest texts that are these scales in the expressed
+    type.
+    """
     dtype = float_dtype(expressed.name)
     exact = scales.astype(np.float64)
     if dtype == np.float64:

@@ -112,8 +112,8 @@ def _unsupported_operands_reason(
 
 def keeps_compute_type(quantized_type: UniformType, has_zero_points: bool) -> bool:
     """
-    Whether casts of a type are computed in the same float type if scales and, perhaps, zero
-    points are operands.
+    Return True if casts of a type are computed in the same float type if scales and,
+    perhaps, zero points are operands.
     """
     dynamic = quantized_type.full_storage_range if has_zero_points else (0, 0)
     first, second = (
@@ -126,7 +126,7 @@ def keeps_compute_type(quantized_type: UniformType, has_zero_points: bool) -> bo
 def _constants(
     builder: LoweringBuilder, quantized_type: UniformType
 ) -> tuple[SSAValue, SSAValue | None]:
-    """The scales and, if any is not 0, the zero points."""
+    """Return the scales and, if any is not 0, the zero points."""
     casts = Dequantization(quantized_type, Rounding("truncate"), fuse=True)
     # Operands have the expressed type, whatever is computed in.
     casts.computed = casts.expressed

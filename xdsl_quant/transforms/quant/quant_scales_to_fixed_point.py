@@ -57,7 +57,7 @@ def fixed_point_type(
     quantized_type: UniformQuantizedType | UniformQuantizedPerAxisType,
 ) -> FixedPointType:
     """
-    The type with the nearest fixed-point scales, and all else equal.
+    Return the type with the nearest fixed-point scales, and all else equal.
 
     Raises:
         ValueError: if a scale is less than `2**-32`, or `2**29` once it is rounded.

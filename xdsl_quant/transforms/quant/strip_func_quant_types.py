@@ -70,7 +70,10 @@ def _is_call(op: Operation) -> bool:
 
 
 def _is_entering(value: SSAValue) -> bool:
-    """Whether a value is an argument of a block of a function, or the result of a call."""
+    """
+    Return True if a value is an argument of a block of a function, or the result of a
+    call.
+    """
     owner = value.owner
     if isinstance(owner, Block):
         return isinstance(owner.parent_op(), FuncOp)
@@ -87,8 +90,8 @@ def _passed_value_name(value: OpResult | BlockArgument) -> str:
 
 def _targets(op: Operation) -> list[SSAValue]:
     """
-    The block arguments that the last operands of a branch in a function become, by
-    convention of all ops that have block arguments and no operands in between.
+    Return the block arguments that the last operands of a branch in a function become,
+    by convention of all ops that have block arguments and no operands in between.
     """
     if not isinstance(op.parent_op(), FuncOp):
         return []
@@ -96,7 +99,7 @@ def _targets(op: Operation) -> list[SSAValue]:
 
 
 def _passed_operands(op: Operation) -> Sequence[int]:
-    """The indices of operands that are passed to a call, a return or a block."""
+    """Return the indices of operands that are passed to a call, a return or a block."""
     count = len(op.operands)
     if _is_call(op) or isinstance(op, ReturnOp):
         return range(count)
@@ -248,7 +251,10 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
             user.operands = operands
 
     def _stored_value(self, op: Operation, value: SSAValue) -> SSAValue:
-        """The stored value of a quantized one, which `op` is the first to need perhaps."""
+        """
+        Return the stored value of a quantized one, which `op` is the first to need
+        perhaps.
+        """
         if (known := self._stored.get(value)) is None:
             hint = value.name_hint
             known = self._stored[value] = _insert_cast(

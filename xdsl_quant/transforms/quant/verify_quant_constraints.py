@@ -59,7 +59,7 @@ def quant_constraint_violations(
     module: Operation, rules: Rules = "stablehlo"
 ) -> list[QuantConstraintViolation]:
     """
-    All violations of a rule set in a module, in the order of its ops.
+    Return all violations of a rule set in a module, in the order of its ops.
 
     Args:
         module: a valid module, which is not changed, or any other op.
@@ -106,7 +106,7 @@ Subject = tuple[str, Attribute, SSAValue | None]
 
 
 def _subjects(op: Operation) -> Iterator[Subject]:
-    """All types and attributes of an op; nothing is looked at twice."""
+    """Yield all types and attributes of an op; nothing is looked at twice."""
     blocks = dict(enumerate(block for region in op.regions for block in region.blocks))
     properties = dict(op.properties)
     if isinstance(op, FuncOp):

@@ -42,7 +42,9 @@ from .loops import Indices
 
 
 def axes_of(axis: Axis, rank: int) -> list[int]:
-    """One axis or several, which may count from the end, in order; `None` for all."""
+    """
+    Return one axis or several, which may count from the end, in order; `None` for all.
+    """
     if axis is None:
         return [*range(rank)]
     return sorted({int(a) % rank for a in np.ravel(axis)})
@@ -68,7 +70,8 @@ def reshaped(x: TensorExpression, shape: Sequence[int]) -> TensorExpression:
 
 def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
     """
-    The new dimensions that each old one is split into; `None` if old ones are merged.
+    Return the new dimensions that each old one is split into; `None` if old ones are
+    merged.
     """
     parts: list[list[int]] = []
     position = 0
@@ -88,7 +91,9 @@ def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
 def _joined_indices(
     parts: Sequence[Sequence[int]], shape: Shape, indices: Indices
 ) -> Indices:
-    """The index of each dimension from those of the ones that it is split into."""
+    """
+    Return the index of each dimension from those of the ones that it is split into.
+    """
 
     def index(group: Sequence[int]) -> AffineExpr:
         formula: AffineExpr | None = None
@@ -195,7 +200,7 @@ def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
 
 
 def _is_kept(item: object) -> bool:
-    """Whether an index leaves a dimension."""
+    """Return True if an index leaves a dimension."""
     return item is None or isinstance(item, slice)
 
 
@@ -273,8 +278,8 @@ def _padded_elements(
 
 def _preimage(x: Mapped, value: object) -> tuple[TensorExpression, int] | None:
     """
-    The array that a function is applied to, and a number of which this gives a value: what
-    is padded is then what is in memory. `None` if there is none.
+    Return the array that a function is applied to, and a number of which this gives a
+    value: what is padded is then what is in memory. `None` if there is none.
     """
     tensors = [o for o in x.operands if isinstance(o, TensorExpression)]
     if len(tensors) != 1 or len(x.operands) > 2 or x.dtype.kind != "i":
@@ -325,7 +330,7 @@ def _with_part(
 
 
 def _common(parts: Sequence[Loaded]) -> tuple[Bounds, Attribute]:
-    """The bounds of all elements, and a type that holds them."""
+    """Return the bounds of all elements, and a type that holds them."""
     bounds = union(*(part.bounds for part in parts))
     types = {cast(TensorType, part.value.type).element_type for part in parts}
     return bounds, types.pop() if len(types) == 1 else storage_type(bounds)

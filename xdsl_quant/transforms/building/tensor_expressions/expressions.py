@@ -76,7 +76,7 @@ class TensorExpression(ArrayExpression):
         """Build the element at indices, which are formulas of the loops."""
 
     def element(self, loops: Loops, indices: Indices) -> Scalar:
-        """The element at indices; each is built once."""
+        """Return the element at indices; each is built once."""
         key = id(self), indices
         if key not in loops.memory:
             loops.memory[key] = self.made(loops, indices)
@@ -84,7 +84,7 @@ class TensorExpression(ArrayExpression):
 
     @property
     def is_read(self) -> bool:
-        """Whether an element is what is in memory somewhere."""
+        """True if an element is what is in memory somewhere."""
         return False
 
     @cached_property
@@ -105,7 +105,9 @@ class TensorExpression(ArrayExpression):
         return Loaded(self.builder, result, self.dtype, integer_bounds(scalar))
 
     def tensor(self, element_type: Attribute) -> SSAValue:
-        """The elements as a tensor of a signless type, which their bounds must fit."""
+        """
+        Return the elements as a tensor of a signless type, which their bounds must fit.
+        """
         loops = Loops(self.builder)
         scalar = self.element(loops, loops_of(range(self.ndim)))
         return self._with_elements(loops, scalar, element_type).value
@@ -123,7 +125,7 @@ class TensorExpression(ArrayExpression):
         return FUNCTIONS.get(ufunc, partial(mapped, ufunc))(*inputs)
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> TensorExpression:
-        """The elements with another dtype."""
+        """Return the elements with another dtype."""
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
             return self
@@ -136,7 +138,7 @@ class TensorExpression(ArrayExpression):
     def mean(
         self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None
     ) -> TensorExpression:
-        """The means of floats along dimensions."""
+        """Return the means of floats along dimensions."""
         total = self.sum(axis, keepdims, dtype)
         return total / total.dtype.type(self.size / max(total.size, 1))
 
@@ -173,7 +175,7 @@ class Loaded(TensorExpression):
         return self.number(loops, loops.load(self.value, indices))
 
     def number(self, loops: Loops, value: SSAValue) -> Scalar:
-        """An element that is read."""
+        """Return an element that is read."""
         builder, type_ = loops.builder, value.type
         if isinstance(type_, AnyFloat):
             return FloatExpression(builder, value)
@@ -332,8 +334,8 @@ def stored(
     builder: LoweringBuilder, value: SSAValue, *, is_signed: bool = True
 ) -> Loaded:
     """
-    The elements of a tensor of a signless type. Integers are those of a formula, which are
-    unbounded: see `plain` for others.
+    Return the elements of a tensor of a signless type. Integers are those of a formula,
+    which are unbounded: see `plain` for others.
 
     Args:
         builder: where ops are inserted.
@@ -354,7 +356,10 @@ def stored(
 def plain(
     builder: LoweringBuilder, value: SSAValue, *, is_signed: bool = True
 ) -> Loaded:
-    """The same with integers whose arithmetic wraps around, as that of their type does."""
+    """
+    Return the same with integers whose arithmetic wraps around, as that of their type
+    does.
+    """
     result = stored(builder, value, is_signed=is_signed)
     if result.dtype == np.int64:
         width = cast(IntegerType, cast(TensorType, value.type).element_type).bitwidth
@@ -363,14 +368,16 @@ def plain(
 
 
 def constant(builder: LoweringBuilder, array: Array) -> Known:
-    """The elements of an array, whose type is the smallest one that holds them."""
+    """
+    Return the elements of an array, whose type is the smallest one that holds them.
+    """
     return Known(builder, np.asarray(array))
 
 
 def constant_tensor(
     builder: LoweringBuilder, array: Array, element_type: Attribute
 ) -> SSAValue:
-    """An array as a constant of a signless type with at least as many bits."""
+    """Return an array as a constant of a signless type with at least as many bits."""
     type_ = TensorType(element_type, array.shape)
     bit_width = cast("IntegerType | AnyFloat", element_type).bitwidth
     if element_type == i1:
@@ -389,7 +396,7 @@ def constant_tensor(
 
 def storage_type(bounds: Bounds) -> IntegerType:
     """
-    The smallest type of whole bytes for signed integers.
+    Return the smallest type of whole bytes for signed integers.
 
     Raises:
         Unsupported: if it needs more than 64 bits.
@@ -401,7 +408,7 @@ def storage_type(bounds: Bounds) -> IntegerType:
 
 
 def memory_type(scalar: Scalar, dtype: DType) -> Attribute:
-    """The type that elements of an array have in memory."""
+    """Return the type that elements of an array have in memory."""
     if dtype == np.bool_:
         return i1
     if dtype.kind == "f":
@@ -410,13 +417,13 @@ def memory_type(scalar: Scalar, dtype: DType) -> Attribute:
 
 
 def integer_bounds(scalar: Scalar) -> Bounds:
-    """The bounds of an element if it is an integer."""
+    """Return the bounds of an element if it is an integer."""
     is_other = isinstance(scalar, FloatExpression | Condition | np.floating)
     return ANY_INTEGER if is_other else bounds_of(cast(Number, scalar))
 
 
 def as_scalar(builder: LoweringBuilder, scalar: Scalar, type_: Attribute) -> SSAValue:
-    """An element as a value of a type."""
+    """Return an element as a value of a type."""
     if isinstance(scalar, np.generic):
         return builder.number(scalar.item(), type_)
     return scalar.as_value(type_)
@@ -425,7 +432,7 @@ def as_scalar(builder: LoweringBuilder, scalar: Scalar, type_: Attribute) -> SSA
 def as_number(
     builder: ScalarBuilder, scalar: Scalar
 ) -> IntegerExpression | FloatExpression:
-    """An element as an expression of a number."""
+    """Return an element as an expression of a number."""
     match scalar:
         case IntegerExpression() | FloatExpression():
             return scalar
@@ -452,7 +459,7 @@ def as_expression(value: Value, builder: LoweringBuilder) -> TensorExpression:
 
 @implements("alongside")
 def with_expression(value: Value, *others: Value) -> TensorExpression:
-    """A value as an expression, given others one of which is one."""
+    """Return a value as an expression, given others one of which is one."""
     return as_expression(value, builder_of(value, *others))
 
 
@@ -460,7 +467,9 @@ def with_expression(value: Value, *others: Value) -> TensorExpression:
 
 
 def _dtype_of(value: Value) -> Any:
-    """The dtype of an operand; the type of a Python number, which adapts to others."""
+    """
+    Return the dtype of an operand; the type of a Python number, which adapts to others.
+    """
     if isinstance(value, TensorExpression | np.ndarray | np.generic):
         return cast(Any, value).dtype
     if isinstance(value, bool):
@@ -469,7 +478,7 @@ def _dtype_of(value: Value) -> Any:
 
 
 def common_shape(*values: Value) -> Shape:
-    """The shape of values that are broadcast to each other."""
+    """Return the shape of values that are broadcast to each other."""
     arrays = [x if isinstance(x, TensorExpression) else np.asarray(x) for x in values]
     return np.broadcast_shapes(*(x.shape for x in arrays))
 
@@ -495,7 +504,7 @@ def _mapped_elements(
     function: Callable[..., object],
     operands: Sequence[Value],
 ) -> TensorExpression:
-    """A function of the elements of operands, which are broadcast."""
+    """Return a function of the elements of operands, which are broadcast."""
     shape = common_shape(*operands)
     arguments = [
         broadcast(as_expression(x, builder), shape)
@@ -508,7 +517,7 @@ def _mapped_elements(
 
 @implements(np.broadcast_to)
 def broadcast(x: TensorExpression, shape: Shape) -> TensorExpression:
-    """An array repeated along new dimensions and those of size 1."""
+    """Return an array repeated along new dimensions and those of size 1."""
     if x.shape == shape:
         return x
     if not x.is_read and x.size < math.prod(shape):
@@ -552,7 +561,7 @@ def _clipped_elements(x: Value, low: Value, high: Value) -> TensorExpression:
 def _of_elements(
     function: Callable[..., object], x: TensorExpression, *operands: int
 ) -> TensorExpression:
-    """A function of each element and of numbers that are known."""
+    """Return a function of each element and of numbers that are known."""
     return Mapped(x.builder, x.shape, x.dtype, function, (x, *operands))
 
 

@@ -39,7 +39,7 @@ FLOAT_TYPES: Mapping[DType, AnyFloat] = {
 
 
 def as_dtype(value: Scalar, dtype: DType) -> Scalar:
-    """A number with another dtype: integers keep the lowest bits."""
+    """Return a number with another dtype: integers keep the lowest bits."""
     if not isinstance(value, IntegerExpression | FloatExpression | Condition):
         return cast(np.generic, np.asarray(value).astype(dtype)[()])
     if dtype == np.bool_:
@@ -73,7 +73,7 @@ class Loops:
         """Elements of expressions that are built already."""
 
     def load(self, value: SSAValue, indices: Indices) -> SSAValue:
-        """An element of a tensor, whose indices are formulas of the loops."""
+        """Return an element of a tensor, whose indices are formulas of the loops."""
         key = value, indices
         if (known := self._loads.get(key)) is None:
             type_ = cast(TensorType, value.type).element_type
@@ -83,7 +83,7 @@ class Loops:
         return known
 
     def index(self, formula: AffineExpr) -> SSAValue:
-        """The value of a formula of the loops, as an index."""
+        """Return the value of a formula of the loops, as an index."""
         if (known := self._indices.get(formula)) is None:
             known = self._indices[formula] = self._index(formula)
         return known
@@ -115,7 +115,7 @@ class Loops:
         body: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
         """
-        The results of the loop nest.
+        Return the results of the loop nest.
 
         Args:
             sizes: how often each loop runs.
@@ -153,7 +153,7 @@ class Loops:
     def _part(
         self, value: SSAValue, formulas: Indices, sizes: Sequence[int]
     ) -> SSAValue:
-        """A tensor of which a loop runs over whole dimensions."""
+        """Return a tensor of which a loop runs over whole dimensions."""
         shape = shape_of(value)
         part = [
             sizes[formula.position] if isinstance(formula, AffineDimExpr) else size
@@ -166,5 +166,5 @@ class Loops:
 
 
 def loops_of(positions: Sequence[int]) -> Indices:
-    """The loops at these positions as formulas."""
+    """Return the loops at these positions as formulas."""
     return tuple(map(AffineDimExpr, positions))

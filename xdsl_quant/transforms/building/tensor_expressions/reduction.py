@@ -138,7 +138,7 @@ def _contracted(
 def _in_memory_order(
     x: TensorExpression, names: Sequence[Name]
 ) -> tuple[TensorExpression, Sequence[Name]]:
-    """An array without transpositions, and the names of its dimensions."""
+    """Return an array without transpositions, and the names of its dimensions."""
     while isinstance(x, Transposed):
         by_dimension = dict(zip(x.order, names, strict=True))
         x, names = x.base, [by_dimension[d] for d in range(x.ndim)]
@@ -153,7 +153,7 @@ def _bounds(
     count: int,
     bounds: Bounds,
 ) -> Bounds:
-    """The bounds of integers that are reduced, so far or at the end."""
+    """Return the bounds of integers that are reduced, so far or at the end."""
     if kind == "prod":
         return ANY_INTEGER
     if kind != "sum":
@@ -170,7 +170,8 @@ def _sum_bounds(
     bounds: Bounds,
 ) -> Bounds:
     """
-    The bounds of a sum of products: known weights say more than the largest one of them.
+    Return the bounds of a sum of products: known weights say more than the largest one
+    of them.
     """
     if bounds == ANY_INTEGER:
         return bounds
@@ -224,7 +225,7 @@ def _matmul(lhs: Value, rhs: Value) -> TensorExpression:
 def _first_index(
     is_better: np.ufunc, x: TensorExpression, axis: int
 ) -> TensorExpression:
-    """The index of the first one of the best elements along a dimension."""
+    """Return the index of the first one of the best elements along a dimension."""
     axis = axis % x.ndim
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     # The loop that reduces is the last one.
