@@ -1,11 +1,10 @@
 """
-The builder of all lowerings: ops on scalars and on tensors, sizes, and loop nests.
+Builder shared by all lowerings: ops on scalars and tensors, sizes, and loop nests.
 
-A [`LoweringBuilder`][xdsl_quant.transforms.building.builder.LoweringBuilder] is one of
-xDSL's builders whose ops all have one location. What it builds on numbers is written once
-for scalars and for whole tensors:
-[`TensorwiseBuilder`][xdsl_quant.transforms.building.builder.TensorwiseBuilder] makes the
-same ops on tensors of one shape.
+A [`LoweringBuilder`][xdsl_quant.transforms.building.builder.LoweringBuilder] is an xDSL
+builder that gives all its ops the same location. Lowerings write elementwise arithmetic
+once: [`TensorwiseBuilder`][xdsl_quant.transforms.building.builder.TensorwiseBuilder]
+builds the same ops on whole tensors of one shape.
 """
 
 from __future__ import annotations
@@ -50,36 +49,34 @@ REDUCTION = IteratorTypeAttr.reduction()
 Values: TypeAlias = Sequence[SSAValue]
 
 Size: TypeAlias = int | SSAValue
-"""A size or index, or the value that is known at run time."""
+"""Static size or index, or the SSA value of a dynamic one."""
 
 
 @lru_cache(maxsize=1024)
 def ranked_type(
     element_type: Attribute, shape: ArrayAttr[IntAttr], encoding: Attribute
 ) -> TensorType:
-    """Return the tensor type of a shape and encoding, made once."""
+    """Return the tensor type with this shape and encoding, cached."""
     return TensorType(element_type, shape, encoding)
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """
-    Return the sizes of a ranked tensor, `DYNAMIC_INDEX` for one that is not known.
-    """
+    """Return the shape of a ranked tensor, with `DYNAMIC_INDEX` for dynamic sizes."""
     return cast(TensorType, value.type).get_shape()
 
 
 def element_type_of(value: SSAValue) -> Attribute:
-    """Return the type of the elements of a ranked tensor."""
+    """Return the element type of a ranked tensor."""
     return cast(TensorType, value.type).element_type
 
 
 def static_sizes(sizes: Iterable[Size]) -> list[int]:
-    """Sizes as a tensor type has them."""
+    """Return the sizes as a shape, with `DYNAMIC_INDEX` for dynamic ones."""
     return [size if isinstance(size, int) else DYNAMIC_INDEX for size in sizes]
 
 
 def dimensions(positions: Iterable[int]) -> list[AffineExpr]:
-    """Return the expressions for these loops."""
+    """Return the affine dimensions at these positions."""
     return [AffineDimExpr(position) for position in positions]
 
 
@@ -90,7 +87,7 @@ def _index_attr(value: int) -> IntegerAttr:
 
 @cache
 def integer_attr(value: int, width: int) -> IntegerAttr[IntegerType]:
-    """Return the signless number with the same bits."""
+    """Return the signless integer attribute with the lowest `width` bits of a value."""
     half = 1 << (width - 1)
     return IntegerAttr((value + half) % (2 * half) - half, width)
 
@@ -110,17 +107,17 @@ def _loop_properties(
 
 @dataclass(eq=False)
 class LoweringBuilder(Builder):
-    """Builds ops on scalars and on ranked tensors. All of them have one location."""
+    """Builder of ops on scalars and ranked tensors that all have one location."""
 
     location: LocationAttr = field(kw_only=True)
 
     @classmethod
     def before(cls, op: Operation) -> LoweringBuilder:
-        """Return a builder of what takes the place of an op."""
+        """Return a builder that inserts before an op, with the location of the op."""
         return LoweringBuilder(InsertPoint.before(op), location=op.location)
 
     def at_end(self, block: Block) -> LoweringBuilder:
-        """Return a builder of the last ops of a block, with the same location."""
+        """Return a builder that appends to a block, with the same location."""
         return LoweringBuilder(InsertPoint.at_end(block), location=self.location)
 
     # Ops
@@ -132,7 +129,7 @@ class LoweringBuilder(Builder):
         result_type: Attribute,
         properties: Mapping[str, Attribute] = {},
     ) -> SSAValue:
-        """Build an op with one result from its parts."""
+        """Build an op with one result without running its constructor."""
         # `create` takes a third of the time of a constructor.
         op = op_type.create(
             operands=operands,
@@ -140,12 +137,12 @@ class LoweringBuilder(Builder):
             properties=properties,
             location=self.location,
         )
-        return self._inserted(op)
+        return self._insert_op(op)
 
     def add(self, op: Operation) -> SSAValue:
         """Insert an op and return its first result."""
         op.location = self.location
-        return self._inserted(op)
+        return self._insert_op(op)
 
     def same_op(
         self,
@@ -154,7 +151,7 @@ class LoweringBuilder(Builder):
         result_types: Sequence[Attribute],
         regions: Sequence[Region] = (),
     ) -> Values:
-        """Build an op that is like another one but for its operands and results."""
+        """Build a copy of an op with new operands, result types and regions."""
         new_op = type(op).create(
             operands=operands,
             result_types=result_types,
@@ -165,11 +162,11 @@ class LoweringBuilder(Builder):
         )
         return self.insert(new_op).results
 
-    def _inserted(self, op: Operation) -> SSAValue:
+    def _insert_op(self, op: Operation) -> SSAValue:
         if self.name_hint is not None or self.operation_insertion_handler:
             self.insert(op)
             return op.results[0]
-        # Without names and listeners this is all that `insert` does, in half the time.
+        # This is what `insert` does without name hints and listeners, in half the time.
         block, before = self.insertion_point.block, self.insertion_point.insert_before
         if before is None:
             block.add_op(op)
@@ -180,30 +177,26 @@ class LoweringBuilder(Builder):
     # Constants
 
     def constant(self, value: Attribute, type_: Attribute) -> SSAValue:
-        """Return a constant."""
         return self.op(arith.ConstantOp, (), type_, {"value": value})
 
     def constants(
         self, values: Mapping[str, DenseIntOrFPElementsAttr]
     ) -> Mapping[str, SSAValue]:
-        """Constants with the same names."""
+        """Build a constant for each attribute, under the same names."""
         return {name: self.constant(v, v.type) for name, v in values.items()}
 
     def index(self, value: int) -> SSAValue:
-        """Return an index constant."""
         return self.constant(_index_attr(value), INDEX)
 
     def number(self, value: float, type_: Attribute) -> SSAValue:
-        """
-        Return a scalar of a signless type; an integer is the one with the same bits.
-        """
+        """Build a scalar constant of a signless type; integers keep the lowest bits."""
         if isinstance(type_, AnyFloat):
             return self.constant(FloatAttr(float(value), type_), type_)
         width = cast(IntegerType, type_).bitwidth
         return self.constant(integer_attr(int(value), width), type_)
 
     def zero(self, element_type: Attribute) -> SSAValue:
-        """Return the tensor of rank 0 with a zero."""
+        """Build a zero tensor of rank 0."""
         type_ = TensorType(element_type, ())
         data = cast("PackableType[int]", element_type).pack([0])
         value = DenseIntOrFPElementsAttr(
@@ -211,10 +204,10 @@ class LoweringBuilder(Builder):
         )
         return self.constant(value, type_)
 
-    # Numbers: what differs if they are whole tensors
+    # Elementwise arithmetic, which `TensorwiseBuilder` overrides
 
     def type(self, element_type: Attribute) -> Attribute:
-        """Return the type of numbers of this element type."""
+        """Return the type of elementwise values of this element type."""
         return element_type
 
     def lift(self, scalar: SSAValue) -> SSAValue:
@@ -224,13 +217,13 @@ class LoweringBuilder(Builder):
     def elementwise(
         self, op_type: type[Operation], operands: Values, element_type: Attribute
     ) -> SSAValue:
-        """Return an op on numbers."""
+        """Build an elementwise op."""
         return self.op(op_type, operands, self.type(element_type))
 
     def on_tensors(
         self, container: TensorType, dynamic_sizes: Values
     ) -> TensorwiseBuilder:
-        """Return a builder at the same place of ops on whole tensors of one shape."""
+        """Return a builder of ops on whole tensors of one shape, at the same point."""
         return TensorwiseBuilder(
             self.insertion_point,
             location=self.location,
@@ -241,20 +234,19 @@ class LoweringBuilder(Builder):
     # Sizes
 
     def size(self, value: SSAValue, dimension: int) -> Size:
-        """Return the size of a tensor in one dimension."""
+        """Return the size of a dimension; build `tensor.dim` if it is dynamic."""
         if (size := shape_of(value)[dimension]) != DYNAMIC_INDEX:
             return size
         return self.op(tensor.DimOp, (value, self.index(dimension)), INDEX)
 
     def sizes(self, value: SSAValue) -> list[Size]:
-        """Return the sizes of a tensor."""
         return [self.size(value, d) for d in range(len(shape_of(value)))]
 
     def size_value(self, size: Size) -> SSAValue:
-        """Return a size as a value."""
+        """Return a size as an SSA value of type `index`."""
         return self.index(size) if isinstance(size, int) else size
 
-    def _calculated(
+    def _size_op(
         self,
         op_type: type[arith.AddiOp | arith.MuliOp | arith.FloorDivSIOp],
         calculate: Callable[[int, int], int],
@@ -269,19 +261,18 @@ class LoweringBuilder(Builder):
         return self.add(op_type(self.size_value(lhs), self.size_value(rhs)))
 
     def plus(self, lhs: Size, rhs: Size) -> Size:
-        """Return the sum of sizes."""
-        return self._calculated(arith.AddiOp, int.__add__, lhs, rhs, 0)
+        return self._size_op(arith.AddiOp, int.__add__, lhs, rhs, 0)
 
     def times(self, lhs: Size, factor: int) -> Size:
-        """Return the product of a size and a number."""
-        return self._calculated(arith.MuliOp, int.__mul__, lhs, factor, 1)
+        """Return a size times a factor."""
+        return self._size_op(arith.MuliOp, int.__mul__, lhs, factor, 1)
 
     def floor_divided(self, lhs: Size, divisor: int) -> Size:
-        """Return the quotient of a size and a number, rounded down."""
-        return self._calculated(arith.FloorDivSIOp, int.__floordiv__, lhs, divisor, 1)
+        """Return a size divided by a divisor, rounded down."""
+        return self._size_op(arith.FloorDivSIOp, int.__floordiv__, lhs, divisor, 1)
 
     def at_least_zero(self, size: Size) -> Size:
-        """Zero for a negative size."""
+        """Return the size, or 0 for a negative one."""
         if isinstance(size, int):
             return max(size, 0)
         return self.add(arith.MaxSIOp(size, self.index(0)))
@@ -289,9 +280,7 @@ class LoweringBuilder(Builder):
     # Tensors
 
     def empty(self, type_: TensorType, sizes: Sequence[Size]) -> SSAValue:
-        """
-        Return a tensor with any elements; `sizes` tell those that the type does not.
-        """
+        """Build `tensor.empty`, with the dynamic sizes of `type_` from `sizes`."""
         dynamic = [
             self.size_value(size)
             for size, static in zip(sizes, type_.get_shape(), strict=True)
@@ -306,17 +295,16 @@ class LoweringBuilder(Builder):
         value: SSAValue,
         body: Body | None = None,
     ) -> SSAValue:
-        """Return a tensor of equal elements, made from a tensor of rank 0."""
+        """Broadcast a tensor of rank 0."""
         return self.rearranged(value, type_, sizes, (), body)
 
     def zeros(self, type_: TensorType, sizes: Sequence[Size]) -> SSAValue:
-        """Return a tensor of zeros."""
         return self.repeated(0, type_, sizes)
 
     def repeated(
         self, value: float, type_: TensorType, sizes: Sequence[Size]
     ) -> SSAValue:
-        """Return a tensor of one number."""
+        """Build a tensor filled with one number."""
         element_type = type_.element_type
         return self.map((), type_, sizes, lambda b, _: b.number(value, element_type))
 
@@ -330,16 +318,16 @@ class LoweringBuilder(Builder):
         names: Sequence[str] | None = None,
     ) -> SSAValue:
         """
-        Return a loop nest with one result.
+        Build a `linalg.generic` with one result.
 
         Args:
-            inputs: the tensors that are read.
-            outputs: one tensor, of the type of the result: what each element is before.
-            maps: for each of these the indices of an element, in terms of the loops.
-            kinds: which loops are parallel and which reduce.
-            body: builds what an element of the result becomes, given an element of each
-                input and of the output.
-            names: hints for the names of the arguments of the body.
+            inputs: the input tensors.
+            outputs: one tensor with the initial values, of the type of the result.
+            maps: the indexing map of each input and output.
+            kinds: the iterator type of each loop: parallel or reduction.
+            body: builds the new element of the result from an element of each input and
+                of the output.
+            names: name hints for the arguments of the body.
         """
         (result,) = self.generics(
             inputs, outputs, maps, kinds, lambda b, args: [body(b, args)], names
@@ -355,7 +343,7 @@ class LoweringBuilder(Builder):
         body: Callable[[LoweringBuilder, Values], Values],
         names: Sequence[str] | None = None,
     ) -> Values:
-        """Return a loop nest with a result for each output: see `generic`."""
+        """Build a `linalg.generic` with a result for each output: see `generic`."""
         operands = (*inputs, *outputs)
         names = names or (*["in"] * len(inputs), *["out"] * len(outputs))
         block = Block(arg_types=[scalar_or_element_type(o.type) for o in operands])
@@ -375,24 +363,25 @@ class LoweringBuilder(Builder):
         kinds: Sequence[IteratorTypeAttr],
     ) -> Values:
         """
-        Return a loop nest whose body is built: see `generic`.
+        Build a `linalg.generic` from a body that is built already: see `generic`.
 
         Args:
             block: the body without its terminator, with an argument for each operand.
-            results: what the elements of the results become, in terms of the block.
-            inputs: the tensors that are read.
-            outputs: what the results are before.
-            maps: the indices of an element of each operand.
-            kinds: which loops are parallel and which reduce.
+            results: the values that the body yields.
+            inputs: the input tensors.
+            outputs: the tensors with the initial values.
+            maps: the indexing map of each operand.
+            kinds: the iterator type of each loop: parallel or reduction.
         """
         end = linalg.ops.YieldOp.create(operands=results, location=self.location)
         block.add_op(end)
-        so_far = block.args[len(inputs) :]
-        if REDUCTION not in kinds and any(arg.first_use for arg in so_far):
-            # What MLIR fuses with a broadcast must not read what it writes to.
+        accumulators = block.args[len(inputs) :]
+        if REDUCTION not in kinds and any(arg.first_use for arg in accumulators):
+            # An elementwise op that MLIR fuses with a broadcast must not read its
+            # output.
             maps = (*maps, *maps[len(inputs) :])
             inputs = (*inputs, *outputs)
-            outputs = self._written_instead(block, so_far, outputs)
+            outputs = self._read_as_inputs(block, accumulators, outputs)
         op = linalg.ops.GenericOp.create(
             operands=(*inputs, *outputs),
             result_types=[output.type for output in outputs],
@@ -402,13 +391,13 @@ class LoweringBuilder(Builder):
             regions=(Region(block),),
             location=self.location,
         )
-        self._inserted(op)
+        self._insert_op(op)
         return op.results
 
-    def _written_instead(
+    def _read_as_inputs(
         self, block: Block, arguments: Sequence[BlockArgument], outputs: Values
     ) -> Values:
-        """Make the arguments of outputs those of inputs, and return other outputs."""
+        """Turn output arguments of a block into inputs; return empty outputs."""
         for argument in arguments:
             argument.name_hint = "in"
             new = block.insert_arg(argument.type, len(block.args))
@@ -427,15 +416,15 @@ class LoweringBuilder(Builder):
         names: Sequence[str] | None = None,
     ) -> SSAValue:
         """
-        Return a tensor of which each element is computed from others.
+        Build a tensor whose elements are computed from elements of other tensors.
 
         Args:
-            inputs: the tensors that are read, each with the indices of what is read, in
-                terms of the indices of the element.
+            inputs: the input tensors, each with the indices of the element to read, as
+                functions of the indices of the result.
             type_: the type of the result.
             sizes: the sizes of the result.
-            body: builds the element; the last argument is not to be used.
-            names: hints for the names of the arguments of the body.
+            body: builds an element of the result; must not use its last argument.
+            names: name hints for the arguments of the body.
         """
         rank = len(type_.get_shape())
         return self.generic(
@@ -458,19 +447,16 @@ class LoweringBuilder(Builder):
         source: Sequence[AffineExpr],
         body: Body | None = None,
     ) -> SSAValue:
-        """
-        Return the tensor with, at each place, the element that `source` says where it
-        is.
-        """
+        """Build a tensor whose elements are read from the input at `source`."""
         body = body or (lambda _, args: args[0])
         return self.map([(value, source)], type_, sizes, body)
 
     def transposed(self, value: SSAValue, permutation: Sequence[int]) -> SSAValue:
         """
-        Return the tensor with its dimensions in another order.
+        Build a `linalg.transpose`, or return the tensor if the order does not change.
 
-        It is no `linalg.generic`: fused with one that uses the elements many times, that
-        would each time read what is far apart.
+        A `linalg.generic` could be fused with a consumer that reads each element many
+        times; each of these reads would then be strided.
         """
         if [*permutation] == [*range(len(permutation))]:
             return value
@@ -494,7 +480,7 @@ class LoweringBuilder(Builder):
         sizes: Sequence[Size],
         strides: Sequence[int],
     ) -> SSAValue:
-        """Return a slice of a tensor."""
+        """Build `tensor.extract_slice`."""
         type_ = TensorType(element_type_of(value), static_sizes(sizes))
         return self.add(tensor.ExtractSliceOp(value, offsets, sizes, strides, type_))
 
@@ -506,7 +492,7 @@ class LoweringBuilder(Builder):
         sizes: Sequence[Size],
         strides: Sequence[int],
     ) -> SSAValue:
-        """Return a tensor of which a slice is replaced."""
+        """Build `tensor.insert_slice`."""
         dynamic = [size for size in sizes if not isinstance(size, int)]
         return self.add(
             tensor.InsertSliceOp.get(
@@ -517,7 +503,7 @@ class LoweringBuilder(Builder):
     # Shapes
 
     def cast(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """Return the tensor as one of a type that says more or less of its sizes."""
+        """Cast a tensor to a type with more or fewer static sizes."""
         if value.type == type_:
             return value
         return self.add(tensor.CastOp(value, cast(TensorType, type_)))
@@ -525,10 +511,7 @@ class LoweringBuilder(Builder):
     def split_dimensions(
         self, value: SSAValue, block_sizes: Mapping[int, int]
     ) -> SSAValue:
-        """
-        Return a tensor with two dimensions in place of each one that consists of
-        blocks: one for blocks, and one for the elements of a block.
-        """
+        """Split each blocked dimension into block index and index in the block."""
         if not block_sizes:
             return value
         sizes: list[Size] = []
@@ -553,7 +536,7 @@ class LoweringBuilder(Builder):
     def reshaped(
         self, value: SSAValue, type_: TensorType, sizes: Sequence[Size]
     ) -> SSAValue:
-        """Return the elements in the same order as a tensor of another shape."""
+        """Reshape a tensor; its elements keep their order."""
         if value.type == type_:
             return value
         shape_type = TensorType(INDEX, [len(sizes)])
@@ -570,15 +553,15 @@ class LoweringBuilder(Builder):
 
 
 Body: TypeAlias = Callable[[LoweringBuilder, Values], SSAValue]
-"""Builds the scalar that a loop computes from the scalars of its operands."""
+"""Function that builds the scalar result of a loop from the scalars of its operands."""
 
 
 @dataclass(eq=False)
 class TensorwiseBuilder(LoweringBuilder):
-    """Builds ops on numbers as ops on whole ranked tensors of one shape."""
+    """Builder whose elementwise ops work on whole ranked tensors of one shape."""
 
     container: TensorType = field(kw_only=True)
-    """A tensor type with the shape and encoding of the operands."""
+    """Tensor type with the shape and encoding of the operands."""
 
     dynamic_sizes: Values = field(kw_only=True)
 
@@ -587,7 +570,7 @@ class TensorwiseBuilder(LoweringBuilder):
     )
 
     def type(self, element_type: Attribute) -> Attribute:
-        # All ops are on one shape: looking it up by its element type alone is cheap.
+        # All ops have one shape, so the element type alone is the key.
         if (known := self._types.get(element_type)) is None:
             container = self.container
             known = ranked_type(element_type, container.shape, container.encoding)

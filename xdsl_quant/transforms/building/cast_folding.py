@@ -1,4 +1,4 @@
-"""Casts that reverse another cast, found and removed before any of them is rewritten."""
+"""Folding of casts that reverse another cast, before any cast is rewritten."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,8 +12,9 @@ CastOp = QuantizeCastOp | DequantizeCastOp | StorageCastOp
 
 def find_folds(casts: Iterable[CastOp]) -> dict[SSAValue, SSAValue]:
     """
-    Return the results of casts that fold away, and the values that they are in the end:
-    none of these is itself the result of a cast that folds away.
+    Map the result of each cast that folds away to its final value.
+
+    No value of the mapping is itself the result of a cast that folds away.
     """
     steps: dict[SSAValue, SSAValue] = {}
     for op in casts:
@@ -26,14 +27,14 @@ def find_folds(casts: Iterable[CastOp]) -> dict[SSAValue, SSAValue]:
         while value in steps and value not in folds and value not in path:
             path[value] = None
             value = steps[value]
-        # In a graph region a chain may bite its own tail: there it is cut.
+        # In a graph region a chain of casts may be a cycle: it is cut here.
         end = folds.get(value, value)
         folds.update((step, end) for step in path if step is not end)
     return folds
 
 
 def remove_folded(casts: Sequence[CastOp], folds: dict[SSAValue, SSAValue]) -> None:
-    """Remove the casts that `find_folds` found among `casts`."""
+    """Erase the casts that `find_folds` found among `casts`."""
     folded = [op for op in casts if op.result in folds]
     for op in folded:
         op.result.replace_all_uses_with(folds[op.result])

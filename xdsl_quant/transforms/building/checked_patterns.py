@@ -1,4 +1,4 @@
-"""Patterns that fail before the first change of a module."""
+"""Rewrite patterns that check a whole module before they change it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -19,34 +19,34 @@ PlanT = TypeVar("PlanT")
 
 
 class ModulePattern(RewritePattern, ABC):
-    """A pattern that is applied to whole modules."""
+    """A rewrite pattern that is applied to a whole module."""
 
     @abstractmethod
     def rewrite_module(self, module: ModuleOp) -> int:
         """
-        Rewrite all ops of a module that match, but not those that are created.
+        Rewrite all matching ops of a module, but no ops that the pattern creates.
 
         Returns:
             The number of ops that changed.
 
         Raises:
-            PassFailedException: if one cannot be rewritten. The module is as it was.
+            PassFailedException: if an op cannot be rewritten. The module is unchanged.
         """
 
 
 @dataclass(frozen=True)
 class CheckedPattern(ModulePattern, Generic[PlanT]):
-    """A pattern that plans how to rewrite an op, which may fail, before it does so."""
+    """A pattern that plans all rewrites, which may fail, before it performs any."""
 
     _plans: dict[Operation, PlanT] = field(
         default_factory=dict[Operation, PlanT], init=False, compare=False, repr=False
     )
-    """The plans for ops that are not rewritten yet."""
+    """Plans of the ops that are not rewritten yet."""
 
     @abstractmethod
     def plan(self, op: Operation) -> PlanT | None:
         """
-        What an op is rewritten with; `None` if the pattern does not match it.
+        Return the plan for an op, or `None` if the pattern does not match.
 
         Raises:
             PassFailedException: if the pattern matches the op, but cannot rewrite it.
@@ -54,9 +54,7 @@ class CheckedPattern(ModulePattern, Generic[PlanT]):
 
     @abstractmethod
     def rewrite(self, op: Operation, plan: PlanT, rewriter: PatternRewriter) -> None:
-        """
-        Rewrite an op as planned, by the rewriter, or notify it. This does not fail.
-        """
+        """Rewrite an op as planned and notify the rewriter. Must not fail."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         plan = self._plans.pop(op, None)
@@ -65,20 +63,17 @@ class CheckedPattern(ModulePattern, Generic[PlanT]):
 
     def plan_module(self, module: ModuleOp) -> None:
         """
-        Plan how to rewrite all ops of a module that match.
+        Plan the rewrites of all matching ops of a module.
 
         Raises:
-            PassFailedException: if one cannot be rewritten.
+            PassFailedException: if an op cannot be rewritten.
         """
         for op in module.walk():
             if (plan := self.plan(op)) is not None:
                 self._plans[op] = plan
 
     def rewrite_planned(self) -> int:
-        """
-        Rewrite the ops that `plan_module` has found, and return the number of those that
-        changed.
-        """
+        """Rewrite the planned ops, and return the number of changed ops."""
         changed = 0
         for op in [*self._plans]:
             rewriter = PatternRewriter(op)
@@ -96,40 +91,40 @@ class PatternPass(CountingPass):
     """A pass that applies one pattern to a module."""
 
     op_types: ClassVar[type[Operation] | UnionType]
-    """The ops that the pass is about."""
+    """Op types that the pass rewrites."""
 
     expected: ClassVar[str]
-    """What the pass changes, as a noun."""
+    """Noun for the ops that the pass rewrites, for warnings."""
 
     replaces_all: ClassVar[bool] = False
-    """True if the pass is to replace all of these ops."""
+    """True if the pass must replace all of these ops."""
 
     remedy: ClassVar[str] = ""
-    """What to do about ops that are left."""
+    """Advice for the warning about ops that remain."""
 
     pattern_type: ClassVar[Callable[..., RewritePattern]]
-    """The pattern, whose options have the names of those of the pass."""
+    """Class of the pattern; its options have the names of the pass options."""
 
     def pattern(self) -> RewritePattern:
-        """Return the pattern with the options of the pass."""
+        """Build the pattern with the options of the pass."""
         return self.pattern_type(
             **{f.name: getattr(self, f.name) for f in fields(self)}
         )
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
-        """Return the ops of a module that the pass is about."""
+        """Return the ops of a module that the pass may rewrite."""
         return [op for op in module.walk() if isinstance(op, self.op_types)]
 
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        found, pattern = self.candidates(op), self.pattern()
+        candidates, pattern = self.candidates(op), self.pattern()
         with without_garbage_collection():
             if isinstance(pattern, ModulePattern):
                 changed = pattern.rewrite_module(op)
             else:
                 walker = PatternRewriteWalker(pattern, apply_recursively=False)
                 walker.rewrite_module(op)
-                changed = sum(each.parent is None for each in found)
+                changed = sum(op_.parent is None for op_ in candidates)
         if self.replaces_all:
-            return PassOutcome.of_erased(found, self.expected, self.remedy)
-        return PassOutcome(found, changed, self.expected)
+            return PassOutcome.of_erased(candidates, self.expected, self.remedy)
+        return PassOutcome(candidates, changed, self.expected)

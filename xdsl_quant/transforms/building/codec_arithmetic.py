@@ -1,11 +1,12 @@
 """
-How casts to and from codes of small floats, and indices of a table, become ops, and how
-the scales, zero points and offsets of blocks do.
+Lowering of casts whose stored values are small floats or table indices, and of
+block-scaled casts with their scales, zero points and offsets.
 
-Arithmetic is that of casts of integers, and what is rounded at its end are not integers.
-No op has a small float as its type but `arith.bitcast`: neither MLIR nor LLVM converts all
-of them. The nearest number of a table is found by a binary search for the step that it
-belongs to. The module documentation of `lower-quant-ops` says what is computed.
+The arithmetic is that of integer casts, except for the final rounding, which is to a
+small float or a table entry. `arith.bitcast` is the only op with a small float type,
+because neither MLIR nor LLVM converts all of them. A binary search over the rounding
+boundaries finds the nearest entry of a table. The documentation of `lower-quant-ops`
+defines the results.
 """
 
 import math
@@ -67,17 +68,17 @@ def encoded(
     number: FloatExpression, format: SmallFloat, *, saturate: bool = False
 ) -> SSAValue:
     """
-    Return the code of a number: what
-    [`SmallFloat.encode`][xdsl_quant.numerics.small_floats.SmallFloat.encode] gives.
+    Encode a number as a small float, with the result of
+    [`SmallFloat.encode`][xdsl_quant.numerics.small_floats.SmallFloat.encode].
 
     Args:
-        number: of type f16, bf16, f32 or f64. There is no code for NaN in the ops if it
-            is known not to be NaN.
+        number: of type f16, bf16, f32 or f64. If it is known not to be NaN, no ops for
+            NaN are built.
         format: the format of the code.
-        saturate: limit numbers and infinities to the range of the format before.
+        saturate: clamp numbers and infinities to the range of the format first.
 
     Returns:
-        an integer with as many bits as the format.
+        An integer with the bit width of the format.
     """
     is_double = number.type == f64
     floats = number if is_double else number.as_float(f32)
@@ -92,16 +93,13 @@ def decoded(
     builder: LoweringBuilder, code: SSAValue, format: SmallFloat
 ) -> FloatExpression:
     """
-    Return the number of a code: what
-    [`SmallFloat.decode`][xdsl_quant.numerics.small_floats.SmallFloat.decode] gives.
+    Decode a small float to f32, with the result of
+    [`SmallFloat.decode`][xdsl_quant.numerics.small_floats.SmallFloat.decode].
 
     Args:
-        builder: where the ops are inserted.
-        code: an integer with as many bits as the format.
+        builder: inserts the ops.
+        code: an integer with the bit width of the format.
         format: the format of the code.
-
-    Returns:
-        a number of type f32.
 
     Raises:
         ValueError: for `f8E5M2FNUZ`, which has numbers where f16 has infinities.
@@ -110,7 +108,9 @@ def decoded(
     if not format.is_signed:
         return _power_of_two(signed)
     if not format.is_part_of_f16:
-        raise ValueError(f"codes of {format.name} are no parts of an f16")
+        raise ValueError(
+            f"unsupported format {format.name}: codes cannot be extended to f16"
+        )
     is_part = format.exponent_bits == 5
     number = _as_f16(builder, code, format).as_float(f32)
     value = number * math.ldexp(1.0, 15 - format.bias)
@@ -133,15 +133,15 @@ def _as_f16(
     builder: LoweringBuilder, code: SSAValue, format: SmallFloat
 ) -> FloatExpression:
     """
-    Return a code with zeros after it as an f16, whose exponent has another bias. CPUs
-    convert it to f32 in one instruction.
+    Extend a code to f16, which CPUs convert to f32 in one instruction. The exponent
+    keeps the bias of the format.
     """
-    # The sign goes where that of f16 is, and the bits between are dropped.
+    # Move the sign bit to that of f16 and clear the bits in between.
     zeros = 10 - format.mantissa_bits
-    kept = builder.number((format.sign_bit - 1 << zeros) - (1 << 15), i16)
+    mask = builder.number((format.sign_bit - 1 << zeros) - (1 << 15), i16)
     bits = builder.op(arith.ExtSIOp, (code,), i16)
     bits = builder.op(arith.ShLIOp, (bits, builder.number(zeros, i16)), i16)
-    bits = builder.op(arith.AndIOp, (bits, kept), i16)
+    bits = builder.op(arith.AndIOp, (bits, mask), i16)
     return FloatExpression(builder, builder.op(arith.BitcastOp, (bits,), f16))
 
 
@@ -159,11 +159,11 @@ _where = cast(Any, np).where
 
 
 class FloatStorage(StorageArithmetic):
-    """Numbers that are stored as small floats."""
+    """Small floats as stored values."""
 
     @cached_property
     def format(self) -> SmallFloat:
-        """The format of stored values."""
+        """Format of the stored values."""
         return small_float(self.casts.quantized_type.stored_type.name)
 
     def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
@@ -173,10 +173,10 @@ class FloatStorage(StorageArithmetic):
         number = FloatExpression(builder, value)
         if self.casts.rounding.nan == "stored-zero" and low < 0:
             number = _where(number.is_nan(), min(0.0, high), number)
-        # The maximum of NaN and a number is the number.
+        # `maxnumf` of NaN and a number is the number.
         number = number.number_maximum(low).number_minimum(high)
         if not low or not high:
-            # Either of both zeros may be the maximum or minimum of them.
+            # The result may be a zero of either sign: make it +0.
             number += 0.0
         number = FloatExpression(builder, number.value, bounds, may_be_nan=False)
         code = encoded(number, self.format, saturate=True)
@@ -188,10 +188,10 @@ class FloatStorage(StorageArithmetic):
 
 
 class TableStorage(StorageArithmetic):
-    """Numbers that are stored as indices of a table."""
+    """Table indices as stored values."""
 
-    _outside: Sequence[SSAValue] = ()
-    """The tables, while there is a loop around the ops."""
+    _hoisted_tables: Sequence[SSAValue] = ()
+    """Tables built before the loop around the ops, while inside of a loop."""
 
     @cached_property
     def _parameters(self) -> QuantizationParameters:
@@ -200,10 +200,10 @@ class TableStorage(StorageArithmetic):
     @cached_property
     def numbers(self) -> Floats:
         """
-        The numbers of the table, in the type of the arithmetic.
+        Table entries, rounded to the type of the arithmetic.
 
         Raises:
-            ValueError: if there is no such table.
+            ValueError: if the table is missing.
         """
         dtype = float_dtype(self.casts.computed.name)
         return rounded(cast(Floats, self._parameters.table), dtype).astype(np.float64)
@@ -219,9 +219,11 @@ class TableStorage(StorageArithmetic):
         return starts, indices + parameters.storage_min
 
     def _tables(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
-        """Constants in which elements are looked up, while they are not outside."""
-        if self._outside:
-            return self._outside
+        """
+        Return the lookup tables, built here unless they are hoisted out of a loop.
+        """
+        if self._hoisted_tables:
+            return self._hoisted_tables
         if isinstance(self.casts, Dequantization):
             return [self._table(builder, self.numbers, self.casts.computed)]
         starts, indices = self._steps
@@ -242,29 +244,33 @@ class TableStorage(StorageArithmetic):
         return builder.constant(attr, attr.type)
 
     def enter_loop(self, builder: LoweringBuilder | None) -> None:
-        self._outside = ()
+        self._hoisted_tables = ()
         if builder is not None:
-            self._outside = self._tables(builder)
+            self._hoisted_tables = self._tables(builder)
 
     def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         starts, *indices = self._tables(builder)
         number = FloatExpression(builder, value)
-        known = self._steps[1].tolist()
-        place = IntegerExpression(builder, builder.number(0, i32), (0, 0))
+        stored_indices = self._steps[1].tolist()
+        position = IntegerExpression(builder, builder.number(0, i32), (0, 0))
         for bit in reversed(range(len(self._steps[0]).bit_length())):
-            middle = place + ((1 << bit) - 1)
+            middle = position + ((1 << bit) - 1)
             start = FloatExpression(builder, _element(builder, starts, middle))
-            place = place + ((number > start).number << bit)
-        place = IntegerExpression(builder, place.value, (0, len(known) - 1))
-        index = place + known[0]
+            position = position + ((number > start).number << bit)
+        position = IntegerExpression(
+            builder, position.value, (0, len(stored_indices) - 1)
+        )
+        index = position + stored_indices[0]
         if indices:
-            value = _element(builder, indices[0], place)
-            index = IntegerExpression(builder, value, (min(known), max(known)))
+            value = _element(builder, indices[0], position)
+            index = IntegerExpression(
+                builder, value, (min(stored_indices), max(stored_indices))
+            )
         low, high = self.casts.quantized_type.storage_range
         is_smallest = self.casts.rounding.nan == "storage-min"
         nan = low if is_smallest else min(max(0, low), high)
-        # NaN is not beyond any step.
-        if nan != known[0]:
+        # NaN exceeds no boundary, so the search ends at the first index.
+        if nan != stored_indices[0]:
             index = cast(IntegerExpression, _where(number.is_nan(), nan, index))
         return index.as_type(self.casts.storage)
 
@@ -274,7 +280,7 @@ class TableStorage(StorageArithmetic):
         index = IntegerExpression(builder, stored, signed_bounds(width))
         if not self._parameters.is_signed:
             index = index & ((1 << width) - 1)
-        # What is not stored for any value must not be read from beyond the table.
+        # A value out of the storage range must not read beyond the table.
         index = index - self._parameters.table_min
         index = index.maximum(0).minimum(len(self.numbers) - 1)
         return _element(builder, table, index)
@@ -295,13 +301,12 @@ def storage_arithmetic(
     has_zero_points: bool = False,
 ) -> tuple[type[StorageArithmetic], Rounding]:
     """
-    Return how numbers of a type are stored, and the rounding of casts to it.
+    Return the storage arithmetic of a type, and the rounding of casts to it.
 
     Raises:
-        ValueError: if nothing is rounded like this, or a table has indices that cannot be
+        ValueError: for an unsupported rounding, or a table with indices that cannot be
             stored.
-        ImportError: if a table is looked up in a type of `ml_dtypes`, which is not
-            installed.
+        ImportError: if the table needs a type of `ml_dtypes`, which is not installed.
     """
     if quantized_type.has_integer_storage:
         return IntegerStorage, rounding
@@ -311,7 +316,7 @@ def storage_arithmetic(
         reason := rounding.unsupported(name, False, has_zero_points)
     ):
         raise ValueError(reason)
-    # Only what becomes of NaN is left to choose.
+    # For these types only the result for NaN can be chosen.
     rounding = Rounding(nan=rounding.nan)
     if not isinstance(quantized_type.storage_type, QuantileType):
         return FloatStorage, rounding
@@ -325,23 +330,24 @@ def storage_arithmetic(
 
 class BlockScaledArithmetic(CastArithmetic, ABC):
     """
-    What casts to and from a block-scaled type have in common.
+    Arithmetic shared by casts to and from a block-scaled type.
 
-    Numbers of blocks are constants of the type to compute in. All of them are exact in it.
+    Scales, zero points and offsets of blocks are constants of the type to compute in,
+    which represents all of them exactly.
 
     Args:
         quantized_type: the type.
         rounding: the rounding of quantization.
 
     Raises:
-        ValueError: if nothing is rounded like this, or a resource is missing or damaged.
+        ValueError: for an unsupported rounding, or a missing or damaged resource.
         ImportError: if a package is missing.
     """
 
     def __init__(self, quantized_type: BlockScaledQuantizedType, rounding: Rounding):
         self.blocks = quantized_type.get_blocks()
         self.numbers = quantized_type.get_numbers()
-        """What each block has."""
+        """Arrays of block parameters: scales, and zero points and offsets if any."""
         elements = quantized_type.element_quantized_type
         storage_kind, rounding = storage_arithmetic(
             elements,
@@ -375,11 +381,11 @@ class BlockScaledArithmetic(CastArithmetic, ABC):
 
 
 class BlockDequantization(BlockScaledArithmetic, Dequantization):
-    """Expressed values of stored ones."""
+    """Dequantization of a block-scaled type."""
 
 
 class BlockQuantization(BlockScaledArithmetic, Quantization):
-    """Stored values for expressed ones."""
+    """Quantization to a block-scaled type. Blocks with scale 0 store the quotient 0."""
 
     def quotient(
         self, builder: LoweringBuilder, value: SSAValue, scale: SSAValue
@@ -398,8 +404,8 @@ def block_or_codec_cast(
     is_quantization: bool,
 ) -> ElementConversion:
     """
-    Return the conversion of an element to or from a type that is block-scaled, or whose
-    stored values are floats or indices of a table.
+    Return the conversion to or from a block-scaled type, or one whose stored values are
+    small floats or table indices.
 
     Raises:
         ValueError: for an unsupported rounding or table, or a missing resource.

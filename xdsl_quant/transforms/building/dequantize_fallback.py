@@ -1,12 +1,11 @@
 """
-A lowering for any operation on quantized values: dequantize, compute, quantize.
+Lowering for any op on quantized values: dequantize, compute with floats, quantize.
 
-A frontend dialect has many operations, and each of them may be given values of any
-quantized type. Integer arithmetic on stored values is worth its code for a few of these
-cases. For all the others `DequantizeFallback` makes the lowering that the dialect has
-for floats a lowering for quantized values, too: slower, but complete. Casts between two
-operations that were lowered in this way round what is between them, unless
-`lower-quant-ops` truncates or there is a `canonicalize` before it: these fold them away.
+Integer arithmetic is worth its code for some ops and quantized types of a frontend
+dialect. For all others, `DequantizeFallback` reuses the dialect's float lowering:
+slower, but complete. Casts between two ops that were lowered this way round the
+intermediate value. `lower-quant-ops` with `truncate`, or `canonicalize` before it,
+folds these casts away.
 """
 
 from abc import ABC, abstractmethod
@@ -35,14 +34,12 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 def _expressed_or_same_type(type_: Attribute) -> Attribute:
-    """
-    Return the type of a value after dequantization: its own if it is not quantized.
-    """
+    """Return the expressed type of a quantized type, or the type itself."""
     return QuantizedType.cast_to_expressed_type(type_) or type_
 
 
 def _expressed_name(quantized: SSAValue) -> str | None:
-    """What to call the expressed counterpart of a value: `%sum` is `%sum_f32`."""
+    """Return the name of the dequantized value: `%sum_f32` for `%sum`."""
     element_type = QuantizedType.get_quantized_element_type(quantized.type)
     if element_type is None or quantized.name_hint is None:
         return quantized.name_hint
@@ -50,7 +47,7 @@ def _expressed_name(quantized: SSAValue) -> str | None:
 
 
 def _dequantization_error(value: SSAValue) -> str | None:
-    """Why a quantized value cannot be dequantized; `None` if it can be."""
+    """Return the reason why a value cannot be dequantized, or `None` if it can."""
     quantized_type = QuantizedType.get_quantized_element_type(value.type)
     if quantized_type is None:
         return None
@@ -65,8 +62,8 @@ def _dequantization_error(value: SSAValue) -> str | None:
 
 class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     """
-    Lowers operations with quantized operands or results by means of `lower_float`, which
-    only ever sees floats.
+    Lower ops with quantized operands or results by `lower_float`, which only sees
+    floats.
 
     Quantized operands are dequantized (`quant.dcast`) and quantized results are quantized
     again (`quant.qcast`), each as its own type says; scalars, ranked and unranked tensors
@@ -157,19 +154,16 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     """  # noqa: E501 - a line that must not be broken
 
     op_type: type[OperationT]
-    """The operations that are lowered: a class, or a base class of several."""
+    """Class of the ops to lower, or a base class of several."""
 
     dequantize_op: ClassVar[type[Operation]] = DequantizeCastOp
-    """The cast of quantized operands."""
+    """Cast of quantized operands."""
 
     quantize_op: ClassVar[type[Operation]] = QuantizeCastOp
-    """The cast of floats to quantized results."""
+    """Cast of floats to quantized results."""
 
     lowers_float_ops: ClassVar[bool] = False
-    """
-    True if operations without any quantized operand or result are lowered by
-    `lower_float` as well. Otherwise they are left alone.
-    """
+    """True if `lower_float` also lowers ops without quantized operands and results."""
 
     @abstractmethod
     def lower_float(
@@ -180,25 +174,27 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
         builder: LoweringBuilder,
     ) -> Sequence[SSAValue]:
         """
-        Insert the lowering for floats with `builder` and return what replaces the
-        results.
+        Insert the lowering for floats with `builder`, and return the new results.
 
-        `operands` are those of `op` with the quantized ones dequantized, and
-        `result_types` are the types that the returned values must have: those of `op`
-        with expressed types in the place of quantized ones. Floats of `operands` need
-        not be of one type if `op` allows quantized types that differ in their expressed
-        type.
-
-        `op` serves to look at its attributes. Its operands and results must not be
-        used, and what cannot be lowered must be refused in `check`, not here.
+        Args:
+            op: the op to lower, for its attributes. Its operands and results must not
+                be used, and ops that cannot be lowered must be refused in `check`, not
+                here.
+            operands: the operands of `op`, with quantized ones dequantized. Float
+                operands may have different types if the quantized types of `op` may
+                have different expressed types.
+            result_types: the required types of the returned values: those of `op`, with
+                expressed types in place of quantized ones.
+            builder: inserts the ops.
         """
 
     def check(self, op: OperationT) -> None:
         """
-        Fail with an error at `op` if it cannot be lowered.
+        Refuse `op` with an error if it cannot be lowered.
 
-        This is the case if a quantized operand or result has no expressed type, or a
-        quantized type does not fit the shape of its tensor. A subclass may refuse more.
+        This is the case if a quantized operand or result has no expressed type, or if a
+        quantized type does not match the shape of its tensor. A subclass may refuse
+        more.
         """
         for kind, values in (("operand", op.operands), ("result", op.results)):
             for index, value in enumerate(values):
@@ -206,7 +202,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
                     refuse(op, f"{kind} #{index} cannot be dequantized", reason)
 
     def matches(self, op: Operation) -> TypeGuard[OperationT]:
-        """Return True if this pattern is there for `op`."""
+        """Return True if this pattern lowers `op`."""
         return isinstance(op, self.op_type) and (
             self.lowers_float_ops
             or any(map(is_quantized, op.operands))
@@ -240,7 +236,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     def _quantize(
         self, value: SSAValue, result: SSAValue, builder: LoweringBuilder
     ) -> SSAValue:
-        """Make `value` what `result` is."""
+        """Quantize `value` if `result` is quantized."""
         if value.name_hint is None:
             value.name_hint = _expressed_name(result)
         if not is_quantized(result):
@@ -254,9 +250,8 @@ def replace_with_built(
     build: Callable[[LoweringBuilder], Sequence[SSAValue]],
 ) -> None:
     """
-    Replace `op` by the operations that `build` inserts with the builder it is given, and
-    its results by the values that `build` returns. New operations get the location of
-    `op`, unless they have one.
+    Replace `op` by the ops that `build` inserts, and its results by the values that
+    `build` returns. New ops get the location of `op`, unless they have one.
     """
     block = Block()
     results = build(LoweringBuilder(InsertPoint.at_end(block), location=op.location))
@@ -268,11 +263,10 @@ def replace_with_built(
 
 def lower_with_fallback(module: ModuleOp, patterns: Sequence[RewritePattern]) -> None:
     """
-    Apply to each operation of the module the first of the patterns that matches it.
+    Rewrite each op of a module by the first pattern that matches it.
 
-    The fallbacks among the patterns check all operations first: if one of them cannot
-    be lowered, the module is left as it was. Operations that the patterns create are
-    not visited again.
+    All fallbacks check the ops first: if one refuses an op, the module is unchanged.
+    Ops that the patterns create are not visited.
     """
     fallbacks = [
         cast(DequantizeFallback[Operation], pattern)

@@ -1,13 +1,14 @@
 """
-How the casts whose scales and zero points are operands become ops on numbers: those of
-`quantization_arithmetic`, with operands in the place of constants.
+Lowering of casts whose scales and zero points are operands, and of
+`quant.choose_parameters`.
 
-Scales and zero points that are chosen for values at run time are computed with the formulas
-of [`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_parameters].
+The arithmetic of casts is that of `quantization_arithmetic`, with operands instead of
+constants. Parameters are chosen at run time with the formulas of
+[`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_parameters].
 
-A zero point may be any integer of the storage type, and what is computed in is wide enough
-for all of them. Scales may be zero, negative, infinite or NaN, so each rounding mode clamps
-before it converts to an integer.
+A zero point may be any integer of the storage type; the type to compute in is wide
+enough for all of them. Scales may be zero, negative, infinite or NaN, so each rounding
+mode clamps before the conversion to integers.
 """
 
 from __future__ import annotations
@@ -73,20 +74,20 @@ from .quantization_arithmetic import (
 from .tensor_traversal import Layout, Operands, assert_holds, convert_value
 
 _Plan: TypeAlias = "Callable[[LoweringBuilder], OperandParameters]"
-"""Builds the arithmetic of a cast from its operands."""
+"""Function that builds the arithmetic of a cast from its operands."""
 
 
 @dataclass(frozen=True)
 class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_Plan]):
     """
-    Lower `quant.dynamic_qcast` and `quant.dynamic_dcast` to arith, math, tensor and linalg.
+    Lower `quant.dynamic_qcast` and `quant.dynamic_dcast` to arith, math, tensor and
+    linalg.
 
-    With `runtime_checks` the number of scales is asserted where it or the size of the
-    values is dynamic.
+    With `runtime_checks`, assert the number of scales if it or the size of the
+    quantized dimension is dynamic.
     """
 
     def plan(self, op: Operation) -> _Plan | None:
-        """Return the arithmetic that a cast is lowered to."""
         if not isinstance(op, DynamicCastOp):
             return None
         check_expressed_type(op, scalar_or_element_type(op.scale.type))
@@ -110,14 +111,14 @@ class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_Plan]):
 
 
 def _unit_type(op: DynamicCastOp) -> UniformQuantizedType:
-    """Return the type of values that are stored in the same way with a scale of 1."""
+    """Return a quantized type with the storage of a cast, scale 1 and zero point 0."""
     expressed = scalar_or_element_type(op.expressed.type)
     _, *common = op.storage.common_parameters
     return UniformQuantizedType.new((expressed, *common, IntAttr(0), FloatData(1.0)))
 
 
 class OperandParameters(CastArithmetic):
-    """Scales and zero points that are operands."""
+    """Arithmetic of a cast whose scales and zero points are operands."""
 
     def __init__(
         self,
@@ -168,19 +169,19 @@ class OperandParameters(CastArithmetic):
 
 
 class DynamicQuantization(OperandParameters, Quantization):
-    """Stored values for expressed ones."""
+    """Quantization with operands as parameters."""
 
 
 class DynamicDequantization(OperandParameters, Dequantization):
-    """Expressed values of stored ones."""
+    """Dequantization with operands as parameters."""
 
 
 def _scalar_or_blocks(
     builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
 ) -> tuple[LoweringBuilder, SSAValue]:
     """
-    Scales or zero points, a number if there is one for all values, and the builder of
-    elementwise ops on them.
+    Return scales or zero points with a builder of elementwise ops on them; a per-tensor
+    parameter becomes a scalar.
     """
     if not isinstance(value.type, TensorType):
         return builder, value
@@ -192,7 +193,7 @@ def _scalar_or_blocks(
 
 
 def _assert_counts(builder: LoweringBuilder, op: DynamicCastOp) -> None:
-    """Assert that there are as many scales and zero points as blocks."""
+    """Assert one scale and zero point per block."""
     if not (blocks := op.blocks):
         return
     operands = {"scales": op.scale, "zero points": op.zero_point}
@@ -216,7 +217,7 @@ def _assert_counts(builder: LoweringBuilder, op: DynamicCastOp) -> None:
             assert_holds(builder, arith.CmpiOp(count, size, "eq"), message)
 
 
-# Parameters that are chosen for values
+# Choice of parameters
 
 
 @dataclass(frozen=True)
@@ -234,19 +235,19 @@ class LowerChooseParameters(CheckedPattern[ChooseParametersOp]):
     ) -> None:
         builder = LoweringBuilder.before(op)
         arithmetic = _ParameterArithmetic(plan)
-        of_blocks = partial(_of_blocks, builder, plan.blocks)
+        map_blocks = partial(_map_blocks, builder, plan.blocks)
         ranges = _ranges(builder, plan.input, plan.blocks)
-        results = [of_blocks(ranges, arithmetic.expressed, arithmetic.scale)]
+        results = [map_blocks(ranges, arithmetic.expressed, arithmetic.scale)]
         if plan.zero_point is not None:
             values = ranges[0], results[0]
             storage = plan.storage.signless_storage_type
-            results.append(of_blocks(values, storage, arithmetic.zero_point))
+            results.append(map_blocks(values, storage, arithmetic.zero_point))
         rewriter.replace(op, (), results)
 
 
 @dataclass(eq=False)
 class _ParameterArithmetic:
-    """The scale and the zero point of a block."""
+    """Arithmetic that chooses the scale and zero point of a block."""
 
     op: ChooseParametersOp
 
@@ -263,7 +264,7 @@ class _ParameterArithmetic:
         return [FloatExpression(builder, a).as_float(self._computed) for a in args[:2]]
 
     def scale(self, builder: LoweringBuilder, args: Values) -> SSAValue:
-        """Return the scale for the smallest and the largest value."""
+        """Return the scale for the minimum and maximum in `args`."""
         first, last = self._floats(builder, args)
         low, high = self._range
         if self.op.zero_point is None:
@@ -273,7 +274,7 @@ class _ParameterArithmetic:
         return cast(FloatExpression, result).as_float(self.expressed).value
 
     def zero_point(self, builder: LoweringBuilder, args: Values) -> SSAValue:
-        """Return the zero point for the smallest value and the scale."""
+        """Return the zero point for the minimum and the scale in `args`."""
         first, scale = self._floats(builder, args)
         result = cast(FloatExpression, range_zero_point(first, scale, *self._range))
         integer = result.as_integer().value
@@ -283,14 +284,14 @@ class _ParameterArithmetic:
         return builder.op(arith.TruncIOp, (integer,), storage)
 
 
-def _of_blocks(
+def _map_blocks(
     builder: LoweringBuilder,
     blocks: Mapping[int, int],
     values: Values,
     element_type: AnyFloat | IntegerType,
     body: Body,
 ) -> SSAValue:
-    """Compute one number from `values`, or a tensor of one for each block."""
+    """Compute a scalar from `values`, or an element for each block."""
     if not blocks:
         return body(builder, values)
     inputs = [(value, dimensions(range(len(blocks)))) for value in values]
@@ -301,24 +302,24 @@ def _of_blocks(
 def _ranges(
     builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
 ) -> Values:
-    """Return the smallest and the largest value, 0 included, of each block."""
+    """Return the minimum and maximum of each block, extended to include 0."""
     counts = [
         _block_count(builder, builder.size(value, d), s) for d, s in blocks.items()
     ]
     type_ = TensorType(element_type_of(value), static_sizes(counts))
     split = {axis: size for axis, size in blocks.items() if size != 1}
     value = _whole_blocks(builder, value, dict(zip(blocks, counts, strict=True)), split)
-    # Where the dimensions of blocks are, now that elements of blocks have some, too.
+    # Positions of the block indices after the dimensions are split.
     axes = [axis + sum(other < axis for other in split) for axis in blocks]
     value = builder.split_dimensions(value, split)
     rank = len(shape_of(value))
-    kept = AffineMap(rank, 0, tuple(dimensions(axes)))
+    block_map = AffineMap(rank, 0, tuple(dimensions(axes)))
 
     def body(inner: LoweringBuilder, args: Values) -> Values:
-        # The minimum of NaN and a number is the number.
+        # `minnumf` of NaN and a number is the number.
         return [
-            inner.op(op_type, (args[0], so_far), so_far.type)
-            for op_type, so_far in (
+            inner.op(op_type, (args[0], accumulator), accumulator.type)
+            for op_type, accumulator in (
                 (arith.MinnumfOp, args[1]),
                 (arith.MaxnumfOp, args[2]),
             )
@@ -327,7 +328,7 @@ def _ranges(
     results = builder.generics(
         [value],
         [builder.zeros(type_, counts) for _ in range(2)],
-        [AffineMap.identity(rank), kept, kept],
+        [AffineMap.identity(rank), block_map, block_map],
         [PARALLEL if d in axes else REDUCTION for d in range(rank)],
         body,
     )
@@ -337,9 +338,7 @@ def _ranges(
 
 
 def _block_count(builder: LoweringBuilder, size: Size, block_size: int) -> Size:
-    """
-    Return the number of blocks along a dimension, of which the last one may be shorter.
-    """
+    """Return the number of blocks along a dimension; the last block may be shorter."""
     if isinstance(size, int):
         return -(-size // block_size)
     return builder.floor_divided(builder.plus(size, block_size - 1), block_size)
@@ -351,10 +350,7 @@ def _whole_blocks(
     counts: Mapping[int, Size],
     block_sizes: Mapping[int, int],
 ) -> SSAValue:
-    """
-    Return the values, with zeros after them if the last blocks are or may be shorter.
-    Zero is in each range.
-    """
+    """Pad the values with zeros to whole blocks; block ranges include 0 anyway."""
     sizes = builder.sizes(value)
     padded = [*sizes]
     for axis, block_size in block_sizes.items():

@@ -1,9 +1,8 @@
 """
-Integer arithmetic with multipliers and shifts as ops: the numbers that
-[`apply_scale`][xdsl_quant.numerics.apply_scale] computes, bit for bit.
+Ops for integer arithmetic with multipliers and shifts, bit-identical to
+[`apply_scale`][xdsl_quant.numerics.apply_scale].
 
-All operands are `i64` numbers of the code that is under construction: scalars, or tensors
-of one shape.
+All operands are `i64` scalars, or `i64` tensors of one shape.
 """
 
 from xdsl.dialects import arith
@@ -16,12 +15,12 @@ from .builder import LoweringBuilder, integer_attr
 
 
 def i64_constant(builder: LoweringBuilder, value: int) -> SSAValue:
-    """Return a constant as an operand of elementwise ops."""
+    """Build a constant as an operand of elementwise ops."""
     return builder.lift(builder.constant(integer_attr(value, 64), i64))
 
 
 def extend(builder: LoweringBuilder, stored: SSAValue, is_signed: bool) -> SSAValue:
-    """Stored values of up to 32 bits as `i64`."""
+    """Extend stored values of up to 32 bits to `i64`."""
     return _op(builder, arith.ExtSIOp if is_signed else arith.ExtUIOp, stored)
 
 
@@ -32,17 +31,14 @@ def _op(
 
 
 def add(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
-    """Return the sums."""
     return _op(builder, arith.AddiOp, value, other)
 
 
 def subtract(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
-    """Return the differences."""
     return _op(builder, arith.SubiOp, value, other)
 
 
 def multiply(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
-    """Return the products."""
     return _op(builder, arith.MuliOp, value, other)
 
 
@@ -54,18 +50,19 @@ def apply_scale(
     rounding: ScaleRounding,
 ) -> SSAValue:
     """
-    Values times `multiplier / 2**shift`, rounded as TOSA's `apply_scale_32` does:
+    Multiply by `multiplier / 2**shift` and round as TOSA's `apply_scale_32` does:
     `(value * multiplier + (1 << (shift - 1))) >> shift`.
 
-    Nothing overflows for values within `-2**32` to `2**32`, which zero-point-corrected
-    values are.
+    Values within `-2**32` to `2**32`, such as zero-point-corrected values, do not
+    overflow.
 
     Args:
-        builder: where the ops are inserted.
-        value: integers of at most 33 bits with their sign.
+        builder: inserts the ops.
+        value: integers of at most 33 bits, including the sign.
         multiplier: from 0 to `2**31 - 1`.
         shift: from 2 to 62.
-        rounding: that of [`apply_scale`][xdsl_quant.numerics.apply_scale].
+        rounding: the rounding mode, as in
+            [`apply_scale`][xdsl_quant.numerics.apply_scale].
     """
     product = multiply(builder, value, multiplier)
     if rounding == "double":
@@ -77,24 +74,21 @@ def rounded_shift(
     builder: LoweringBuilder, value: SSAValue, shift: SSAValue
 ) -> SSAValue:
     """
-    Integers divided by `2**shift` and rounded half up, for shifts of at least 1.
+    Divide by `2**shift` and round half up, for shifts of at least 1.
 
-    Nothing overflows: the half is added after the first part of the shift.
+    Never overflows: the half is added after a shift by `shift - 1`.
     """
     one = i64_constant(builder, 1)
     if (known := _known_integer(shift)) is None:
-        but_one = subtract(builder, shift, one)
+        shift_less_one = subtract(builder, shift, one)
     else:
-        but_one = i64_constant(builder, known - 1)
-    halves = _op(builder, arith.ShRSIOp, value, but_one)
+        shift_less_one = i64_constant(builder, known - 1)
+    halves = _op(builder, arith.ShRSIOp, value, shift_less_one)
     return _op(builder, arith.ShRSIOp, add(builder, halves, one), one)
 
 
 def _known_integer(number: SSAValue) -> int | None:
-    """
-    Return the value of a constant that is an integer: nothing is left to be folded
-    then.
-    """
+    """Return the value of an integer constant, to fold ops on it here."""
     if isinstance(op := number.owner, arith.ConstantOp):
         attr = op.value
         return attr.value.data if isinstance(attr, IntegerAttr) else None
@@ -105,13 +99,13 @@ def _rounded_first(
     builder: LoweringBuilder, product: SSAValue, value: SSAValue, shift: SSAValue
 ) -> SSAValue:
     """
-    Return the product before a shift of more than 31 with what double rounding adds to
-    it: `2**30` away from zero.
+    Add the first rounding of `double` to a product that is shifted by more than 31:
+    `2**30` away from zero.
     """
     known = _known_integer(shift)
     if known is not None and known <= 31:
         return product
-    # There is no comparison of tensors in xDSL: these are all bits, or none.
+    # xDSL has no comparison of tensors: the shift yields a mask of all ones or zeros.
     is_negative = _op(builder, arith.ShRSIOp, value, i64_constant(builder, 63))
     sign = _op(builder, arith.OrIOp, is_negative, i64_constant(builder, 1))
     half = _op(builder, arith.ShLIOp, sign, i64_constant(builder, 30))
@@ -129,7 +123,7 @@ def clamp_and_truncate(
     high: int,
     storage_type: IntegerType,
 ) -> SSAValue:
-    """Integers, or the nearer end of a range for those out of it, as stored values."""
+    """Clamp integers to a range, and truncate them to the storage type."""
     value = _op(builder, arith.MaxSIOp, value, i64_constant(builder, low))
     value = _op(builder, arith.MinSIOp, value, i64_constant(builder, high))
     return builder.elementwise(arith.TruncIOp, (value,), storage_type)

@@ -93,7 +93,7 @@ def test_decoded(format: SmallFloat):
 
     codes = all_codes(format)
     if format.name == "f8E5M2FNUZ":
-        message = "codes of f8E5M2FNUZ are no parts of an f16"
+        message = "unsupported format f8E5M2FNUZ: codes cannot be extended to f16"
         with pytest.raises(ValueError, match=f"^{message}$"):
             module_of(IntegerType(format.bits), f32, codes.size, body)
         return
