@@ -336,8 +336,8 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
         for op in module.walk():
             parent = op.parent_op()
             # Ops in a reduction without integer form have none either.
-            is_in_kept = _is_reduction(parent) and parent not in plans
-            if not is_in_kept and (form := self._form(op, patterns)) is not None:
+            lacks_form = _is_reduction(parent) and parent not in plans
+            if not lacks_form and (form := self._form(op, patterns)) is not None:
                 plans[op] = form
             else:
                 without_form.append(op)
