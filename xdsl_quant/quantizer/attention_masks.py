@@ -133,10 +133,7 @@ class _Flow:
 
 
 def _flow(select: Operation) -> _Flow | None:
-    """
-    Return the values on the paths from a `select` to a softmax, or `None` if a use
-    leads elsewhere.
-    """
+    """Return the values between a `select` and a softmax, or `None` for other uses."""
     flow = _Flow([select.results[0]])
     for values, keys, follow in (
         (flow.scores, flow.keys, flow.follow_scores),
@@ -424,9 +421,7 @@ def range_width(range_: Range) -> float:
 
 
 def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
-    """
-    Warn of constants that widen the range of a sum or of an unmasked `select` too far.
-    """
+    """Warn of constants that widen the range of a sum or `select` too far."""
     for op in module.walk():
         if op_name(op) in _SELECTS and _MASK not in op.attributes:
             most, (first, second) = _MUCH_WIDER, op.operands[1:3]

@@ -490,9 +490,7 @@ class BitSearch:
 
 
 def _thinned(points: Sequence[_T], most: int) -> list[_T]:
-    """
-    Return at most `most` of the points, evenly spaced, with the first and the last.
-    """
+    """Return at most `most` evenly spaced points, with the first and the last."""
     if len(points) <= most:
         return [*points]
     last = len(points) - 1

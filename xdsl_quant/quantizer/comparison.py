@@ -383,7 +383,6 @@ def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> N
 def _record(
     float_model: _Model, quantized: _Model, pairs: Iterable[_Pair]
 ) -> dict[str, Error]:
-    """Record values and results of both models; return the errors of constants."""
     errors: dict[str, Error] = {}
     for key, one, other in pairs:
         if not one.is_constant:

@@ -91,9 +91,7 @@ class QuantizedTensor:
     """
 
     stored: tuple[float, float] | None = None
-    """
-    Smallest and largest stored value of a constant; table indices for quantile types.
-    """
+    """Smallest and largest stored value of a constant; indices for quantile types."""
 
     at_bounds: float | None = None
     """Fraction of the elements of a constant at a bound of the storage range."""
@@ -161,10 +159,7 @@ class Inspection:
         return replace(self, tensors=sorted(self.tensors, key=key))
 
     def json(self) -> str:
-        """
-        Return tensors and totals as JSON, with the field names of these classes as
-        keys.
-        """
+        """Return tensors and totals as JSON, with the fields of the classes as keys."""
         content = {
             "tensors": [
                 asdict(tensor) | {"shape": _plain_sizes(tensor.shape)}
@@ -205,7 +200,6 @@ class Inspection:
 
 
 def _tensor_cells(tensor: QuantizedTensor) -> Mapping[str, str]:
-    """Return the table cells of a tensor by column."""
     shape = "unranked" if tensor.shape is None else shape_text(tensor.shape)
     scale = _limits_text(tensor.scales, ".4g")
     if tensor.scales is not None and tensor.scale_count > 1:
@@ -285,7 +279,6 @@ def inspect(model: Model | QuantizedModel) -> Inspection:
 def _tensor_at(
     tensor: QuantizedTensor, value: _InspectedValue, type_: QuantizedType
 ) -> QuantizedTensor:
-    """Return a copy of a tensor with the name and the size of a value."""
     is_ranked, width = not isinstance(value.type, UnrankedTensorType), None
     shape = shape_of(value.type) if is_ranked else None
     if isinstance(type_, StoredQuantizedType):
@@ -432,7 +425,6 @@ def _limits(numbers: Array) -> tuple[float, float] | None:
 def _with_contents(
     tensor: QuantizedTensor, elements: Array, type_: QuantizedType
 ) -> QuantizedTensor:
-    """Return a copy of a tensor with properties of a constant's elements."""
     if not isinstance(type_, StoredQuantizedType) or not elements.size:
         return replace(tensor, is_constant=True)
     low, high = type_.storage_range

@@ -95,7 +95,6 @@ def _port_bits(width: Width) -> int:
 
 
 def _signature_widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
-    """Yield the widths of all signatures that the target can select."""
     if (known := target.kernels.get(kernel.kernel)) is None:
         return
     count = len(kernel.inputs)

@@ -176,7 +176,6 @@ class Score:
 
 
 def _classes(output: Floats, labels: Labels) -> NDArray[np.intp]:
-    """Return the indices of the largest elements in the last dimension."""
     values = labels.values
     count = output.shape[-1] if output.ndim > 1 else 1
     if count < 2:

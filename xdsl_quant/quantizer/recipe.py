@@ -1,4 +1,4 @@
-"""What to quantize, how, and what it may cost: a recipe and a budget, as data."""
+"""Recipes and budgets as data: storage, targets, observers and corrections."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,22 +27,18 @@ _BUDGET_TEXT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\S+)")
 
 @dataclass(frozen=True)
 class Budget:
-    """How much may be spent."""
+    """Upper bound on the size or the loss of a model."""
 
     amount: float
     """
-    The size of constants in bytes, or how much may be lost compared with the widest
-    assignment: dB of the signal to quantization noise ratio, or percentage points of
-    accuracy.
+    Size of constants in bytes, or the loss compared with the widest assignment: dB of
+    the signal-to-quantization-noise ratio, or percentage points of accuracy.
     """
 
     unit: BudgetUnit
 
     def __post_init__(self) -> None:
-        """
-        Raises:
-            ValueError: if the amount is negative or NaN, or the unit is unknown.
-        """
+        """Raise a `ValueError` if the amount is negative or NaN, or the unit is unknown."""
         if not self.amount >= 0:
             raise ValueError(f"expected a budget of 0 or more, found {self.amount}")
         if self.unit not in (units := get_args(BudgetUnit)):
@@ -51,7 +47,7 @@ class Budget:
             )
 
     def __str__(self) -> str:
-        """Return the budget in words."""
+        """Return, e.g., `20000 bytes` or `1 dB lost`."""
         amount = f"{self.amount:g}"
         if self.unit == "bytes":
             return f"{self.amount:.0f} bytes"
@@ -60,16 +56,16 @@ class Budget:
 
 def parse_budget(text: str) -> Budget:
     """
-    Return the budget that a text such as `20 kB`, `1.5 dB` or `0.5 %` says.
+    Parse a budget such as `20 kB`, `1.5 dB` or `0.5 %`.
 
     Raises:
-        ValueError: if it says none.
+        ValueError: if the text is not a budget.
     """
-    found = _BUDGET_TEXT.fullmatch(text.strip())
-    if found is not None and (factor := _BYTES.get(found[2])) is not None:
-        return Budget(float(found[1]) * factor, "bytes")
-    if found is not None and (unit := _UNITS.get(found[2])) is not None:
-        return Budget(float(found[1]), unit)
+    match = _BUDGET_TEXT.fullmatch(text.strip())
+    if match is not None and (factor := _BYTES.get(match[2])) is not None:
+        return Budget(float(match[1]) * factor, "bytes")
+    if match is not None and (unit := _UNITS.get(match[2])) is not None:
+        return Budget(float(match[1]), unit)
     raise ValueError(
         f"expected a budget, found '{text}'; write bytes such as '20 kB', a loss of SQNR "
         "such as '1 dB', or a loss of accuracy in points such as '0.5 %'"
@@ -77,18 +73,18 @@ def parse_budget(text: str) -> Budget:
 
 
 MAX_BITS = 16
-"""The most bits of a stored number."""
+"""Maximum width of a stored value."""
 
 
 class RecipeError(TomlError):
-    """A recipe that cannot be used, explained in one line."""
+    """Raised for an invalid recipe, with a message of one line."""
 
     def __init__(self, message: str, key: str | None = None, found: str | None = None):
         """
         Args:
-            message: what is wrong.
-            key: the key of a file that is wrong, if it is one.
-            found: the string that is wrong, if it is one of several.
+            message: the problem.
+            key: the key in a file that has the problem, if any.
+            found: the invalid string, if the key has several.
         """
         super().__init__(message)
         self.key = key
@@ -102,9 +98,7 @@ class Selector(NamedTuple):
     pattern: str
 
     def selects(self, names: Iterable[str]) -> bool:
-        """
-        Return True if one of these names fits: a location anywhere, others as a whole.
-        """
+        """Return True if a name matches: locations anywhere, other names as a whole."""
         if self.kind == "locations":
             return any(re.search(self.pattern, name) for name in names)
         return any(fnmatchcase(name, self.pattern) for name in names)
@@ -113,42 +107,42 @@ class Selector(NamedTuple):
 @dataclass(frozen=True)
 class Override:
     """
-    What is different for some kernels or values: those that one of the patterns selects.
-    What is said of a kernel holds for its results.
+    Changes for some kernels or values, selected by any of the patterns. Changes for a
+    kernel apply to its results.
 
     Raises:
-        RecipeError: if it selects nothing or changes nothing, or a value is wrong; keys are
-            called as in files.
+        RecipeError: if it selects nothing or changes nothing, or a value is invalid;
+            the message names keys as in files.
     """
 
     ops: Sequence[str] = ()
-    """Names of kernels, or of their ops, with `*`."""
+    """Names of kernels, or of their ops, with `*` as a wildcard."""
 
     locations: Sequence[str] = ()
-    """Regular expressions that are found in the location of an op of the kernel."""
+    """Regular expressions, matched anywhere in the locations of the kernel's ops."""
 
     values: Sequence[str] = ()
-    """Keys of values as `quant-insert-stats-refs` has them, with `*`."""
+    """Statistics keys from `quant-insert-stats-refs`, with `*` as a wildcard."""
 
     keep_float: bool | None = None
     """
-    True if these kernels stay in floating point, and these values are not quantized;
-    `False` takes back what an earlier override says.
+    True to keep the kernels in floating point and the values unquantized; `False`
+    cancels an earlier `True`.
     """
 
     observer: str | None = None
-    """What finds the ranges of these values."""
+    """Observer of the ranges of these values."""
 
     weight_bits: int | None = None
     """
-    The least width of the weights of these kernels: the target has the first signature
-    with so many bits or more.
+    Least width of the weights of these kernels; the target uses its first signature
+    with at least this width.
     """
 
     places: Mapping[Selector, str] = field(
         default_factory=dict[Selector, str], compare=False, repr=False
     )
-    """Where the patterns are in a file, e.g. `my.toml:3`; empty without one."""
+    """Locations of the patterns in a file, e.g. `my.toml:3`; empty without a file."""
 
     def __post_init__(self):
         for key in ("ops", "locations", "values"):
@@ -209,10 +203,7 @@ def _check_texts(key: str, values: object) -> None:
 
 
 def check_flag(key: str, value: object) -> None:
-    """
-    Raises:
-        RecipeError: if a value is there that is neither true nor false.
-    """
+    """Raise a `RecipeError` if a value is neither `None` nor a boolean."""
     if value is not None and not isinstance(value, bool):
         raise RecipeError(
             f"expected true or false for '{key}', found {toml_text(value)}", key
@@ -220,10 +211,7 @@ def check_flag(key: str, value: object) -> None:
 
 
 def check_observer(value: object) -> None:
-    """
-    Raises:
-        RecipeError: if a value is there that is no observer.
-    """
+    """Raise a `RecipeError` if a value is neither `None` nor an observer."""
     if value is None:
         return
     if not isinstance(value, str):
@@ -238,10 +226,7 @@ def check_observer(value: object) -> None:
 
 
 def check_bits(key: str, value: object, most: int = MAX_BITS) -> None:
-    """
-    Raises:
-        RecipeError: if a value is there that is no integer from 2 to the most.
-    """
+    """Raise a `RecipeError` if a value is neither `None` nor a width from 2 to `most`."""
     if value is None:
         return
     if (
@@ -258,14 +243,13 @@ def check_bits(key: str, value: object, most: int = MAX_BITS) -> None:
 
 Mode = Literal["static", "weight-only", "dynamic-range"]
 """
-What becomes integers: weights and activations, whose ranges are observed on samples;
-weights alone; or weights and, when the model runs, activations, in products of TensorFlow
-Lite that have kernels for that.
+Quantized values: weights and activations with calibrated ranges; weights alone; or
+weights and, in products that support it, activations at run time.
 """
 
 
 WeightGranularity = Literal["tensor", "axis", "block", "block-or-axis"]
-"""What has a scale: see [`WeightOptions`][xdsl_quant.quantizer.recipe.WeightOptions]."""
+"""Granularity of scales: see `WeightOptions`."""
 
 
 WeightRange = Literal["min-max", "mse"]
@@ -275,29 +259,25 @@ WeightRounding = Literal["nearest", "gptq"]
 
 @dataclass(frozen=True)
 class WeightOptions:
-    """How weights are stored if they alone are quantized."""
+    """Storage of weights. Mode `static` uses only `rounding`."""
 
     bits: int = 8
-    """Number of bits of a stored weight."""
+    """Width of a stored weight, 2 to 8."""
 
     granularity: WeightGranularity = "axis"
     """
-    What has a scale: all weights of a product, each output channel, or each block; with
-    `block-or-axis` each block, and each output channel of a product of TensorFlow Lite,
-    whose files have no blocks.
+    One scale per product, output channel or block. `block-or-axis` uses blocks, but
+    output channels for TensorFlow Lite, whose files have no blocks.
     """
 
     block_size: int = 32
-    """How many weights that are summed have the same scale in a block."""
+    """Number of summed weights that share a scale in a block."""
 
     range: WeightRange = "min-max"
-    """Which weights a scale is for: all, or a part of the range with less error."""
+    """`min-max` covers all weights; `mse` minimizes their squared error."""
 
     rounding: WeightRounding = "nearest"
-    """
-    How a weight is rounded: to the nearest integer, or so that products by it change least
-    on the samples.
-    """
+    """`nearest`, or `gptq` to minimize the error of results on the samples."""
 
 
 _BUDGET = Budget(12, "dB")
@@ -305,70 +285,56 @@ _BUDGET = Budget(12, "dB")
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """
-    Which widths of storage are tried for each kernel, as far as the target has signatures
-    for them, and how much may be spent.
-    """
+    """Widths that a search tries for each kernel if the target supports them."""
 
     weight_bits: Sequence[int] = (4, 8)
-    """The widths of weights."""
+    """Widths of weights."""
 
     activation_bits: Sequence[int] = (8,)
-    """The widths of what kernels take and give."""
+    """Widths of non-constant operands and of results."""
 
     budget: Budget = _BUDGET
-    """What the chosen assignment may cost."""
+    """Budget of the chosen assignment."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is quantized."""
+    """Options of the quantization of a model."""
 
     name: str = "int8"
 
     description: str = ""
-    """What the recipe does, in one line."""
+    """The recipe in one line."""
 
     targets: Sequence[str] = ("tflite-int8", "stablehlo-int8")
-    """
-    Names or files of hardware targets. The first one is taken that has most kernels for the
-    ops of the model.
-    """
+    """Names or files of targets; the one with the most kernels of the model is used."""
 
     observer: str = "min-max"
-    """
-    What finds the ranges of values, as [`calibrate`][xdsl_quant.calibration.calibrate]
-    takes it.
-    """
+    """Observer of all values: see [`calibrate`][xdsl_quant.calibration.calibrate]."""
 
     bias_correction: bool = True
-    """
-    True if biases take back what quantization shifts: see
-    [`bias_correction`][xdsl_quant.quantizer.bias_correction].
-    """
+    """True to [correct biases][xdsl_quant.quantizer.bias_correction]."""
 
     overrides: Sequence[Override] = field(default_factory=tuple[Override, ...])
-    """What is different for some kernels and values. Later ones count more."""
+    """Changes for some kernels and values. Later overrides take precedence."""
 
     mode: Mode = "static"
-    """What is quantized."""
 
     weights: WeightOptions = WeightOptions()
-    """How weights are stored in the modes `weight-only` and `dynamic-range`."""
+    """Storage and rounding of weights."""
 
     search: SearchOptions | None = None
-    """What is searched for widths of storage; nothing by default."""
+    """Widths and budget of a search; `None` to use the widths of the target."""
 
     asymmetric_inputs: bool | None = None
     """
-    Zero points of activations in mode `dynamic-range`: `tfl.fully_connected` has them
-    unless it is `False`. TensorFlow Lite's convolutions always have them; StableHLO's
-    products never do, and `True` is refused.
+    True for zero points of activations in mode `dynamic-range`. `tfl.fully_connected`
+    has them unless this is `False`. TensorFlow Lite's convolutions always have them;
+    StableHLO products never do, and `True` is refused.
     """
 
     float_concatenations: bool = False
     """
-    True to keep a concatenation, or another kernel whose operands share a scale, in
-    floating point if the range of one operand leaves fewer than four steps of the scale
-    for that of another one.
+    True to keep a kernel whose operands share a scale, such as a concatenation, in
+    floating point if the range of an operand has fewer than four steps of the scale.
     """

@@ -1,10 +1,10 @@
 """
-Recipes in files.
+Recipes in TOML files.
 
-Example:
+Static quantization with overrides:
 
 ```toml
-description = "8 bits, but for the last layer"
+description = "8 bits, except in the last layer"
 targets = ["tflite-int8"]
 observer = "percentile=99.99"
 
@@ -17,7 +17,7 @@ locations = ["block_1/"]
 observer = "mse=8"
 ```
 
-One that quantizes weights alone:
+Weights alone:
 
 ```toml
 description = "4-bit weights"
@@ -30,7 +30,7 @@ block-size = 32
 range = "mse"
 ```
 
-One that searches for the bits of weights:
+A search for the widths of weights:
 
 ```toml
 description = "4 or 8 bits"
@@ -83,23 +83,23 @@ _OVERRIDE_KEYS = tuple(
 )
 
 _Reader: TypeAlias = Callable[[TomlTable, str], object]
-"""Returns the checked value of a key that a table has."""
+"""Function that returns the checked value of a key in a table."""
 
 
 def recipe_names() -> Sequence[str]:
-    """Return the names of the recipes that this package has."""
+    """Return the names of the built-in recipes."""
     return sorted(path.stem for path in _RECIPES.glob("*.toml"))
 
 
 def read_recipe(source: str | Path) -> Recipe:
     """
-    Return the recipe of a file.
+    Read a recipe.
 
     Args:
-        source: the path of a `.toml` file, or the name of a recipe that this package has.
+        source: the path of a `.toml` file, or the name of a built-in recipe.
 
     Raises:
-        RecipeError: if the file cannot be read, is wrong, or there is no such recipe.
+        RecipeError: if the file cannot be read or is invalid, or the name is unknown.
     """
     path = Path(source)
     if isinstance(source, str) and not has_suffix(source, ".toml"):
@@ -116,10 +116,10 @@ def parse_recipe(
     text: str, file_name: str = "recipe.toml", name: str = "recipe"
 ) -> Recipe:
     """
-    Return the recipe that a text in TOML describes.
+    Parse a recipe from TOML text.
 
     Raises:
-        RecipeError: if the text is wrong.
+        RecipeError: if the text is invalid.
     """
     return _recipe(TomlFile(text, file_name, RecipeError).table(), name)
 
@@ -136,7 +136,6 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
 def _given_fields(
     table: TomlTable, readers: Mapping[str, _Reader]
 ) -> dict[str, object]:
-    """Read the keys that a table has, as fields of a dataclass."""
     return {
         key.replace("-", "_"): read(table, key)
         for key, read in readers.items()
@@ -164,7 +163,7 @@ def _budget(table: TomlTable, key: str) -> object:
 
 
 def _searched_widths(table: TomlTable, key: str) -> Sequence[int]:
-    """Different numbers of bits, from the least."""
+    """Return distinct widths in ascending order."""
     values = [*table.array(key)]
     for value in values:
         if type(value) is not int or not 2 <= value <= MAX_BITS:
@@ -209,7 +208,6 @@ def _block_size(table: TomlTable, key: str) -> int:
 
 
 def _word_of(kind: object) -> _Reader:
-    """Return the reader of a word of a `Literal`."""
     words = get_args(kind)
 
     def read(table: TomlTable, key: str) -> str | None:
@@ -224,7 +222,7 @@ def _word_of(kind: object) -> _Reader:
 
 @contextmanager
 def _located(table: TomlTable) -> Generator[None]:
-    """Say where in a file a recipe is wrong."""
+    """Add the location in the file to recipe errors."""
     try:
         yield
     except RecipeError as e:
@@ -250,7 +248,6 @@ def _override(table: TomlTable) -> Override:
 
 
 def _checked_by(check: Callable[[object], object]) -> _Reader:
-    """Return the reader of a value that a function checks."""
 
     def read(table: TomlTable, key: str) -> object:
         with _located(table):
@@ -284,4 +281,4 @@ _RECIPE: Mapping[str, _Reader] = {
     "asymmetric-inputs": _checked_by(partial(check_flag, "asymmetric-inputs")),
     "float-concatenations": _checked_by(partial(check_flag, "float-concatenations")),
 }
-"""Readers of the keys of files, which are fields of the dataclasses."""
+"""Readers of the keys of a file, by key. The keys are fields of `Recipe`."""

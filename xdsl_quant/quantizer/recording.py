@@ -1,4 +1,4 @@
-"""Modules that are run on samples, and record some of their values."""
+"""Instrumented modules that run on samples and record some of their values."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from .dynamic_ranges import quantize_activations
 from .signal_noise import Floats
 
 _TO_LINALG = "convert-quantized-stablehlo-to-linalg"
-"""Converts ops that are not quantized, too."""
+"""Pass that also converts ops that are not quantized."""
 
 
 def stands_for_floats(type_: Attribute) -> bool:
-    """Return True if values of a type are floats, or stand for floats by its scales."""
+    """Return True if the element type is a float or a uniform quantized type."""
     return isinstance(scalar_or_element_type(type_), AnyFloat | UniformType)
 
 
 has_floats = stands_for_floats
-"""The former name of `stands_for_floats`, which the API reference printed."""
+"""Former name of `stands_for_floats`, kept for compatibility."""
 
 
 def record(value: SSAValue, key: str, before: Operation | None = None) -> None:
     """
-    Put a `quant.stats_ref` with a key after a value, or before an op, and before it a
-    `quant.dcast` if the value is quantized. No other op uses them.
+    Insert a `quant.stats_ref` with a key after a value, or before an op. Quantized
+    values are first dequantized by a `quant.dcast`. No other op uses the new results.
     """
     ops: list[Operation] = []
     recorded = value
@@ -65,7 +65,7 @@ def record(value: SSAValue, key: str, before: Operation | None = None) -> None:
 
 
 def record_results(function: FuncOp, prefix: str) -> None:
-    """Record the results of a function, of which the first has the key `prefix` and 0."""
+    """Record the results of a function with the keys `prefix` + result number."""
     terminator = function.body.blocks[-1].last_op if function.body.blocks else None
     if isinstance(terminator, ReturnOp):
         for number, value in enumerate(terminator.operands):
@@ -74,10 +74,10 @@ def record_results(function: FuncOp, prefix: str) -> None:
 
 
 def stored_arguments(function: FuncOp, values: Arguments) -> Arguments:
-    """Quantize floats for the arguments of a function that have a quantized type."""
+    """Quantize floats for the quantized arguments of a function."""
     types = function.function_type.inputs.data
     if len(values) != len(types):
-        # Running the function says so.
+        # Running the function raises the error.
         return values
     return tuple(map(_stored, values, types))
 
@@ -91,17 +91,14 @@ def _stored(value: ArrayLike, type_: Attribute) -> ArrayLike:
 
 
 def as_stored(values: Floats, type_: UniformType) -> Floats:
-    """Return floats as a type stores them."""
+    """Return floats after fake quantization with the parameters of a type."""
     parameters = QuantizationParameters.from_integer_type(type_)
     floats = values.astype(parameters.expressed_dtype)
     return dequantize(quantize(floats, parameters), parameters)
 
 
 def export_kernels(module: ModuleOp) -> None:
-    """
-    Make quantized ops of kernels, or integer arithmetic if their ops are of a dialect that
-    has no quantized ones.
-    """
+    """Export kernels as ops of their dialect, or else as integer arithmetic."""
     has_ops = all(
         dialect_ops_of(kernel) is not QUANT_OPS for kernel in kernels_of(module)
     )
@@ -111,8 +108,8 @@ def export_kernels(module: ModuleOp) -> None:
 
 def lower_stablehlo(module: ModuleOp) -> None:
     """
-    Lower ops of StableHLO, quantized or not, so that the module can be run. Products of
-    floats and quantized weights quantize their activations.
+    Lower ops of StableHLO, quantized or not, so that the module can run. Float products
+    with quantized weights quantize their activations.
     """
     quantize_activations(module)
     if any(op.name.startswith("stablehlo.") for op in module.walk()):
@@ -121,7 +118,7 @@ def lower_stablehlo(module: ModuleOp) -> None:
 
 @dataclass
 class RecordedModule:
-    """A module that is run, and the values of its keys."""
+    """A runnable module that records the values of its keys."""
 
     function: InstrumentedFunction
 
@@ -131,8 +128,10 @@ class RecordedModule:
     @staticmethod
     def of(module: ModuleOp, entry: str | None) -> RecordedModule:
         """
+        Lower and instrument a module.
+
         Args:
-            module: a module, of which ops of StableHLO are lowered.
+            module: the module; its StableHLO ops are lowered in place.
             entry: the name of the function.
 
         Raises:
@@ -142,10 +141,7 @@ class RecordedModule:
         return RecordedModule(InstrumentedFunction.of(module, entry))
 
     def values(self, batch: Batch) -> Mapping[str, Floats]:
-        """
-        Return the values for a batch, by their keys; the last ones of what is in a
-        loop.
-        """
+        """Return the values for a batch by key; of values in a loop, the last ones."""
         sink = _Sink({})
         self.function.runnable()(sink, (*as_tuple(batch), *self.constants))
         return sink.values
@@ -156,9 +152,9 @@ class _Sink:
     values: dict[str, Floats]
 
     def record(self, key: str, value: Floats, /) -> None:
-        """Keep a copy of a value, which is gone afterwards."""
+        """Copy a value, whose memory is reused afterwards."""
         self.values[key] = value.copy()
 
     def reduce_min_max(self, positions: object, min_max: object, /) -> None:
-        """All values are recorded."""
+        """Raise an error: all values are recorded instead."""
         raise AssertionError

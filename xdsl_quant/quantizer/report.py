@@ -1,4 +1,4 @@
-"""What quantization did to a model: kernel by kernel, or product by product."""
+"""Measurement of the errors and sizes of a quantized model, by kernel or by product."""
 
 from __future__ import annotations
 
@@ -53,19 +53,18 @@ def measure(
     labels: Labels | None,
 ) -> ModelReport:
     """
-    Return the report on the kernels of a model, or on its products if it has no kernels.
+    Measure the kernels of a model, or its products if it has no kernels.
 
     Args:
         float_module: the float model.
-        resolved: the model with kernels that have quantization parameters, or with weights
-            that are quantized and dequantized.
-        reference: the same with the constants of the float model.
-        batches: samples, best those that the model was not calibrated with.
+        resolved: the model with quantized kernels, or with fake-quantized weights.
+        reference: the same model with the constants of the float model.
+        batches: samples, preferably others than the calibration samples.
         entry: the function that takes the samples.
-        labels: what is right for the samples.
+        labels: the labels of the samples.
 
     Raises:
-        DataError: if the labels do not fit the results.
+        DataError: if the labels do not match the results.
     """
     if kernels_of(resolved):
         return report_on(resolved, batches, entry, reference, labels)
@@ -80,27 +79,27 @@ def report_on(
     labels: Labels | None = None,
 ) -> ModelReport:
     """
-    Measure what quantization does to a model.
+    Measure the errors and sizes of the kernels of a model.
 
     Args:
         resolved: the model, whose kernels have quantization parameters.
-        batches: samples, best those that the model was not calibrated with.
+        batches: samples, preferably others than the calibration samples.
         entry: the function that takes the samples.
-        reference: the same model with the constants of the float one, if `resolved` has
-            others.
-        labels: what is right for the samples.
+        reference: the same model with the constants of the float model, if those of
+            `resolved` differ.
+        labels: the labels of the samples.
 
     Raises:
-        DataError: if the labels do not fit the results.
+        DataError: if the labels do not match the results.
     """
     scores = Scores(labels)
     values: dict[str, _Values] = {}
 
     def observe(expected: Values, actual: Values) -> None:
         scores.add(expected, actual)
-        for key, found in expected.items():
+        for key, result in expected.items():
             if OUTPUT not in key:
-                values.setdefault(key, _Values()).add(found)
+                values.setdefault(key, _Values()).add(result)
 
     errors = measure_errors(resolved, batches, entry, reference, observe)
     exact = resolved if reference is None else reference
@@ -134,36 +133,33 @@ def _kernel_reports(
 
 @dataclass
 class _Values:
-    """Values that come in small batches, of which histograms would take long."""
+    """Values that are buffered to compute histograms of large batches."""
 
     _known: Histogram | None = None
     _waiting: list[Floats] = field(default_factory=list[Floats])
     _count: int = 0
 
     def add(self, values: Floats) -> None:
-        """Add the values of a batch."""
         self._waiting.append(values.ravel())
         self._count += values.size
         if self._count >= _MANY:
             self.histogram()
 
     def histogram(self) -> Histogram | None:
-        """
-        Return the histogram of all values that are finite; `None` if there are none.
-        """
+        """Return the histogram of all finite values; `None` if there are none."""
         values = np.concatenate([np.empty(0, np.float32), *self._waiting])
         self._waiting.clear()
         self._count = 0
         if (values := values[np.isfinite(values)]).size:
-            found = observe_histogram(values)
-            self._known = found if self._known is None else found.merge(self._known)
+            new = observe_histogram(values)
+            self._known = new if self._known is None else new.merge(self._known)
         return self._known
 
 
 _BIAS_BITS = 32
 
 _MANY = 1 << 14
-"""So many values are counted at once."""
+"""Number of buffered values from which their histogram is computed."""
 
 
 def _kernel_report(
@@ -180,12 +176,12 @@ def _kernel_report(
         weights, _kernel_constants(original, is_float=is_float), strict=True
     ):
         if weight.type is not None:
-            found = as_stored(weight.values, weight.type)
-            # Biases and masks may be others on purpose, and weights are only rounded.
+            stored = as_stored(weight.values, weight.type)
+            # Corrected biases and masks differ on purpose: only compare their rounding.
             is_bias = weight.type.storage_type_integral_width >= _BIAS_BITS
             is_changed = is_bias or MASKED in kernel.attributes
             expected = weight.values if is_changed else exact.values
-            weight_error.add(expected.astype(found.dtype), found)
+            weight_error.add(expected.astype(stored.dtype), stored)
     result = kernel.output_specs.data[0]
     types = [str(weight.type) for weight in weights if weight.type is not None]
     return KernelReport(
@@ -204,13 +200,11 @@ def _kernel_report(
 
 @dataclass(frozen=True)
 class _KernelConstant:
-    """A constant of a kernel."""
-
     value: SSAValue
 
     values: NDArray[np.floating]
     type: UniformType | None
-    """How it is stored; `None` if as it is."""
+    """Storage type; `None` for a float constant."""
 
     @property
     def stored_bytes(self) -> int:
@@ -220,15 +214,12 @@ class _KernelConstant:
 
 
 def stored_bytes(module: ModuleOp) -> int:
-    """Return the size of the constants of kernels that have quantization parameters."""
+    """Return the size of the constants of kernels with quantization parameters."""
     return sum(size for _, size in _kernel_sizes(module))
 
 
 def _kernel_sizes(module: ModuleOp) -> Sequence[tuple[int, int]]:
-    """
-    For each kernel the bytes of its constants in floating point, and of what is stored
-    instead. What several kernels take counts for the first of them.
-    """
+    """Return the float and stored bytes of constants, for their first kernel."""
     in_float = set[SSAValue]()
     stored = set[tuple[SSAValue, UniformType | None]]()
     sizes: list[tuple[int, int]] = []
@@ -246,7 +237,7 @@ def _kernel_sizes(module: ModuleOp) -> Sequence[tuple[int, int]]:
 
 
 def stays_float(kernel: RegionOp) -> bool:
-    """Return True if a kernel has a port of floats without quantization parameters."""
+    """Return True if a float port of the kernel has no quantization parameters."""
     return any(
         needs_parameters(value) and not isinstance(spec, UniformType)
         for value, spec in ports_of(kernel)
@@ -282,17 +273,17 @@ def report_on_weights(
     labels: Labels | None = None,
 ) -> ModelReport:
     """
-    Measure what the quantization of weights does to a model.
+    Measure the errors and sizes of the products of a model with quantized weights.
 
     Args:
         module: the float model.
-        quantized: the same, with weights that are quantized and dequantized.
-        batches: samples, best those that were not used to quantize it.
+        quantized: the same model with fake-quantized weights.
+        batches: samples, preferably not those used for quantization.
         entry: the function that takes the samples.
-        labels: what is right for the samples.
+        labels: the labels of the samples.
 
     Raises:
-        DataError: if the labels do not fit the results.
+        DataError: if the labels do not match the results.
     """
     function = entry_function(module, entry).sym_name.data
     scores = Scores(labels)
@@ -322,7 +313,7 @@ def _product_reports(
         report = _product_report(original, op, errors[result_key(number, 0)])
         weight, _ = _weight_and_elements(original)
         if weight in known:
-            # What several products take counts for the first of them.
+            # Shared weights count for the first product.
             report = replace(report, float_bytes=0, stored_bytes=0)
         reports.append(report)
         known.add(weight)
@@ -330,7 +321,6 @@ def _product_reports(
 
 
 def _recorded_results(module: ModuleOp, function: str) -> RecordedModule:
-    """Return a module that records the results of products and of a function."""
     for number, op in enumerate(products_of(module)):
         record(op.results[0], result_key(number, 0))
     record_results(entry_function(module, function), f"{function}:{OUTPUT}")
@@ -340,9 +330,6 @@ def _recorded_results(module: ModuleOp, function: str) -> RecordedModule:
 def _recorded_own(
     module: ModuleOp, quantized: ModuleOp, function: str
 ) -> RecordedModule:
-    """
-    Return a module of floats that records products of its values by quantized weights.
-    """
     both, products = with_float_values(module, quantized)
     for number, (_, op) in enumerate(products):
         record(op.results[0], result_key(number, 0))
@@ -369,8 +356,8 @@ def _product_report(
     if (cast := cast_of(op)) is not None:
         type_ = scalar_or_element_type(cast.results[0].type)
         assert isinstance(type_, UniformType)
-        error, found = Error(), as_stored(new_elements, type_)
-        error.add(elements.astype(found.dtype), found)
+        error, stored = Error(), as_stored(new_elements, type_)
+        error.add(elements.astype(stored.dtype), stored)
         stored_size = elements.size * type_.storage_type_integral_width
         weight_sqnr = error.sqnr
     return KernelReport(

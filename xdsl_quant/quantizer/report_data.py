@@ -1,4 +1,4 @@
-"""The report on a quantized model: its data, as text, JSON and HTML."""
+"""Report on a quantized model, as data, text, JSON and HTML."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .signal_noise import decibels, json_text
 
 @dataclass(frozen=True)
 class Times:
-    """Median times of a call in seconds; NaN if there is no such form to be compiled."""
+    """Median times of a call in seconds; NaN for a form that cannot be compiled."""
 
     float_seconds: float = math.nan
     quantized_seconds: float = math.nan
 
     @property
     def is_known(self) -> bool:
-        """True if one of them is known."""
+        """True if at least one of the times is known."""
         return not (
             math.isnan(self.float_seconds) and math.isnan(self.quantized_seconds)
         )
 
     def __str__(self) -> str:
-        """E.g. `12.3 us -> 4.5 us`; `-` if none is known."""
+        """Return, e.g., `12.3 us -> 4.5 us`; `-` if neither time is known."""
         before, after = map(duration, (self.float_seconds, self.quantized_seconds))
         return f"{before} -> {after}" if self.is_known else "-"
 
@@ -42,7 +42,7 @@ NO_TIMES = Times()
 
 
 def duration(seconds: float) -> str:
-    """Return a time with three digits, e.g. `12.3 us`; `-` if it is not known."""
+    """Format a time with three digits, e.g. `12.3 us`; `-` if it is NaN."""
     if math.isnan(seconds):
         return "-"
     for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
@@ -53,18 +53,18 @@ def duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Latency:
-    """How long the float model and the quantized one take."""
+    """Times of the float model and of the quantized model."""
 
     times: Times
 
     sample_count: int
-    """The number of samples in a call, that of the first batch."""
+    """Number of samples in a call: that of the first batch."""
 
     reason: str = ""
-    """Why there are no times, or not all of them."""
+    """Reason for missing times; empty if all are known."""
 
     def __str__(self) -> str:
-        """E.g. `time of a call with 32 samples: 12.3 us -> 4.5 us`."""
+        """Return, e.g., `time of a call with 32 samples: 12.3 us -> 4.5 us`."""
         text = str(self.times) if self.times.is_known else "none"
         if self.reason:
             text += f", as {self.reason}"
@@ -73,118 +73,115 @@ class Latency:
 
 @dataclass(frozen=True)
 class ModelTimes:
-    """The times of a model and of its kernels."""
+    """Times of a model and of its kernels."""
 
     latency: Latency
 
     kernels: Mapping[int, Times]
-    """The times of kernels by their numbers; those that cannot be run alone are missing."""
+    """Times by number of the kernel, without kernels that cannot run alone."""
 
 
 MAX_SHOWN = 50
-"""Most kernels that a table shows."""
+"""Maximum number of kernels in a table."""
 
 
 @dataclass(frozen=True)
 class KernelReport:
-    """What quantization did to a kernel."""
+    """Quantization error and size of a kernel."""
 
     kernel: str
-    """The name of the kernel."""
+    """Name of the kernel."""
 
     location: str
-    """Where it is in the model; empty if that is not known."""
+    """Location in the model; empty if unknown."""
 
     result_type: str
-    """The quantized type of its result; empty if the kernel stays in floating point."""
+    """Quantized type of the result; empty if the kernel stays in floating point."""
 
     weight_type: str
-    """The quantized type of its weights; empty if it has none."""
+    """Quantized type of the weights; empty without weights."""
 
     sqnr: float
     """
-    Signal to quantization noise ratio of the result in dB, in the quantized model; NaN if
-    no sample reaches the kernel.
+    Signal-to-quantization-noise ratio of the result in the quantized model, in dB; NaN
+    if no sample reaches the kernel.
     """
 
     own_sqnr: float
-    """The same if no other kernel is quantized."""
+    """SQNR of the result in dB if no other kernel is quantized."""
 
     weight_sqnr: float
-    """That of the weights; NaN if it has none."""
+    """SQNR of the weights in dB; NaN without weights."""
 
     saturated_part: float
-    """The part of the values of the float model that is outside of what is stored."""
+    """Fraction of the float model's values that are out of the storage range."""
 
     float_bytes: int
-    """
-    The size of constants in floating point. What several kernels take counts for the first
-    of them.
-    """
+    """Size of float constants. Shared constants count for the first kernel."""
 
     stored_bytes: int
-    """The size of what is stored instead, without scales."""
+    """Size of stored constants, without scales."""
 
     stored_range: tuple[float, float] | None = None
-    """From where to where results can be stored; `None` in floating point."""
+    """Representable range of the result; `None` in floating point."""
 
     is_constant: bool = False
     """
-    True if its result is the same for all samples. It need not be an error that it
-    differs from that of the float model: correction changes biases.
+    True if all operands are constant. The result may then differ from the float model
+    on purpose: correction changes biases.
     """
 
     times: Times = NO_TIMES
-    """How long the kernel takes alone, if that was measured."""
+    """Times of the kernel alone, if measured."""
 
     histogram: Histogram | None = field(default=None, repr=False, compare=False)
-    """The values of the result in the float model; `None` if they are not known."""
+    """Histogram of the result in the float model; `None` if unknown."""
 
     @property
     def shown_sqnrs(self) -> tuple[float, float]:
-        """`sqnr` and `own_sqnr` as tables have them: NaN for constants."""
+        """`sqnr` and `own_sqnr` for tables: NaN for constants."""
         return _NO_SQNRS if self.is_constant else (self.sqnr, self.own_sqnr)
 
 
 _NO_SQNRS = math.nan, math.nan
 
 _HTML = "quantizer_report.quantizer_html"
-"""The function of `display` that draws a report."""
+"""Function of `display` that builds the page."""
 
 
 @dataclass(frozen=True)
 class ModelReport:
-    """What quantization did to a model, as data, text, JSON and HTML."""
+    """Quantization error and size of a model, as data, text, JSON and HTML."""
 
     kernels: Sequence[KernelReport]
-    """The kernels in the order of the text."""
+    """Kernels in module order."""
 
     outputs: Mapping[str, float]
-    """The signal to quantization noise ratio of each result of the model in dB."""
+    """SQNR of each result of the model in dB."""
 
     accuracy: Accuracy | None = None
-    """That of the float and of the quantized model, if there are labels."""
+    """Accuracy of the float model and of the quantized model, if there are labels."""
 
     latency: Latency | None = None
-    """How long the float and the quantized model take, if that was measured."""
+    """Times of the float model and of the quantized model, if measured."""
 
     recipe: str = ""
-    """The name of the recipe."""
+    """Name of the recipe."""
 
     target: str = ""
-    """The name of the hardware target; empty if only weights are quantized."""
+    """Name of the target; empty if only weights are quantized."""
 
     search: BitSearchResult | None = field(default=None, repr=False, compare=False)
-    """What a search for bits has found, which the page shows."""
+    """Result of a search for bits, which the page shows."""
 
     @property
     def float_bytes(self) -> int:
-        """The size of constants in floating point."""
+        """Size of constants in floating point."""
         return sum(kernel.float_bytes for kernel in self.kernels)
 
     @property
     def stored_bytes(self) -> int:
-        """The size of what is stored instead, without scales."""
+        """Size of the stored constants, without scales."""
         return sum(kernel.stored_bytes for kernel in self.kernels)
 
     @property
@@ -194,8 +191,8 @@ class ModelReport:
 
     def json(self) -> str:
         """
-        Return the report as JSON: objects whose keys are the fields of these classes. A
-        ratio without noise, and one of what there is not, is `null`.
+        Return the report as JSON objects with the fields of these classes as keys.
+        Infinite and unknown ratios are `null`.
         """
         content = asdict(replace(self, search=None))
         content["search"] = None if self.search is None else self.search.content()
@@ -205,7 +202,7 @@ class ModelReport:
 
     def page(self, title: str = "Quantized model") -> str:
         """
-        Return the text of an HTML page with all kernels, which needs nothing else.
+        Return a self-contained HTML page with all kernels.
 
         Raises:
             ImportError: if Jinja2 or matplotlib is not installed.
@@ -220,7 +217,7 @@ class ModelReport:
 
         Raises:
             ImportError: if Jinja2 or matplotlib is not installed.
-            OSError: if the file cannot be written; it is as it was before.
+            OSError: if the file cannot be written; an existing file does not change.
         """
         write_text_atomically(path, self.page(title))
 
@@ -228,7 +225,7 @@ class ModelReport:
         return notebook_html(lambda: display_function("a page", _HTML)(self, None))
 
     def with_times(self, times: ModelTimes) -> ModelReport:
-        """Return the same with times of the model and of its kernels."""
+        """Return a copy with times of the model and of its kernels."""
         kernels = [
             replace(kernel, times=times.kernels.get(number, kernel.times))
             for number, kernel in enumerate(self.kernels)
@@ -236,9 +233,7 @@ class ModelReport:
         return replace(self, kernels=kernels, latency=times.latency)
 
     def __str__(self) -> str:
-        """
-        Return the report as a table, of a large model with the kernels that lose most.
-        """
+        """Return a table of the `MAX_SHOWN` kernels with the largest errors."""
         worst = worst_kernels(self.kernels)
         shown = [each for _, each in sorted(worst[:MAX_SHOWN])]
         rows = [_COLUMNS, *map(_kernel_row, shown)]
@@ -264,11 +259,11 @@ class ModelReport:
 
 
 ReportData = ModelReport
-"""The former name of the base class of `ModelReport`, which the API reference printed."""
+"""Former name of a base class of `ModelReport`, kept for compatibility."""
 
 
 def worst_kernels(kernels: Sequence[KernelReport]) -> list[tuple[int, KernelReport]]:
-    """Return the kernels with their numbers from 1, those that lose most first."""
+    """Return the kernels with their numbers from 1, in order of increasing own SQNR."""
 
     def badness(numbered: tuple[int, KernelReport]) -> tuple[bool, float]:
         _, own = numbered[1].shown_sqnrs
@@ -278,9 +273,9 @@ def worst_kernels(kernels: Sequence[KernelReport]) -> list[tuple[int, KernelRepo
 
 
 def storage(quantized_type: str) -> str:
-    """Return a quantized type without its parameters, e.g. `i8`."""
-    found = re.match(r"!quant\.uniform<(\w+(<[^>]*>)?)", quantized_type)
-    return found[1] if found else ""
+    """Return the storage type of a quantized type, e.g. `i8`."""
+    match = re.match(r"!quant\.uniform<(\w+(<[^>]*>)?)", quantized_type)
+    return match[1] if match else ""
 
 
 _COLUMNS = "kernel where result weights SQNR own weights saturated bytes".split()

@@ -1,7 +1,4 @@
-"""
-Float models: modules, MLIR text and files; and quantized models: a class for each mode,
-with what is known in that mode.
-"""
+"""Float models as modules, text and files, and quantized models by mode."""
 
 from __future__ import annotations
 
@@ -39,24 +36,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizedModel:
-    """A quantized model, and the modules that it was made from."""
+    """A quantized model, with the modules that its report needs."""
 
     module: ModuleOp
-    """The quantized model."""
 
     float_module: ModuleOp
-    """The prepared float model."""
+    """The float model after inlining and constant folding."""
 
     resolved: ModuleOp
-    """The model in floats, with casts or kernels that say how values are quantized."""
+    """The float model, with quantization parameters in casts or kernels."""
 
     reference: ModuleOp
-    """The same with the constants of the float model."""
+    """`resolved` with the constants of the float model."""
 
     recipe: Recipe
 
     entry: str | None = None
-    """The function that takes the samples; `None` for the only public one, or `main`."""
+    """Function that takes the samples; `None` for the only public one, or `main`."""
 
     def report(
         self,
@@ -67,23 +63,23 @@ class QuantizedModel:
         times: bool = False,
     ) -> ModelReport:
         """
-        Measure what quantization costs on samples, best those that the model was not
-        calibrated with.
+        Measure the quantization error on samples, preferably others than the
+        calibration samples.
 
         Args:
             data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
-            labels: what is right for them, as a file or an array with a row for each: by
-                default the index of the largest element of the first output.
-            metric: is given the outputs for all samples and the labels, and returns a
-                number, if the labels are something else.
-            times: whether to measure the [times][xdsl_quant.quantizer.times] of the model
-                and of its kernels as compiled code, which takes a second for each.
+            labels: the labels of the samples, as a file or an array with a row for each
+                sample: by default the index of the largest element of the first output.
+            metric: a function of the outputs of all samples and the labels that returns
+                a number, for other labels.
+            times: True to measure the [times][xdsl_quant.quantizer.times] of the
+                compiled model and of its kernels, about a second each.
 
         Raises:
             DataError: if samples or labels cannot be used.
-            TypeError: if they are of another type, or there is a metric without labels.
+            TypeError: if they have another type, or a metric is given without labels.
         """
-        # A result can be read without the code that runs models.
+        # Imported late: a result can be used without the code that runs models.
         from .report import measure
         from .times import measure_times
 
@@ -99,18 +95,17 @@ class QuantizedModel:
         return report.with_times(measure_times(*models, batches, self.entry))
 
     def _named(self, report: ModelReport) -> ModelReport:
-        """Return a report that says what the model was quantized with."""
         return replace(report, recipe=self.recipe.name)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """
-        Write the quantized model to a `.tflite` file, or as text to a `.mlir` file or one
-        whose name has no suffix.
+        Write the quantized model to a `.tflite` file, or as text to a `.mlir` file or
+        one without suffix.
 
         Raises:
-            ValueError: if it is another kind of file.
+            ValueError: if the suffix is unknown.
             OSError: if the file cannot be written.
-            ModelFileError: if an op has no form in a file of this kind.
+            ModelFileError: if an op cannot be represented in a file of this format.
         """
         if (file_format := model_format(Path(path))) is not None:
             content = file_format.writer()(self.module)
@@ -125,25 +120,24 @@ class QuantizedModel:
 @dataclass(frozen=True, kw_only=True)
 class StaticModel(QuantizedModel):
     """
-    A model whose kernels are quantized, with parameters that are chosen from samples.
+    A model with quantized kernels, whose parameters are calibrated.
 
     `float_module` has a `quant.stats_ref` for each observed value, `resolved` a
-    `quant.region` with quantization parameters for each kernel; `reference` is without
-    corrected biases.
+    `quant.region` with quantization parameters for each kernel. The biases of
+    `reference` are not corrected.
     """
 
     target: TargetSpec
-    """The hardware target."""
 
     statistics: Statistics
-    """The observed ranges of values."""
+    """Observed ranges of values."""
 
     propagation: PropagationReport
-    """How values of kernels are stored, and which constraint decided it."""
+    """Storage of the kernels' values, and the constraints that determined it."""
 
     @property
     def kernel_count(self) -> int:
-        """Number of kernels, also of those that stay in floating point."""
+        """Number of kernels, including those that stay in floating point."""
         return sum(isinstance(op, RegionOp) for op in self.resolved.walk())
 
     def _named(self, report: ModelReport) -> ModelReport:
@@ -152,10 +146,10 @@ class StaticModel(QuantizedModel):
 
 @dataclass(frozen=True, kw_only=True)
 class MixedModel(StaticModel):
-    """A static model whose widths of storage were searched."""
+    """A static model with storage widths from a search."""
 
     search: BitSearchResult
-    """The chosen widths, and what others cost."""
+    """Chosen widths, and the cost of others."""
 
     def _named(self, report: ModelReport) -> ModelReport:
         return replace(super()._named(report), search=self.search)
@@ -164,7 +158,7 @@ class MixedModel(StaticModel):
 @dataclass(frozen=True, kw_only=True)
 class WeightOnlyModel(QuantizedModel):
     """
-    A model whose products take dequantized integer weights, and compute with floats.
+    A model whose products dequantize integer weights and compute in floating point.
 
     The weights of `resolved` are quantized and dequantized by casts.
     """
@@ -173,10 +167,10 @@ class WeightOnlyModel(QuantizedModel):
 @dataclass(frozen=True, kw_only=True)
 class DynamicRangeModel(QuantizedModel):
     """
-    A model whose products take integer weights, and quantize activations when they run.
+    A model whose products take integer weights and quantize activations at run time.
 
-    The weights of `resolved` are quantized by casts: products of StableHLO take float
-    activations and quantized weights there.
+    The weights of `resolved` are quantized by casts; its StableHLO products take float
+    activations and quantized weights.
     """
 
 
@@ -187,17 +181,17 @@ A module, MLIR text such as that of `jax.jit(f).lower(x).as_text()`, or a `.tfli
 """
 
 _TEXT = re.compile(r"\n|[{}]|^\s*(//.*)?$")
-"""What MLIR text has in it and the name of a file has not."""
+"""Matches MLIR text, but not file names."""
 
 
 def read_model(model: Model) -> ModuleOp:
     """
-    Return the module of a model, a copy if a module is given.
+    Return the module of a model; a copy of a given module.
 
     Raises:
-        IRError: if a text does not parse, or a file cannot be read, is damaged or of an
-            unknown kind.
-        TypeError: if it is none of these.
+        IRError: if text does not parse, or a file cannot be read, is damaged or has an
+            unknown format.
+        TypeError: if `model` has another type.
         ImportError: if a file needs a package that is not installed.
     """
     if isinstance(model, ModuleOp):
@@ -227,7 +221,7 @@ def read_model(model: Model) -> ModuleOp:
 
 def module_of(model: Model | QuantizedModel) -> ModuleOp:
     """
-    Return the module of a model, or of a quantized model, a copy if a module is given.
+    Return the module of a float or quantized model; a copy of a given module.
 
     Raises:
         IRError, TypeError, ImportError: as `read_model`.

@@ -1,7 +1,7 @@
 """
 Samples as batches of arguments, from arrays, files and iterables.
 
-Arrays in files are read batch by batch, so they may be larger than the memory.
+Arrays in files are read batch by batch, so they may exceed memory.
 """
 
 import os
@@ -33,33 +33,32 @@ Data: TypeAlias = (
     "str | os.PathLike[str] | Array | Mapping[str, Array] | Iterable[Batch]"
 )
 """
-Samples: a `.npy` or `.npz` file, an array, arrays by names, or an iterable of batches, each
-the only argument or a tuple of all. Arrays have one sample in each row. Those of a `.npz`
-file, and those with names, are the arguments with these names, or else the arguments in
-their order.
+Samples: a `.npy` or `.npz` file, an array, arrays by name, or an iterable of batches,
+each the only argument or a tuple of all arguments. Arrays have a sample in each row.
+Arrays with names, as in a `.npz` file, are matched to arguments by name if every array
+has the name of an argument, else in order.
 """
 
 LabelData: TypeAlias = "str | os.PathLike[str] | Array"
-"""A `.npy` file, a `.npz` file with one array, or an array; with a row for each sample."""
+"""A `.npy` file, a `.npz` file with one array, or an array; a row for each sample."""
 
 Progress: TypeAlias = "Callable[[Iterable[Batch], int | None], Iterable[Batch]]"
-"""Takes batches and their number, if it is known, and passes them on."""
+"""Takes batches and their number, `None` if unknown, and returns the batches."""
 
 DYNAMIC_BATCH = 32
-"""How many samples a batch has if the function takes any number."""
+"""Number of samples per batch if the function takes any number."""
 
 _MOST_BYTES = 1 << 28
-"""Memory for batches that are used several times."""
+"""Maximum memory of batches that are kept."""
 
 
 class DataError(ValueError):
-    """Samples or labels that cannot be used, explained in one sentence."""
+    """Raised for samples or labels that cannot be used."""
 
     message: str
-    """What is wrong with them."""
 
     source: str
-    """What they are called: the file that they are in; empty if nothing says it."""
+    """Name of the file or array; empty if unknown."""
 
     def __init__(self, message: str, source: str = ""):
         super().__init__(message, source)
@@ -71,26 +70,24 @@ class DataError(ValueError):
 
 @dataclass(frozen=True)
 class _Source:
-    """The rows of an array, which is in the memory or in a file."""
+    """Rows of an array in memory or in a file."""
 
     name: str
-    """What the array is called in messages."""
 
     shape: tuple[int, ...]
     dtype: DType
 
     array: Array | None = None
     archive: str | None = None
-    """The archive that the array is in if it is in none of the memory."""
+    """Path of the archive that has the array, if it is not in memory."""
 
     member: str = ""
-    """The file of the array in the archive."""
 
     key: str = ""
-    """The name that the array is given with."""
+    """Name of the array in the archive or dict."""
 
     def batches(self, sizes: Sequence[int]) -> Iterator[Array]:
-        """Batches of so many rows each."""
+        """Yield batches with the given numbers of rows."""
         if self.array is not None:
             start = 0
             for size in sizes:
@@ -116,12 +113,12 @@ class _Source:
                     raise DataError("the array ends before its last row", self.name)
                 array = np.frombuffer(data, self.dtype)
                 yield array.reshape(size, *self.shape[1:])
-            # The checksum is checked at the end of the file.
+            # Reading to the end verifies the checksum.
             file.read(1)
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
-    """Shape, order and dtype of the array in a file, which is read up to its elements."""
+    """Read the shape, order and dtype of an array, up to its elements."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         return np.lib.format.read_array_header_1_0(file)
@@ -130,14 +127,14 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
 
 def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | None]:
     """
-    Batches for a function, which can be asked for again, and how many there are, if that
-    is known.
+    Return batches for a function, which can be iterated several times, and their
+    number, or `None` if it is unknown.
 
     Raises:
-        DataError: if a file is none with arrays, or is damaged, or arrays do not fit the
-            arguments; the message names the file, the array and, for a number that is not
-            finite, the row.
-        TypeError: if samples are of another type, or an array is masked.
+        DataError: if a file has no arrays or is damaged, or arrays do not match the
+            arguments or are not finite; the message names the file, the array and the
+            row.
+        TypeError: if samples have another type, or an array is masked.
     """
     if isinstance(data, Batches):
         return data, len(data)
@@ -150,7 +147,7 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
                 f"batches, not {type(data).__name__}"
             )
         if iter(given) is given:
-            # It is asked for once for each observer.
+            # Several observers iterate over it.
             given = [*given]
         if isinstance(given, Sequence) and not given:
             raise DataError("expected one or more batches, found none")
@@ -163,8 +160,6 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
 
 @dataclass(frozen=True)
 class _GivenBatches:
-    """Batches whose arrays are checked."""
-
     given: Iterable[Batch]
 
     def __iter__(self) -> Iterator[Batch]:
@@ -176,11 +171,11 @@ class _GivenBatches:
 
 @dataclass(frozen=True)
 class Batches:
-    """Batches that are read anew each time."""
+    """Batches that are read again in each iteration."""
 
     sources: Sequence[_Source]
     sizes: Sequence[int]
-    """How many rows each batch has."""
+    """Number of rows of each batch."""
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -197,11 +192,11 @@ class Batches:
 
 def spread_batches(batches: Iterable[Batch], most: int) -> list[Arguments]:
     """
-    Some of the batches, which are kept in memory, with the same distance between them.
+    Return evenly spaced batches, which stay in memory.
 
     Args:
-        batches: all batches, which are read once.
-        most: the largest number of batches, 2 or more; large batches are fewer.
+        batches: all batches, read once.
+        most: the maximum number of batches, at least 2; fewer if batches are large.
     """
     kept: list[Arguments] = []
     distance = 1
@@ -219,12 +214,12 @@ def spread_batches(batches: Iterable[Batch], most: int) -> list[Arguments]:
 
 def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
     """
-    What the labels of the samples in batches are called in messages, and the labels.
+    Return the name of labels in messages, and the labels of the samples in batches.
 
     Raises:
-        DataError: if a file is none with one array, or there are not as many rows as
-            samples.
-        TypeError: if labels are of another type, or masked.
+        DataError: if a file does not have exactly one array, or the numbers of rows and
+            samples differ.
+        TypeError: if labels have another type, or are masked.
     """
     if not isinstance(cast(object, labels), str | os.PathLike | np.ndarray):
         raise TypeError(
@@ -247,7 +242,7 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
                 f"{samples.name} has samples",
                 source.name,
             )
-        # The last samples may be left out.
+        # The last batch may be left out if it is incomplete.
         count = sum(batches.sizes)
     if not count:
         raise DataError("found no labels, expected one or more", source.name)
@@ -272,9 +267,7 @@ def _check_finite_samples(name: str, argument: object, first_row: int) -> None:
 
 
 def _array_sources(data: Data, name: str = "data") -> Sequence[_Source] | None:
-    """
-    Return the arrays that samples are given as; `None` if they are given as batches.
-    """
+    """Return the arrays of samples; `None` if samples are batches."""
     if isinstance(data, str | os.PathLike):
         return _file_sources(os.fspath(data))
     if isinstance(data, np.ndarray):
@@ -328,7 +321,7 @@ def _archive_sources(path: str) -> Sequence[_Source]:
                     "expected an array of numbers with a row for each sample", name
                 )
             if is_fortran and len(shape) > 1:
-                # Rows are not together in the file.
+                # Rows are not contiguous in the file.
                 with np.load(path, allow_pickle=False) as arrays:
                     source = _array_source(name, arrays[key])
                     sources.append(replace(source, key=key))
@@ -338,12 +331,7 @@ def _archive_sources(path: str) -> Sequence[_Source]:
 
 
 def _by_name(sources: Sequence[_Source], function: FuncOp) -> Sequence[_Source]:
-    """
-    Arrays with the names of all arguments, in the order of these; others as they are.
-
-    Raises:
-        DataError: if an array has the name of another argument than the one in its place.
-    """
+    """Return arrays in argument order if each has an argument's name; else as given."""
     by_key = {source.key: source for source in sources}
     known = [*_names_of_arguments(function)]
     for names in known:
@@ -363,7 +351,7 @@ def _by_name(sources: Sequence[_Source], function: FuncOp) -> Sequence[_Source]:
 
 
 def _names_of_arguments(function: FuncOp) -> Iterator[Sequence[str]]:
-    """What the arguments are called in the text, and in a `.tflite` file."""
+    """Yield the argument names in the text, then those in a `.tflite` file."""
     hints = [argument.name_hint or "" for argument in function.args]
     if all(hints):
         yield hints
@@ -376,7 +364,6 @@ def _names_of_arguments(function: FuncOp) -> Iterator[Sequence[str]]:
 
 
 def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
-    """How many rows of the arrays are the arguments of each call."""
     name, types = function.sym_name.data, function.function_type.inputs.data
     count = _sample_count(sources, function)
     sizes: set[int] = set()
@@ -409,7 +396,7 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
 
 
 def _sample_count(sources: Sequence[_Source], function: FuncOp) -> int:
-    """Return the number of rows of all arrays, one array for each argument."""
+    """Return the common number of rows of the arrays, one for each argument."""
     name, types = function.sym_name.data, function.function_type.inputs.data
     if not types:
         raise DataError(f"function '{name}' has no arguments, expected one for samples")
@@ -436,7 +423,7 @@ def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
             f"{argument} has no rows, found {type_}; in Python, give batches, each a tuple "
             "of the arguments"
         )
-    # Any number of rows is cut into batches.
+    # Samples are split into batches, so the number of rows may differ.
     if not allows_shape(type_, (shape[0], *source.shape[1:])):
         raise DataError(
             f"rows of shape {list(source.shape[1:])} do not fit {argument}, expected "
@@ -452,12 +439,9 @@ def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
 
 
 def _has_dtype(found: DType, expected: DType) -> bool:
-    """
-    Return True if an array may be an argument; a signless integer is taken for its
-    bits.
-    """
+    """Return True if dtypes match. Signless integers match by width."""
     kinds = {found.kind, expected.kind}
     if kinds <= {"i", "u"} or "V" in kinds:
-        # Files have raw bytes for dtypes that NumPy lacks.
+        # Files store dtypes that NumPy lacks as raw bytes.
         return found.itemsize == expected.itemsize
     return found.newbyteorder("=") == expected

@@ -1,4 +1,4 @@
-"""What a search for bits has found: the chosen assignment, and what others cost."""
+"""Result of a search for bits: the chosen assignment, and the cost of others."""
 
 from __future__ import annotations
 
@@ -16,73 +16,73 @@ from .signal_noise import decibels
 
 @dataclass(frozen=True)
 class Assignment:
-    """Widths of all kernels that were searched, and what was measured with them."""
+    """Widths of all searched kernels, and the measured cost."""
 
     weight_bits: Sequence[int | None]
-    """The width of the weights of each kernel; `None` for those without weights."""
+    """Width of the weights of each kernel; `None` for kernels without weights."""
 
     activation_bits: Sequence[int | None]
-    """The width of what each kernel takes and gives."""
+    """Width of the non-constant operands and results of each kernel."""
 
     stored_bytes: int
-    """The size of constants, without scales."""
+    """Size of constants, without scales."""
 
     noise: float
     """
-    Noise by signal: the sum of the squares of the differences to the results of the float
-    model by that of the squares of these, the mean over the results of the model.
+    Noise relative to the signal: the sum of squared differences from the results of the
+    float model divided by the sum of their squares, averaged over the results of the
+    model.
     """
 
     accuracy: float | None = None
-    """The part of the samples with the right class, if there are labels."""
+    """Fraction of samples with the right class, if there are labels."""
 
     @property
     def sqnr(self) -> float:
-        """Signal to quantization noise ratio in dB: infinite if there is no difference."""
+        """Signal-to-quantization-noise ratio in dB; infinite without noise."""
         return -10 * math.log10(self.noise) if self.noise else math.inf
 
     def loss(self, other: Assignment) -> float:
-        """By how many dB the ratio is less than that of another assignment."""
+        """Return the loss in dB of SQNR against another assignment."""
         return 0.0 if self.noise == other.noise else other.sqnr - self.sqnr
 
     def points_lost(self, other: Assignment) -> float:
-        """By how many percentage points the accuracy is less than that of another one."""
+        """Return the loss in percentage points of accuracy against another one."""
         assert self.accuracy is not None
         assert other.accuracy is not None
-        # Differences of parts of one number of samples.
+        # Removes the rounding error: accuracies are multiples of 1 / number of samples.
         return round(100 * (other.accuracy - self.accuracy), 9)
 
     @property
     def text(self) -> str:
-        """What was measured, in words."""
+        """Size, SQNR and accuracy as text."""
         accuracy = "" if self.accuracy is None else f", {self.accuracy:.1%} accuracy"
         return f"{self.stored_bytes} bytes, {decibels(self.sqnr)} dB{accuracy}"
 
 
 @dataclass(frozen=True)
 class SearchedKernel:
-    """What a kernel may store, and what was chosen for it."""
+    """Tried widths of a kernel, and the choice."""
 
     kernel: str
-    """The name of the kernel."""
 
     location: str
-    """Where it is in the model; empty if that is not known."""
+    """Location in the model; empty if unknown."""
 
     widths: Sequence[str]
-    """The bits of activations and weights, such as `16x8`, from narrow to wide."""
+    """Bits of activations and weights, such as `16x8`, from narrow to wide."""
 
     losses: Sequence[float]
-    """How many dB each of them loses if all other kernels have the widest one."""
+    """Loss of SQNR in dB of each width, with all other kernels at their widest."""
 
     byte_differences: Sequence[int]
-    """The size of constants with each of them, less that with the widest one."""
+    """Size of constants with each width minus the size with the widest."""
 
     chosen: int
-    """Which one was chosen."""
+    """Index of the chosen width."""
 
     def row(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the losses with some widths as a row of a table."""
+        """Return a table row with the losses of the named widths."""
         losses = dict(zip(self.widths, map("{:.1f}".format, self.losses), strict=True))
         cells = (losses.get(name, "") for name in names)
         where = shortened_text(self.location)
@@ -91,35 +91,36 @@ class SearchedKernel:
 
 @dataclass(frozen=True)
 class BitSearchResult:
-    """What a search has found."""
+    """Result of a search for bits."""
 
     budget: Budget
     kernels: Sequence[SearchedKernel]
-    """The kernels that were searched, in the order of the text."""
+    """Searched kernels in module order."""
 
     chosen: Assignment
     widest: Assignment
     measured: Sequence[Assignment]
-    """All assignments that were measured."""
+    """All measured assignments."""
 
     search: Callable[[Budget], BitSearchResult] = field(repr=False, compare=False)
-    """Searches with another budget."""
+    """Function that repeats the search with another budget."""
 
     def with_budget(self, budget: Budget | str) -> BitSearchResult:
         """
-        What another budget chooses, such as `"20 kB"`. Assignments that were measured are
-        not measured again. The model stays as it is: quantize it with that budget.
+        Return the result for another budget, such as `"20 kB"`. Measured assignments
+        are reused. The model does not change: to apply the result, quantize with that
+        budget.
 
         Raises:
-            ValueError: if it is no budget, or no assignment keeps it.
+            ValueError: if `budget` is not a budget, or no assignment keeps it.
         """
         return self.search(parse_budget(budget) if isinstance(budget, str) else budget)
 
     @property
     def curve(self) -> Sequence[Assignment]:
         """
-        The trade-off between bytes and noise: the measured assignments that no other one
-        beats, from the smallest.
+        Trade-off between bytes and noise: the measured assignments that no other one
+        beats, in order of size.
         """
         curve: list[Assignment] = []
         for each in sorted(self.measured, key=lambda a: (a.stored_bytes, a.noise)):
@@ -128,7 +129,7 @@ class BitSearchResult:
         return curve
 
     def content(self) -> dict[str, object]:
-        """What JSON has of it."""
+        """Return the content of the JSON object."""
         return {
             "budget": str(self.budget),
             "kernels": [*map(asdict, self.kernels)],
@@ -138,14 +139,14 @@ class BitSearchResult:
         }
 
     def __str__(self) -> str:
-        """Return the kernels and the curve as tables."""
+        """Return the kernels and the trade-off as tables."""
         several = [kernel for kernel in self.kernels if len(kernel.widths) > 1]
         names = [*dict.fromkeys(w for kernel in several for w in kernel.widths)]
         rows = [("searched kernel", "where", *names, "chosen")]
         rows += [kernel.row(names) for kernel in several]
         accuracy = () if self.chosen.accuracy is None else ("accuracy",)
         curve = [("bytes", "SQNR", "loss", *accuracy, "")]
-        # Another assignment may have less noise with wider activations.
+        # Wider activations may dominate the chosen assignment.
         beside = () if self.chosen in self.curve else (self.chosen,)
         curve += [self._row(each) for each in (*self.curve, *beside)]
         end = f"budget: {self.budget}, measured assignments: {len(self.measured)}"
@@ -163,7 +164,7 @@ class BitSearchResult:
 
     def svg(self) -> str:
         """
-        Return a picture of the trade-off, which takes the colour of the text around it.
+        Return a plot of the trade-off, in the text color of the page.
 
         Raises:
             ImportError: if matplotlib is not installed.
@@ -171,9 +172,6 @@ class BitSearchResult:
         return display_function("a plot", "figure_svg.search_svg")(self)
 
     def _repr_html_(self) -> str | None:
-        """
-        Return the picture and the tables, for notebooks; `None` without matplotlib.
-        """
         return notebook_html(
             lambda: f"<div>{self.svg()}<pre>{escape(str(self))}</pre></div>"
         )

@@ -1,4 +1,4 @@
-"""Which kernels and values of a model the overrides of a recipe select."""
+"""Selection of kernels and values by the overrides of a recipe."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .recipe_files import RecipeError
 
 @dataclass(frozen=True)
 class Selection:
-    """What the overrides of a recipe mean for the kernels and values of a module."""
+    """Overrides that apply to the kernels and values of a module."""
 
     kernels: Mapping[int, Sequence[Override]]
-    """Overrides of kernels by their position in the module, where there are any."""
+    """Overrides by position of the kernel, for kernels with overrides."""
 
     keys: Mapping[str, Sequence[Override]]
-    """The overrides of values by their keys: those of their kernels come first."""
+    """Overrides of values by key; the overrides of their kernels come first."""
 
     @property
     def float_kernels(self) -> Sequence[int]:
@@ -40,8 +40,8 @@ class Selection:
     @property
     def weight_bits(self) -> Mapping[int, int]:
         """
-        Least width of weights, where an override says one, by the position of the kernel
-        once those that stay in floating point are inlined.
+        Least widths of weights, where an override sets them, by position of the kernel
+        after the kernels that stay in floating point are inlined.
         """
         inlined = {*self.float_kernels}
         return {
@@ -57,32 +57,33 @@ class Selection:
         return _keeps_float(self.keys.get(key, ()))
 
     def with_float_kernels(self, kernels: Iterable[int]) -> Selection:
-        """Return the same with other kernels that stay in floating point."""
+        """Return a copy with more kernels in floating point."""
         keep = Override(ops=("*",), keep_float=True)
         added = {number: [*self.kernels.get(number, ()), keep] for number in kernels}
         return replace(self, kernels={**self.kernels, **added})
 
     def observer(self, key: str, default: str) -> str:
-        """What finds the range of a value."""
+        """Return the observer of a value."""
         observers = [each.observer for each in self.keys.get(key, ())]
         return next((each for each in reversed(observers) if each is not None), default)
 
 
 def _keeps_float(overrides: Sequence[Override]) -> bool:
-    said = [each.keep_float for each in overrides if each.keep_float is not None]
-    return bool(said) and said[-1]
+    flags = [each.keep_float for each in overrides if each.keep_float is not None]
+    return bool(flags) and flags[-1]
 
 
 def select(recipe: Recipe, module: ModuleOp) -> Selection:
     """
-    Find what the overrides of a recipe select.
+    Resolve the overrides of a recipe.
 
     Args:
         recipe: the recipe.
         module: a model of kernels, with a `quant.stats_ref` for each value.
 
     Raises:
-        RecipeError: if a pattern selects nothing, or no kernel is to be quantized.
+        RecipeError: if a pattern selects nothing, or all kernels stay in floating
+            point.
     """
     names = {
         number: names_of([*kernel.body.block.ops], kernel.kernel)
@@ -94,7 +95,7 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
     kernels = {n: found for n in names if (found := overrides_of(recipe, names[n]))}
     keys: dict[str, list[Override]] = {}
     for number, kernel in enumerate(kernels_of(module)):
-        # What a float kernel returns may be quantized for others.
+        # Quantized kernels may use the results of a float kernel.
         observers = [
             replace(override, keep_float=None)
             for override in kernels.get(number, ())
@@ -114,11 +115,11 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
 
 
 _Names: TypeAlias = Mapping[str, Sequence[str]]
-"""Names by the kind of selectors that they are for."""
+"""Names by kind of selector."""
 
 
 def overrides_of(recipe: Recipe, names: _Names) -> Sequence[Override]:
-    """Return the overrides of a recipe that select one of some names."""
+    """Return the overrides that select any of the names."""
     return [
         override
         for override in recipe.overrides
@@ -127,10 +128,7 @@ def overrides_of(recipe: Recipe, names: _Names) -> Sequence[Override]:
 
 
 def check_selectors(recipe: Recipe, names: Sequence[_Names]) -> None:
-    """
-    Raises:
-        RecipeError: if a pattern selects none of some names.
-    """
+    """Raise a `RecipeError` if a pattern of a recipe selects none of the names."""
     for override in recipe.overrides:
         for selector in override.selectors:
             known = {name for each in names for name in each.get(selector.kind, ())}
@@ -147,7 +145,7 @@ def check_selectors(recipe: Recipe, names: Sequence[_Names]) -> None:
 
 
 def names_of(ops: Sequence[Operation], *kernels: str) -> _Names:
-    """Return the names by which selectors select the ops of a kernel, or single ops."""
+    """Return the names that select a kernel by its ops, or single ops."""
     return {
         "ops": [*kernels, *map(op_name, ops)],
         "locations": [location_prefix(op.location).removesuffix(": ") for op in ops],
@@ -155,7 +153,7 @@ def names_of(ops: Sequence[Operation], *kernels: str) -> _Names:
 
 
 def keys_of(kernel: RegionOp) -> Iterator[str]:
-    """Yield the keys of the results of a kernel."""
+    """Yield the statistics keys of the results of a kernel."""
     for result in kernel.results:
         for use in result.uses:
             if isinstance(use.operation, StatisticsRefOp):

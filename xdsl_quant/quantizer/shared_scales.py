@@ -1,6 +1,6 @@
 """
-Kernels that give operands of very different ranges one scale: the concatenation of the
-boxes of a detector, from 0 to 640, and its scores, from 0 to 1.
+Kernels that share a scale between operands of very different ranges, such as the
+concatenation of a detector's boxes from 0 to 640 with scores from 0 to 1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,14 +28,14 @@ from .selection import keys_of
 from .user_warnings import warn_user
 
 _LEAST_STEPS = 4.0
-"""An operand whose range has fewer steps of the shared scale is lost: about 12 dB."""
+"""Least steps of the shared scale in an operand's range; fewer leave about 12 dB."""
 
 _BITS = 8
-"""The width of results if a target does not name one."""
+"""Width of results if the target does not define one."""
 
 
 class _Operand(NamedTuple):
-    """An operand of a kernel, and its range."""
+    """Operand of a kernel, with its range."""
 
     name: str
     low: float
@@ -49,24 +49,24 @@ class _Operand(NamedTuple):
 
 
 class LostOperand(NamedTuple):
-    """An operand of a kernel that the range of another one destroys."""
+    """Operand whose values vanish in the scale that it shares with a wider one."""
 
     kernel: RegionOp
-    """The kernel, whose operands take the scale of its result."""
+    """Kernel whose operands take the scale of its result."""
 
     operand: _Operand
     widest: _Operand
     steps: float
-    """The number of steps of the shared scale in the range of the operand."""
+    """Number of steps of the shared scale in the operand's range."""
 
     @property
     def can_be_kept(self) -> bool:
-        """True if the operand keeps its values with the kernel in floating point."""
+        """True if keeping the kernel in floating point preserves the operand."""
         return not all(map(_quantizes, _users_of(self.kernel)))
 
     @property
     def float_kernels(self) -> Sequence[RegionOp]:
-        """The kernel, and those that move its elements to a result of the model."""
+        """The kernel, and the data movement from it to results of the model."""
         kernels = [self.kernel]
         for kernel in kernels:
             kernels += [
@@ -79,9 +79,8 @@ class LostOperand(NamedTuple):
         return kernels
 
     def warn(self) -> None:
-        """Warn of the operand by its name."""
         if self.widest.is_constant and ".select" in self.kernel.kernel:
-            # `warn_of_wide_constants` has named the constant.
+            # `warn_of_wide_constants` warns of the constant.
             return
         name = f"'{self.kernel.kernel}'"
         advice = f"set 'float-concatenations = true' in the recipe to keep {name}"
@@ -98,15 +97,15 @@ def lost_operands(
     module: ModuleOp, ranges: Mapping[str, KeyStatistics], target: TargetSpec
 ) -> Sequence[LostOperand]:
     """
-    Find operands whose elements the scale of the result rounds to few values, of kernels
-    that move elements of several operands or take the larger or smaller ones.
+    Find operands whose elements vanish in the scale of the result, for data movement
+    kernels with several operands, and for maxima and minima.
 
     Args:
         module: a model of kernels, with a `quant.stats_ref` for each value.
-        ranges: the observed ranges by keys.
-        target: the hardware target, which says how wide results are.
+        ranges: the observed ranges by key.
+        target: the target, which defines the widths of results.
     """
-    found: list[LostOperand] = []
+    lost: list[LostOperand] = []
     for kernel in kernels_of(module):
         operands = [*_operands_of(kernel, ranges)]
         results = [ranges[key].layer for key in keys_of(kernel) if key in ranges]
@@ -117,21 +116,21 @@ def lost_operands(
         if not (step := range_width(results[0]) / (2**bits - 1)):
             continue
         widest = max(operands, key=lambda operand: range_width(operand[1:3]))
-        found += [
+        lost += [
             LostOperand(kernel, operand, widest, steps)
             for operand in operands
-            # A maximum of other operands may have no element of it.
+            # The result of a maximum may contain no element of the operand.
             if operand.low <= high
             and operand.high >= low
             and 0 < (steps := range_width(operand[1:3]) / step) < _LEAST_STEPS
         ]
-    return found
+    return lost
 
 
 def _operands_of(
     kernel: RegionOp, ranges: Mapping[str, KeyStatistics]
 ) -> Iterator[_Operand]:
-    """Yield the operands of an op whose elements become elements of the result."""
+    """Yield the operands whose elements the result contains."""
     if (op := kernel.body.block.first_op) is None:
         return
     moves = quantization_trait(op, MovesElements)
@@ -140,17 +139,19 @@ def _operands_of(
     for operand in op.operands if moves is None else moves.moved(op):
         if not isinstance(operand, BlockArgument):
             continue
-        found = _observed_operand(_unmoved_value(kernel.inputs[operand.index]), ranges)
-        # A constant that is compared with is a bound, such as a small one that a divisor
-        # must not fall below: rounded like the elements beside it, it loses none of them.
-        if found is not None and not (moves is None and found.is_constant):
-            yield found
+        observed = _observed_operand(
+            _unmoved_value(kernel.inputs[operand.index]), ranges
+        )
+        # A constant operand of a maximum is a bound, such as the least divisor: rounding
+        # it with the scale of the elements does not lose elements.
+        if observed is not None and not (moves is None and observed.is_constant):
+            yield observed
 
 
 def _observed_operand(
     value: SSAValue, ranges: Mapping[str, KeyStatistics]
 ) -> _Operand | None:
-    """Return a value with its range and its name: its location, or its key."""
+    """Return a value with its range, and its location or key as its name."""
     if not isinstance(ref := value.owner, StatisticsRefOp):
         return None
     key = ref.stats_key.data
@@ -163,7 +164,7 @@ def _observed_operand(
 
 
 def _unmoved_value(value: SSAValue) -> SSAValue:
-    """Return the value whose elements a value has, before they are moved."""
+    """Return the source of a value before data movement."""
     while isinstance(kernel := value.owner, RegionOp) and _moves(kernel):
         moved = [x for x in kernel.inputs if is_float_value(x)]
         if len(moved) != 1:
@@ -173,7 +174,7 @@ def _unmoved_value(value: SSAValue) -> SSAValue:
 
 
 def _users_of(kernel: RegionOp) -> Iterator[Operation]:
-    """Yield the ops that take results of a kernel."""
+    """Yield the users of a kernel's results."""
     for result in kernel.results:
         for use in result.uses:
             if isinstance(ref := use.operation, StatisticsRefOp):
@@ -183,7 +184,7 @@ def _users_of(kernel: RegionOp) -> Iterator[Operation]:
 
 
 def _quantizes(op: Operation) -> bool:
-    """True for a kernel, but for one that moves elements to results of the model alone."""
+    """Return False for data movement kernels that only lead to results of the model."""
     reached = [op]
     for each in reached:
         if isinstance(each, RegionOp):

@@ -1,4 +1,4 @@
-"""The difference between recorded values of a float model and those of a quantized one."""
+"""Differences between recorded values of a float model and of a quantized model."""
 
 import json
 import math
@@ -12,31 +12,30 @@ from numpy.typing import NDArray
 Floats: TypeAlias = "NDArray[np.floating]"
 
 Values: TypeAlias = "Mapping[str, Floats]"
-"""Recorded values by their keys."""
+"""Recorded values by key."""
 
 OUTPUT = "output:"
-"""What results of the model are called, with a number after it."""
+"""Part of the keys of model results, before their number."""
 
 
 @dataclass
 class Error:
-    """The difference between the values of a float model and those of a quantized one."""
+    """Difference between values of a float model and of a quantized model."""
 
     signal: float = 0.0
-    """The sum of the squares of the values of the float model."""
+    """Sum of the squares of the float values."""
 
     noise: float = 0.0
-    """The sum of the squares of the differences."""
+    """Sum of the squares of the differences."""
 
     count: int = 0
-    """The number of values."""
 
     saturated: int = 0
-    """How many values of the float model are outside of what can be stored."""
+    """Number of float values out of the storage range."""
 
     @property
     def sqnr(self) -> float:
-        """Signal to quantization noise ratio in dB: infinite if there is no difference."""
+        """Signal-to-quantization-noise ratio in dB; infinite without noise."""
         if not self.noise:
             return math.inf
         ratio = self.signal / self.noise
@@ -44,7 +43,7 @@ class Error:
 
     @property
     def saturated_part(self) -> float:
-        """The part of the values that is outside of what can be stored, from 0 to 1."""
+        """Fraction of the float values out of the storage range, from 0 to 1."""
         return self.saturated / self.count if self.count else 0.0
 
     def add(
@@ -54,8 +53,8 @@ class Error:
         bounds: tuple[float, float] | None = None,
     ) -> None:
         """
-        Add values of the float model, those instead of them, and their storage range.
-        Infinities that both have are left out.
+        Add float values, the quantized model's values for them, and their representable
+        range. Equal infinities are ignored.
         """
         differs = np.isfinite(expected) | (expected != actual)
         values = expected[differs].astype(np.float64)
@@ -69,8 +68,8 @@ class Error:
 
 def relative_noise(errors: Mapping[str, Error]) -> float:
     """
-    Return the mean over results of the model of noise by signal, infinite if that is no
-    number.
+    Return the noise divided by the signal, averaged over results of the model; infinite
+    if the average is NaN.
     """
     ratios = [
         e.noise / e.signal if e.signal else (math.inf if e.noise else 0.0)
@@ -81,13 +80,13 @@ def relative_noise(errors: Mapping[str, Error]) -> float:
 
 
 def json_text(content: object) -> str:
-    """Content as JSON, in which a number that is not finite is `null`."""
+    """Return JSON text in which non-finite numbers are `null`."""
     text = json.dumps(content)
     return json.dumps(json.loads(text, parse_constant=lambda _: None), indent=2) + "\n"
 
 
 def decibels(sqnr: float) -> str:
-    """Return a signal to quantization noise ratio in a table."""
+    """Format a signal-to-quantization-noise ratio for a table."""
     if math.isnan(sqnr):
         return "-"
     return "exact" if sqnr == math.inf else f"{sqnr:.1f}"

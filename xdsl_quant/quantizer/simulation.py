@@ -1,9 +1,10 @@
 """
-Simulation of a quantized model: its ops in floats, with casts at the ports of kernels.
+Simulation of a quantized model by float ops, with fake quantization at the ports of
+kernels.
 
-Constants are arguments, so that assignments of other widths to the same kernels need no
-other code: lowering and compiling the quantized model takes a hundred times as long as
-running it. Results may differ by units of the stored values from those of integers.
+Constants are arguments, so that assignments with equal activation types share compiled
+code: lowering and compiling the quantized model takes a hundred times as long as
+running it. Results may differ from those of integers by units of the stored values.
 """
 
 from collections.abc import Iterator
@@ -27,12 +28,12 @@ from .recording import RecordedModule, as_stored, record_results
 from .signal_noise import OUTPUT, Floats
 
 _Port: TypeAlias = "tuple[int, int]"
-"""The number of a kernel, and that of an operand."""
+"""Number of a kernel and of its operand."""
 
 
 @dataclass
 class Simulations:
-    """The simulations of a model with different parameters."""
+    """Cache of the simulations of a model with different quantization parameters."""
 
     entry: str | None = None
     _modules: dict[tuple[Attribute, ...], RecordedModule] = field(
@@ -43,7 +44,7 @@ class Simulations:
     )
 
     def can_run(self, resolved: ModuleOp) -> bool:
-        """True for a model whose kernels are all in the function that is run."""
+        """Return True if all kernels are in the single block of the entry function."""
         body = entry_function(resolved, self.entry).body
         return len(body.blocks) == 1 and all(
             kernel.parent is body.block for kernel in kernels_of(resolved)
@@ -51,9 +52,11 @@ class Simulations:
 
     def of(self, resolved: ModuleOp) -> RecordedModule:
         """
+        Return the simulation of a model.
+
         Args:
-            resolved: a model with quantization parameters that differs from others in
-                these parameters alone.
+            resolved: a model with quantization parameters. Calls may differ in these
+                parameters only.
         """
         key = tuple(
             _specification(value, spec)
@@ -77,7 +80,7 @@ class Simulations:
 
 
 def _constant_ports(module: ModuleOp) -> Iterator[_Port]:
-    """Yield the operands of kernels that are constants of floats."""
+    """Yield the ports of float constants."""
     for number, kernel in enumerate(kernels_of(module)):
         for index, value in enumerate(kernel.inputs):
             op = value.owner
@@ -99,7 +102,7 @@ def _rounded_constant(value: SSAValue, spec: Attribute) -> Floats:
 
 
 def _specification(value: SSAValue, spec: Attribute) -> Attribute:
-    """Return the specification of a port, without the parameters of constants."""
+    """Return the specification of a port, without parameters of constants."""
     if isinstance(spec, UniformType) and not has_constant_value(value):
         return spec
     return scalar_or_element_type(value.type)

@@ -1,4 +1,4 @@
-"""The target of a model, and specifications of its kernels from observed ranges."""
+"""Choice of the target, and specifications of kernels from observed ranges."""
 
 from collections.abc import Mapping, Sequence
 
@@ -44,11 +44,11 @@ from .user_warnings import warn_user
 
 def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> TargetSpec:
     """
-    Return the first target that has most kernels for the ops of a module.
+    Return the first of the targets with the most kernels for the ops of a module.
 
     Raises:
         TargetError: if none of the targets can be read.
-        ValueError: if no target has a kernel for them.
+        ValueError: if no target has a kernel for the module.
     """
     specs, mistakes = _known_targets(targets)
     for mistake in mistakes:
@@ -64,12 +64,7 @@ def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> Targ
 def _known_targets(
     targets: Sequence[str | TargetSpec],
 ) -> tuple[Sequence[TargetSpec], Sequence[TargetError]]:
-    """
-    Return the targets that can be read, and why others cannot: a frontend may be missing.
-
-    Raises:
-        TargetError: if none of them can be read.
-    """
+    """Return the readable targets, and the errors of those that are not."""
     specs: list[TargetSpec] = []
     mistakes: list[TargetError] = []
     for each in targets:
@@ -83,7 +78,7 @@ def _known_targets(
 
 
 def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
-    """Warn of a target without the widths of activations that a recipe is made for."""
+    """Warn if a target has none of the activation widths of a recipe's targets."""
     if recipe.targets == Recipe.targets:
         return
     known, _ = _known_targets(recipe.targets)
@@ -98,7 +93,7 @@ def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
 
 
 def check_samples_vary(module: ModuleOp, ranges: Mapping[str, KeyStatistics]) -> None:
-    """Warn of samples that are all the same number."""
+    """Warn if all samples are the same number."""
     layers = [
         ranges[op.stats_key.data].layer
         for op in module.walk()
@@ -116,8 +111,8 @@ def set_ranges(
     module: ModuleOp, ranges: Mapping[str, KeyStatistics], selection: Selection
 ) -> None:
     """
-    Replace references to statistics: by statistics, by casts that keep a value as it is, or
-    by nothing if no quantized kernel takes or returns the value.
+    Replace statistics references by statistics, by casts that keep a value in floating
+    point, or by nothing if no quantized kernel takes or returns the value.
     """
     float_kernels = {*selection.float_kernels}
     kernels = {
@@ -146,18 +141,18 @@ def set_ranges(
 
 def specify(module: ModuleOp, float_kernels: Sequence[RegionOp]) -> None:
     """
-    Make specifications of what is known of kernels.
+    Convert statistics to specifications of kernels.
 
     Args:
         module: a model with kernels, which changes.
-        float_kernels: the kernels that stay in floating point, which are inlined.
+        float_kernels: the kernels that stay in floating point; they are inlined.
     """
     inline_regions(float_kernels)
     apply_passes(module, [QuantConstraintsToSpecsPass()], is_routine=True)
 
 
 def ask_for_weights(kernel: RegionOp, bits: int, target: TargetSpec) -> None:
-    """Specify weights of so many bits or more, with a warning if no signature has them."""
+    """Specify a least width of weights; warn if no signature supports it."""
     had_signature = _has_signature(kernel, target)
     _specify_weights(kernel, bits)
     if had_signature and not _has_signature(kernel, target):
@@ -191,10 +186,7 @@ def _specify_weights(kernel: RegionOp, bits: int) -> None:
 def check_has_quantized_kernel(
     module: ModuleOp, target: TargetSpec, report: PropagationReport
 ) -> None:
-    """
-    Raises:
-        ValueError: if all kernels stay in floating point.
-    """
+    """Raise a `ValueError` if all kernels stay in floating point."""
     if all(map(stays_float, kernels_of(module))):
         reasons = "".join(each.float_reason for each in report.float_kernels[:1])
         raise ValueError(

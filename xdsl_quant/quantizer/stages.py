@@ -1,4 +1,4 @@
-"""Quantization as named stages, each from a module to a module."""
+"""Quantization as a pipeline of named stages."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
 Stage: TypeAlias = Callable[[ModuleOp], ModuleOp]
-"""Takes a module, which it may change, and returns it or another one."""
+"""Function that takes a module, which it may change, and returns it or another one."""
 
 _MOST_BATCHES = 128
-"""The number of batches that results are judged by."""
+"""Maximum number of batches on which results are judged."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A model, and how to quantize it: see [`quantize`][xdsl_quant.quantizer.quantize]."""
+    """Arguments of [`quantize`][xdsl_quant.quantizer.quantize]."""
 
     model: Model
     data: Data
@@ -52,28 +52,29 @@ class Request:
 
 class Pipeline(ABC):
     """
-    The quantization of one model: stages that can be run one by one and replaced.
+    Stages of the quantization of a model, which can be run one by one, replaced and
+    extended.
 
-    Stages keep further findings in attributes of the pipeline.
+    Attributes have the results of stages other than modules.
     """
 
     stages: Mapping[str, Stage]
     """
-    The stages by name, in their order. Each takes a copy of the module that the one before
-    has returned; the first one takes a copy of the float model.
+    Stages by name, in order. Each takes a copy of the module of the stage before it;
+    the first takes a copy of the float model.
     """
 
     errors: Mapping[str, Error] | None = None
     """
-    The errors of results, if a stage has measured them; a later stage that changes results
-    sets it to `None`.
+    Errors of results, if a stage has measured them. A later stage that changes results
+    sets them to `None`.
     """
 
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
         """
         Args:
-            request: how to quantize the model.
-            recipe: the recipe that the request names.
+            request: the arguments of the quantization.
+            recipe: the recipe of the request.
             module: the float model.
         """
         self.request = request
@@ -84,19 +85,19 @@ class Pipeline(ABC):
 
     @property
     def module(self) -> ModuleOp:
-        """The module after the last stage that has run; the float model before."""
+        """Module after the last stage that has run; initially the float model."""
         return [self.float_model, *self.modules.values()][-1]
 
     def run(self, until: str | None = None) -> ModuleOp:
         """
-        Run the stages that have not run yet, and return the module after the last of them.
+        Run the remaining stages, and return the module after the last of them.
 
         Args:
-            until: the stage to stop after; by default all stages are run.
+            until: the stage to stop after; by default the last.
 
         Raises:
-            ValueError: if there is no such stage; others as
-                [`quantize`][xdsl_quant.quantizer.quantize] says.
+            ValueError: if the stage is unknown; the stages raise the errors of
+                [`quantize`][xdsl_quant.quantizer.quantize].
         """
         if until is not None:
             self._check_stage(until)
@@ -108,13 +109,13 @@ class Pipeline(ABC):
         return self.module
 
     def check(self, module: ModuleOp) -> ModuleOp:
-        """Warn of results that are far from those of the float model."""
+        """Warn of results with a low SQNR."""
         warn_of_low_sqnr(self.known_errors(module))
         return module
 
     @abstractmethod
     def result(self) -> QuantizedModel:
-        """Run the stages that have not run yet, and return the quantized model."""
+        """Run the remaining stages, and return the quantized model."""
 
     # Stages
 
@@ -123,7 +124,7 @@ class Pipeline(ABC):
         Replace a stage that has not run yet.
 
         Raises:
-            ValueError: if there is no such stage, or it has run.
+            ValueError: if the stage is unknown or has run.
         """
         self._check_is_left(name)
         self.stages = {**self.stages, name: stage}
@@ -133,7 +134,7 @@ class Pipeline(ABC):
         Add a stage before another one that has not run yet.
 
         Raises:
-            ValueError: if there is no such stage, it has run, or the name is taken.
+            ValueError: if the stage `before` is unknown or has run, or `name` exists.
         """
         self._check_is_left(before)
         if name in self.stages:
@@ -166,7 +167,7 @@ class Pipeline(ABC):
     @property
     def batches(self) -> Iterable[Batch]:
         """
-        The samples as batches.
+        Samples as batches.
 
         Raises:
             DataError: if they cannot be used.
@@ -174,18 +175,18 @@ class Pipeline(ABC):
         return self._counted_batches[0]
 
     def samples(self) -> Iterable[Batch]:
-        """Return the batches, by way of the progress if there is one."""
+        """Return the batches, and report their progress."""
         progress = self.request.progress
         return self.batches if progress is None else progress(*self._counted_batches)
 
     def known_errors(self, module: ModuleOp) -> Mapping[str, Error]:
-        """Return the errors of results, which are measured if no stage has done so."""
+        """Return the errors of results; measure them if no stage has done so."""
         return self.measured_errors(module) if self.errors is None else self.errors
 
     @abstractmethod
     def measured_errors(self, module: ModuleOp) -> Mapping[str, Error]:
-        """Return the errors of results with the weights and biases of a module."""
+        """Measure the errors of results with the weights and biases of a module."""
 
     def judged_batches(self) -> Sequence[Batch]:
-        """Return some of the batches, which results are judged by."""
+        """Return some of the batches, on which results are judged."""
         return spread_batches(self.batches, _MOST_BATCHES)

@@ -1,6 +1,6 @@
 """
-The stages of static quantization: kernels whose operands and results are integers, with
-parameters that are chosen from samples.
+Stages of static quantization: kernels with integer operands and results, and parameters
+calibrated on samples.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -60,22 +60,22 @@ from .weight_rounding import round_kernel_weights
 
 
 class StaticPipeline(Pipeline):
-    """The stages of static quantization."""
+    """Stages of static quantization."""
 
     target: TargetSpec
-    """The hardware target; `fuse` chooses it."""
+    """Target; set by `fuse`."""
 
     selection: Selection
-    """The kernels and values that overrides select; `select` finds them."""
+    """Resolved overrides; set by `select`."""
 
     statistics: Statistics
-    """The statistics of the default observer; set by `calibrate`."""
+    """Statistics of the default observer; set by `calibrate`."""
 
     propagation: PropagationReport
-    """The decisions about values; set by `propagate`."""
+    """Decisions about values; set by `propagate`."""
 
     reference: ModuleOp
-    """The module after `propagate` with the constants of the float model."""
+    """Module after `propagate` with the constants of the float model."""
 
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
         super().__init__(request, recipe, module)
@@ -97,7 +97,7 @@ class StaticPipeline(Pipeline):
     # Stages
 
     def prepare(self, module: ModuleOp) -> ModuleOp:
-        """Inline small functions, fold constants, and give each mask its own constant."""
+        """Inline small functions, fold constants, and make mask constants distinct."""
         prepare(module, self.entry_function(module))
         if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):
             warn_user(
@@ -117,7 +117,7 @@ class StaticPipeline(Pipeline):
         return module
 
     def fuse(self, module: ModuleOp) -> ModuleOp:
-        """Wrap ops in the kernels of the target that has most of them."""
+        """Fuse ops to kernels of the target with the most kernels for the model."""
         given = self.request.target
         targets = self.recipe.targets if given is None else [given]
         self.target = chosen_target(module, targets)
@@ -127,12 +127,12 @@ class StaticPipeline(Pipeline):
         return module
 
     def select(self, module: ModuleOp) -> ModuleOp:
-        """Find the kernels and values that overrides of the recipe select."""
+        """Resolve the overrides of the recipe."""
         self.selection = select(self.recipe, module)
         return module
 
     def calibrate(self, module: ModuleOp) -> ModuleOp:
-        """Observe values on the samples, and make `quant.stats` of the references."""
+        """Observe values on the samples, and record their ranges in `quant.stats`."""
         ranges = self._observed_ranges(self.modules["instrument"])
         masks = AttentionMasks.of(self.modules["instrument"])
         if masks.flows:
@@ -142,7 +142,7 @@ class StaticPipeline(Pipeline):
         return module
 
     def specify(self, module: ModuleOp) -> ModuleOp:
-        """Make specifications of kernels from statistics, and inline float kernels."""
+        """Convert statistics to specifications of kernels, and inline float kernels."""
         kernels = kernels_of(module)
         specify(module, [kernels[i] for i in self.selection.float_kernels])
         kernels = kernels_of(module)
@@ -151,11 +151,11 @@ class StaticPipeline(Pipeline):
         return module
 
     def propagate(self, module: ModuleOp) -> ModuleOp:
-        """Choose quantization parameters by the constraints of the target."""
+        """Choose quantization parameters that satisfy the constraints of the target."""
         self.propagation = propagate(module, self.target)
         check_has_quantized_kernel(module, self.target, self.propagation)
         if self.selection.float_kernels:
-            # They are kernels again, so that the report lists them.
+            # Fuse float kernels again, so that the report lists them.
             fuse_kernels(module, self.target)
         self.reference = module.clone()
         set_mask_numbers(self.reference, mask_numbers(self.modules["instrument"]))
@@ -164,28 +164,27 @@ class StaticPipeline(Pipeline):
         return module
 
     def round(self, module: ModuleOp) -> ModuleOp:
-        """Round weights so that results change least on the samples."""
+        """Round weights with the least change of results on the samples."""
         round_kernel_weights(module, self.batches, self.request.entry)
         errors = (self.measured_errors(each) for each in (self.reference, module))
         warn_of_worse_results("'rounding = \"gptq\"'", *errors)
         return module
 
     def correct(self, module: ModuleOp) -> ModuleOp:
-        """Let biases take back what quantization shifts."""
+        """Correct biases for the mean error of kernels."""
         correction = self.correction(module)
         if correction is not None:
             self.errors = correction.after
         return module
 
     def export(self, module: ModuleOp) -> ModuleOp:
-        """Replace kernels by quantized ops or integer arithmetic."""
+        """Export kernels as quantized ops or integer arithmetic."""
         export_kernels(module)
         return module
 
     # Shared by stages
 
     def _observed_ranges(self, module: ModuleOp) -> dict[str, KeyStatistics]:
-        """Return the ranges of all values by key."""
         default = self.recipe.observer
         try:
             self.statistics = self._observe(module, default)
@@ -195,10 +194,10 @@ class StaticPipeline(Pipeline):
         ranges = {
             key: self.statistics.ranges(key) for key in self.statistics.observations
         }
-        others = [
+        overridden_keys = [
             key for key in ranges if self.selection.observer(key, default) != default
         ]
-        ranges |= self._ranges_by_observer(others, module)
+        ranges |= self._ranges_by_observer(overridden_keys, module)
         check_samples_vary(module, ranges)
         warn_of_wide_constants(module, ranges)
         return ranges
@@ -206,10 +205,7 @@ class StaticPipeline(Pipeline):
     def _mask_scores(
         self, module: ModuleOp, masks: AttentionMasks
     ) -> Mapping[str, KeyStatistics]:
-        """
-        Replace the constants that mask scores of an attention, and return the ranges of
-        the values that they reach.
-        """
+        """Replace mask constants; return the ranges of values with masked scores."""
         extremes, instrumented = self.statistics, self.modules["instrument"]
         if self.recipe.observer != "min-max":
             extremes = self._observe(instrumented, "min-max")
@@ -223,7 +219,7 @@ class StaticPipeline(Pipeline):
     def _observe(
         self, module: ModuleOp, observer: str, keys: Collection[str] | None = None
     ) -> Statistics:
-        """Return the statistics of one observer, by default of all values."""
+        """Return the statistics of an observer, by default for all values."""
         if keys is not None:
             module = module.clone()
             for op in [*module.walk()]:
@@ -242,7 +238,6 @@ class StaticPipeline(Pipeline):
     def _ranges_by_observer(
         self, keys: Iterable[str], module: ModuleOp
     ) -> dict[str, KeyStatistics]:
-        """Return ranges of values, of which each has the observer that it is selected."""
         by_observer: dict[str, list[str]] = {}
         for key in keys:
             observer = self.selection.observer(key, self.recipe.observer)
@@ -256,10 +251,7 @@ class StaticPipeline(Pipeline):
     def _without_lost_operands(
         self, module: ModuleOp, ranges: Mapping[str, KeyStatistics]
     ) -> Selection:
-        """
-        Keep kernels in floating point in which the range of one operand makes another one
-        0, if the recipe asks for it, and warn of those that are not kept.
-        """
+        """Select kernels with lost operands for floating point if the recipe asks."""
         numbers = {kernel: number for number, kernel in enumerate(kernels_of(module))}
         kept: list[int] = []
         for operand in lost_operands(module, ranges, self.target):
@@ -304,27 +296,23 @@ class StaticPipeline(Pipeline):
 
 
 class MixedPipeline(StaticPipeline):
-    """The stages of static quantization, and a search for widths of storage."""
+    """Stages of static quantization with a search for storage widths."""
 
     bit_search: BitSearch
-    """The measured models; set by `search`."""
+    """Search with the measured models; set by `search`."""
 
     found: BitSearchResult
-    """The chosen widths, and what others cost; set by `search`."""
+    """Chosen widths, and the cost of others; set by `search`."""
 
     def __init__(
         self, request: Request, recipe: Recipe, module: ModuleOp, options: SearchOptions
     ):
-        """
-        Args:
-            options: the widths that are tried, and what may be spent.
-        """
         super().__init__(request, recipe, module)
         self.options = options
         self.insert("search", self.search, before="propagate")
 
     def search(self, module: ModuleOp) -> ModuleOp:
-        """Choose widths by measuring on the samples, and specify them."""
+        """Choose widths by measurement on the samples, and specify them."""
         labels = self.request.labels
         self.bit_search = BitSearch(
             module,
@@ -342,7 +330,7 @@ class MixedPipeline(StaticPipeline):
         return module
 
     def correction(self, module: ModuleOp) -> Correction | None:
-        # The search has measured models without numbers of masks.
+        # The search measures models without the original mask constants.
         if not mask_numbers(self.modules["instrument"]):
             if (known := self.bit_search.corrected(module)) is not None:
                 return known

@@ -1,14 +1,13 @@
 """
-How long kernels and whole models take as compiled code, in floats and in integers.
+Times of compiled models and kernels, in floating point and in integers.
 
-Each kernel is compiled alone, as a function of those of its operands that are no constants:
-once with its ops of floats, and once with the quantized ops of the exported model, whose
-arguments and results are stored values, so that no cast is measured. Arguments are the
-values that the first batch of samples has there. Both forms are called alternately, and the
-median of the rounds counts. It is CPU time of the one thread that compiled code runs in,
-and includes the call from Python, less than a microsecond. The sum over kernels is not the
-time of the model: a kernel that is alone reads and writes memory that the whole model may
-not need.
+Each kernel is compiled alone, as a function of its non-constant operands, once with
+float ops and once with the quantized ops of the exported model, which take and return
+stored values, so casts are not measured. The operands come from the first batch of
+samples. Rounds alternate between both forms, and the median counts. The time is CPU
+time of a single thread and includes the call from Python, less than a microsecond. The
+times of kernels do not add up to the time of the model, which keeps values in registers
+and caches.
 """
 
 import math
@@ -50,13 +49,13 @@ from .signal_noise import Floats
 __all__ = ["Latency", "ModelTimes", "Times", "duration", "measure_times"]
 
 _ROUNDS = 15
-"""How often both forms are measured; less often if they take long."""
+"""Maximum number of measurements of each form."""
 
 _ROUND_SECONDS = 2e-3
-"""How long a round of one form is at least."""
+"""Minimum time of a round of one form."""
 
 _ALL_ROUNDS_SECONDS = 2.0
-"""Fewer rounds than `_ROUNDS` are enough if they took longer, but never fewer than 3."""
+"""Total time after which 3 or more rounds suffice."""
 
 
 def measure_times(
@@ -70,14 +69,14 @@ def measure_times(
     Measure the times of a model and of its kernels.
 
     Args:
-        float_module: the float model; statistics of it are not taken.
-        quantized_module: the quantized one.
+        float_module: the float model; its statistics ops are not measured.
+        quantized_module: the quantized model.
         resolved: the model whose kernels have quantization parameters.
-        batches: samples, of which the first batch is taken.
-        entry: the function that takes them.
+        batches: samples; only the first batch is used.
+        entry: the function that takes the samples.
 
     Raises:
-        ValueError: if the samples do not fit the model.
+        ValueError: if the samples do not match the model.
     """
     batch = as_tuple(next(iter(batches)))
     count = int(np.shape(batch[0])[0]) if batch and np.ndim(batch[0]) else 1
@@ -97,7 +96,7 @@ def measure_times(
 def _model_call(
     module: ModuleOp, batch: Arguments, entry: str | None, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """Return a call of a model; `None` and a reason if it cannot be compiled."""
+    """Return a call of a model, or `None` and a reason if it does not compile."""
     module = module.clone()
     apply_passes(module, [QuantRemoveInstrumentationPass()], is_routine=True)
     return _compiled_call(module, entry_function(module, entry), batch, reasons)
@@ -106,7 +105,7 @@ def _model_call(
 def _compiled_call(
     module: ModuleOp, function: FuncOp, values: Arguments, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """Return a call of a function of a module, which is lowered; see `_model_call`."""
+    """Return a call of a function, whose module is lowered; see `_model_call`."""
     arguments = stored_arguments(function, values)
     lower_stablehlo(module)
     try:
@@ -117,30 +116,30 @@ def _compiled_call(
     try:
         return compiled.bind(*map(np.ascontiguousarray, arguments))
     except ValueError:
-        # Sizes of results, or numbers of arguments, must be checked in each call.
+        # Binding is unsupported, e.g. if the sizes of results are dynamic.
         return lambda: compiled(*arguments)
 
 
 def _medians(calls: Sequence[Callable[[], object] | None]) -> Sequence[float]:
-    """Return the median times of calls in seconds, which are made alternately."""
+    """Return the median times of alternate calls in seconds."""
     repetitions = [0 if call is None else _repetitions(call) for call in calls]
     seconds: list[list[float]] = [[] for _ in calls]
     begin = time.thread_time()
     for number in range(_ROUNDS):
         if number >= 3 and time.thread_time() - begin > _ALL_ROUNDS_SECONDS:
             break
-        for call, count, found in zip(calls, repetitions, seconds, strict=True):
+        for call, count, rounds in zip(calls, repetitions, seconds, strict=True):
             if call is not None:
-                found.append(_seconds(call, count) / count)
-    return [median(found) if found else math.nan for found in seconds]
+                rounds.append(_seconds(call, count) / count)
+    return [median(rounds) if rounds else math.nan for rounds in seconds]
 
 
 def _repetitions(call: Callable[[], object]) -> int:
-    """How often a call is made in a round."""
+    """Return the number of calls in a round."""
     call()
     count = 1
-    while (found := _seconds(call, count)) < _ROUND_SECONDS:
-        count *= max(2, min(100, round(_ROUND_SECONDS / max(found, 1e-7))))
+    while (seconds := _seconds(call, count)) < _ROUND_SECONDS:
+        count *= max(2, min(100, round(_ROUND_SECONDS / max(seconds, 1e-7))))
     return count
 
 
@@ -179,7 +178,6 @@ def _operand_key(kernel: int, operand: int) -> str:
 
 
 def _varying_operands(kernel: RegionOp) -> Sequence[SSAValue]:
-    """Return the operands of a kernel that are no constants, each of them once."""
     return [
         value
         for value in dict.fromkeys(kernel.operands)
@@ -190,9 +188,6 @@ def _varying_operands(kernel: RegionOp) -> Sequence[SSAValue]:
 def _operand_values(
     resolved: ModuleOp, batch: Arguments, entry: str | None
 ) -> Mapping[str, Floats]:
-    """
-    Return the values of the operands of kernels in the float model, if they are floats.
-    """
     module = resolved.clone()
     kernels = kernels_of(module)
     for number, kernel in enumerate(kernels):
@@ -212,10 +207,7 @@ def _kernel_call(
     *,
     is_quantized: bool,
 ) -> Callable[[], object] | None:
-    """
-    Return a call of a kernel alone; `None` if it has no such form, or cannot be
-    compiled.
-    """
+    """Return a call of a kernel alone; `None` if the form does not exist or compile."""
     module, function = _lone_kernel(kernel, operands)
     kernels = kernels_of(module)
     if is_quantized:
@@ -231,7 +223,6 @@ def _kernel_call(
 def _lone_kernel(
     kernel: RegionOp, operands: Sequence[SSAValue]
 ) -> tuple[ModuleOp, FuncOp]:
-    """Return a module with a function that has no more than a copy of a kernel."""
     types = [value.type for value in operands]
     block = Block(arg_types=types)
     arguments = dict(zip(operands, block.args, strict=True))
@@ -248,7 +239,7 @@ def _lone_kernel(
 
 
 def _remove_boundary_casts(function: FuncOp) -> None:
-    """Let arguments and results be stored values instead of floats that are cast."""
+    """Make arguments and results stored values, without casts from and to floats."""
     for argument in [*function.args]:
         casts = [use.operation for use in argument.uses]
         types = {type_ for op in casts for type_ in op.result_types}

@@ -1,4 +1,4 @@
-"""Warnings about a user's model, at the user's line."""
+"""Warnings about a user's model, attributed to the user's line."""
 
 import warnings
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def warn_user(message: str) -> None:
-    """Warn at the innermost line outside of this package."""
+    """Warn at the innermost line outside this package."""
     level, frame = 1, currentframe()
     while (
         frame is not None
@@ -23,14 +23,14 @@ def warn_user(message: str) -> None:
 # Results
 
 LEAST_SQNR = 10.0
-"""Results below so many dB are hardly of use."""
+"""SQNR in dB below which results are hardly useful."""
 
 _MOST_LOST = 0.5
 """Differences in dB that may be chance."""
 
 
 def warn_of_low_sqnr(errors: Mapping[str, Error]) -> None:
-    """Warn of the result with the lowest SQNR, if that is below `LEAST_SQNR`."""
+    """Warn of the result with the lowest SQNR, if it is below `LEAST_SQNR`."""
     low = {
         key: error.sqnr
         for key, error in errors.items()
@@ -50,12 +50,12 @@ def warn_of_worse_results(
     step: str, before: Mapping[str, Error], after: Mapping[str, Error]
 ) -> None:
     """
-    Warn of a step that made results worse.
+    Warn if a step increased the error of results.
 
     Args:
-        step: what the user can leave out, such as a line of a recipe.
-        before: the errors of results without it.
-        after: those with it.
+        step: the optional step, such as a line of a recipe.
+        before: the errors of results without the step.
+        after: the errors of results with it.
     """
     without, found = (
         Error(1.0, relative_noise(errors)).sqnr for errors in (before, after)

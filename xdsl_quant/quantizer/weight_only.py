@@ -1,7 +1,6 @@
 """
-Products by constants, and the quantization of their weights: integer weights and
-floating-point activations; or dynamic range quantization, where products quantize
-activations when they run.
+Products with constants, and the quantization of their weights, for weight-only and
+dynamic range quantization.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,17 +29,14 @@ from .selection import check_selectors, names_of, overrides_of
 
 def products_of(module: ModuleOp) -> Sequence[Operation]:
     """
-    Return the products by constants, which may be quantized and dequantized, in the
-    order of the text: their positions are the same for all kinds of weights.
+    Return the products with constant weights, quantized or not, in module order.
+    Positions are equal in float and quantized modules.
     """
     return [op for op in module.walk() if weight_of(op, is_quantized=True) is not None]
 
 
 def cast_of(op: Operation) -> Operation | None:
-    """
-    Return the op that quantizes the weights of a product; `None` if they are not
-    quantized.
-    """
+    """Return the op that quantizes the weights of a product, or `None`."""
     weight = weight_of(op, is_quantized=True)
     assert weight is not None
     value, cast = op.operands[weight.operand], None
@@ -55,13 +51,16 @@ def with_float_values(
     module: ModuleOp, quantized: ModuleOp
 ) -> tuple[ModuleOp, Sequence[tuple[Operation, Operation]]]:
     """
+    Combine a float model with the products of its quantized copy.
+
     Args:
         module: a float model.
-        quantized: the same with weights that are quantized and dequantized.
+        quantized: the same model with fake-quantized weights.
 
     Returns:
-        a copy of `quantized` whose values are those of the float model, and the products
-        of these, in the order of `products_of`.
+        A copy of `quantized` whose values are those of the float model, and pairs of
+            the float
+        and quantized product, in the order of `products_of`.
     """
     result = quantized.clone()
     found: list[tuple[Operation, Operation]] = []
@@ -80,10 +79,7 @@ def with_float_values(
 def check_finite_values(
     values: NDArray[np.float64], product: Operation, what: str
 ) -> None:
-    """
-    Raises:
-        ValueError: if values of a product are not finite: it `takes values`, for example.
-    """
+    """Raise a `ValueError` if values are not finite; `what` is its verb phrase."""
     if not (is_finite := np.isfinite(values)).all():
         raise ValueError(
             f"{location_prefix(product.location)}error: '{op_name(product)}' op {what} "
@@ -94,19 +90,20 @@ def check_finite_values(
 
 def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
     """
-    Quantize and dequantize the weights of products; in mode `dynamic-range` products that
-    can take stored weights do so.
+    Quantize and dequantize the weights of products. In mode `dynamic-range`, products
+    that support stored weights take them.
 
     Args:
-        module: a float model, which is not changed.
-        recipe: what to quantize, and how.
+        module: a float model, which does not change.
+        recipe: the recipe.
 
     Returns:
-        a copy, whose constants are still those of floats.
+        A copy with casts, whose constants are still floats.
 
     Raises:
-        RecipeError: if an override selects nothing, or says what has no effect on weights.
-        ValueError: if there is no product by a constant, or all are kept in floating point.
+        RecipeError: if an override selects nothing, or has no effect on weights.
+        ValueError: if there are no products with constants, or all stay in floating
+            point.
         PassFailedException: if a weight is not finite.
     """
     quantized = module.clone()
@@ -118,7 +115,7 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
     if not bits:
         raise ValueError(f"recipe '{recipe.name}' keeps all weights in floating point")
     options = recipe.weights
-    # One for all weights of a kind, as several products may take the same constant.
+    # Share patterns, because several products may take the same constant.
     patterns: dict[tuple[int, Granularity], QuantizeWeight] = {}
     for op, width in bits.items():
         kind = width, _granularity(options.granularity, op)
@@ -131,13 +128,7 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
 
 
 def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
-    """
-    Let products take their weights as they are stored, if they can quantize activations.
-
-    Raises:
-        RecipeError: if the recipe asks for zero points, and a product of StableHLO can.
-        ValueError: if no product can.
-    """
+    """Make products that can quantize activations take stored weights."""
     casts = {op: cast for op in ops if (cast := cast_of(op)) is not None}
     reasons = {
         op: model_dialect(op).hybrid_reason(op, cast.results[0])
@@ -175,7 +166,7 @@ def _granularity(wanted: WeightGranularity, op: Operation) -> Granularity:
 def _bits_of_products(
     recipe: Recipe, products: Sequence[Operation]
 ) -> Mapping[Operation, int]:
-    """How wide the weights of products are, without those that stay floats."""
+    """Return the weight widths of products that do not stay in floating point."""
     if any(each.values or each.observer is not None for each in recipe.overrides):
         raise RecipeError(
             f"recipe '{recipe.name}': 'values' and 'observer' have no effect in mode "

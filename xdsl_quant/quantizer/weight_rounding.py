@@ -1,15 +1,14 @@
 """
-Weights and biases of products that make up for what rounding does to results.
+Rounding of weights and correction of biases, to reduce the error of products.
 
-Weights are rounded with regard to what they are multiplied by: see
-[`gptq`][xdsl_quant.numerics.gptq.gptq]. The inputs of products are those of the float model
-on samples. Only sums over them are kept: a matrix for each product, with a row and a column
-for each input.
+[`gptq`][xdsl_quant.numerics.gptq.gptq] rounds weights with regard to the inputs of the
+product, which are those of the float model on samples. Only the sum of `XᵀX` is stored:
+a matrix for each product.
 
-A product by quantized weights differs from one by the weights as they were by
-`(W_q - W) x`. The mean of this over samples is a number for each output channel, which is
-subtracted from the bias: see [Nagel et al. 2019](https://arxiv.org/abs/1906.04721), section
-4.2; here the mean is measured. The values `x` are those of the float model.
+A product with quantized weights `W_q` differs from the float product by `(W_q - W) x`.
+The mean of this error over samples is subtracted from the bias for each output channel.
+The method is that of [Nagel et al. 2019](https://arxiv.org/abs/1906.04721), section
+4.2, with measured means; `x` are values of the float model.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -63,22 +62,24 @@ def rounded_weights(
     entry: str | None = None,
 ) -> Mapping[int, NDArray[np.floating]]:
     """
-    Weights that are rounded to what their types can store.
+    Return weights rounded to representable values.
 
     Args:
         module: a float model.
-        quantized: the same, with weights that are quantized and dequantized.
+        quantized: the same model with fake-quantized weights.
         batches: samples.
-        entry: the function that takes them.
+        entry: the function that takes the samples.
 
     Returns:
-        weights by the position of products in the text. Those are missing that no sample
-        reaches, whose weights are not quantized, that are not products of matrices, or
-        whose weights another product takes transposed.
+        Weights by position of their product in module order, without products that no
+            sample
+        reaches, that are not quantized or not matrix products, or whose weights another
+            product
+        takes transposed.
 
     Raises:
-        ValueError: if the model cannot be run, samples do not fit, or a product takes
-            values that are not finite.
+        ValueError: if the model cannot be run, samples do not match, or a product takes
+            non-finite values.
     """
     casts = {
         number: cast
@@ -90,18 +91,18 @@ def rounded_weights(
     if not products:
         return {}
     hessians = _hessians(recorded, products, batches, entry)
-    # Products that have their weights in common have one sum.
+    # Products that share weights share a sum.
     sums: dict[Operation, dict[int, Floats]] = {}
     for number, hessian in hessians.items():
-        of_weights = sums.setdefault(casts[number], {})
+        by_dimension = sums.setdefault(casts[number], {})
         dimension = products[number].layer.dimension
-        of_weights[dimension] = hessian + of_weights.get(dimension, 0)
+        by_dimension[dimension] = hessian + by_dimension.get(dimension, 0)
     return {
         number: _rounded_by_gptq(products[number], _type_of(casts[number]), hessian)
         for number in hessians
         # A transposed product has other inputs.
-        if len(of_weights := sums[casts[number]]) == 1
-        for hessian in of_weights.values()
+        if len(by_dimension := sums[casts[number]]) == 1
+        for hessian in by_dimension.values()
     }
 
 
@@ -109,11 +110,11 @@ def set_weights(
     quantized: ModuleOp, weights: Mapping[int, NDArray[np.floating]]
 ) -> None:
     """
-    Replace weights that are quantized and dequantized.
+    Replace fake-quantized weights.
 
     Args:
         quantized: a model, which changes.
-        weights: the new ones by the position of their products in the text.
+        weights: the new weights by position of their product in module order.
     """
     for number, op in enumerate(products_of(quantized)):
         if number in weights and (cast := cast_of(op)) is not None:
@@ -128,7 +129,6 @@ def set_weights(
 def _matrix_products(
     module: ModuleOp, numbers: Container[int]
 ) -> Mapping[int, MatrixProduct]:
-    """Products by their positions in the text, if these are wanted."""
     return {
         number: product
         for number, op in enumerate(products_of(module))
@@ -139,7 +139,6 @@ def _matrix_products(
 
 
 def _type_of(cast: Operation) -> UniformType:
-    """Return the type that an op quantizes to."""
     type_ = scalar_or_element_type(cast.results[0].type)
     assert isinstance(type_, UniformType)
     return type_
@@ -151,7 +150,7 @@ def _hessians(
     batches: Iterable[Batch],
     entry: str | None,
 ) -> Mapping[int, Floats]:
-    """`XᵀX` for the inputs `X` of products, summed over batches."""
+    """Return `XᵀX` for the inputs `X` of products, summed over batches."""
     keys = {number: _record_inputs(each, number) for number, each in products.items()}
     recorded = RecordedModule.of(module, entry)
     sums: dict[int, Floats] = {}
@@ -166,7 +165,7 @@ def _hessians(
 
 
 def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
-    """Record what the inputs of a product are made of."""
+    """Record the values that form the inputs of a product; return their keys."""
     if product.input is not None:
         record(product.input, key := f"{number}")
         return [key]
@@ -181,7 +180,7 @@ def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
 def _rounded_by_gptq(
     product: MatrixProduct, type_: UniformType, hessian: Floats
 ) -> NDArray[np.floating]:
-    """Return the weights of a product, as multiples of the scales of a type."""
+    """Return the weights of a product as multiples of the scales of a type."""
     parameters = QuantizationParameters.from_integer_type(type_)
     (zero_point,) = {*parameters.zero_points.flatten().tolist()}
     symmetric = QuantizationParameters(
@@ -209,18 +208,18 @@ def round_kernel_weights(
     resolved: ModuleOp, batches: Iterable[Batch], entry: str | None = None
 ) -> None:
     """
-    Round the constants that are weights of quantized kernels.
+    Round the constant weights of quantized kernels.
 
-    Constants that several ops take stay as they are, and so do those with different zero
-    points.
+    Constants with several uses or different zero points do not change.
 
     Args:
-        resolved: a model whose kernels have quantization parameters; its constants change.
+        resolved: a model whose kernels have quantization parameters; its constants
+            change.
         batches: samples.
-        entry: the function that takes them.
+        entry: the function that takes the samples.
 
     Raises:
-        ValueError: if a product takes values that are not finite.
+        ValueError: if a product takes non-finite values.
     """
     weights = _kernel_weights(resolved)
     exact = float_module(resolved, entry, keys=())
@@ -236,15 +235,13 @@ def round_kernel_weights(
 
 
 class _TypedWeight(NamedTuple):
-    """A constant that is a weight of a quantized kernel, and its type there."""
-
     value: SSAValue
     type: UniformType
 
 
 def _kernel_weights(resolved: ModuleOp) -> Mapping[int, _TypedWeight]:
-    """Weights by the position of products by constants in the text, kernels inlined."""
-    found: dict[int, _TypedWeight] = {}
+    """Return weights by position of their product after kernels are inlined."""
+    weights: dict[int, _TypedWeight] = {}
     number = 0
     for op in resolved.walk():
         trait, kernel = quantization_trait(op, AffineOpCoefficient), op.parent_op()
@@ -263,9 +260,9 @@ def _kernel_weights(resolved: ModuleOp) -> Mapping[int, _TypedWeight]:
             and value.has_one_use()
             and len({*type_.get_zero_points()}) == 1
         ):
-            found[number] = _TypedWeight(value, type_)
+            weights[number] = _TypedWeight(value, type_)
         number += 1
-    return found
+    return weights
 
 
 def corrected_biases(
@@ -275,22 +272,22 @@ def corrected_biases(
     entry: str | None = None,
 ) -> ModuleOp:
     """
-    Add the mean error of products by quantized weights to biases.
+    Subtract the mean error of products with quantized weights from biases.
 
-    Products whose bias is no constant, or that cannot have one, stay as they are.
+    Products that cannot have a constant bias do not change.
 
     Args:
-        module: a float model, which is not changed.
-        quantized: the same, with weights that are quantized and dequantized.
+        module: a float model, which does not change.
+        quantized: the same model with fake-quantized weights.
         batches: samples.
-        entry: the function that takes them.
+        entry: the function that takes the samples.
 
     Returns:
-        a copy of the float model with other biases: what is quantized instead of it.
+        A copy of the float model with corrected biases, to be quantized instead of it.
 
     Raises:
-        ValueError: if the model cannot be run, samples do not fit, or products are not
-            finite.
+        ValueError: if the model cannot be run, samples do not match, or products are
+            not finite.
     """
     result = module.clone()
     products = zip(products_of(result), products_of(quantized), strict=True)
@@ -317,7 +314,7 @@ def _mean_errors(
     batches: Iterable[Batch],
     entry: str | None,
 ) -> Mapping[int, NDArray[np.float64]]:
-    """What each output channel of products lacks in the mean, by numbers of products."""
+    """Return the mean float minus quantized result of each channel by product."""
     recorded = _recorded_products(module, quantized, layers, entry)
     sums: dict[int, NDArray[np.float64]] = {}
     counts: dict[int, int] = {}
@@ -332,8 +329,8 @@ def _mean_errors(
                 for each in products:
                     check_finite_values(each, layer.product, "has results")
                 difference = products[0] - products[1]
-                others = tuple(d for d in range(difference.ndim) if d != layer.channel)
-                sums[number] = sums.get(number, 0) + difference.sum(others)
+                axes = tuple(d for d in range(difference.ndim) if d != layer.channel)
+                sums[number] = sums.get(number, 0) + difference.sum(axes)
                 size = difference.shape[layer.channel]
                 counts[number] = counts.get(number, 0) + difference.size // size
     return {number: each / counts[number] for number, each in sums.items()}
@@ -345,9 +342,6 @@ def _recorded_products(
     layers: Mapping[int, Layer],
     entry: str | None,
 ) -> RecordedModule:
-    """
-    Return a float model that records products of its values by both kinds of weights.
-    """
     both, products = with_float_values(module, quantized)
     for number in layers:
         float_op, op = products[number]

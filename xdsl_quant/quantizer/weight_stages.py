@@ -1,6 +1,6 @@
 """
-The stages of the modes `weight-only` and `dynamic-range`: integer weights, and activations
-that are floats, or integers while a product is computed.
+Stages of the modes `weight-only` and `dynamic-range`: integer weights, with float
+activations or with activations quantized at run time.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ from .weight_rounding import corrected_biases, rounded_weights, set_weights
 
 
 class WeightPipeline(Pipeline):
-    """The stages of the modes that quantize the weights of products."""
+    """Stages of the modes that quantize the weights of products."""
 
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
         super().__init__(request, recipe, module)
         self.rounded: Mapping[int, NDArray[np.floating]] = {}
-        """Rounded weights by the position of their product; `round` finds them."""
+        """Rounded weights by position of their product; set by `round`."""
 
         rounds = recipe.weights.rounding == "gptq"
         self.stages = {
@@ -49,11 +49,11 @@ class WeightPipeline(Pipeline):
         return module
 
     def quantize(self, module: ModuleOp) -> ModuleOp:
-        """Quantize the weights of products, and dequantize them where need be."""
+        """Quantize the weights of products, and dequantize them where needed."""
         return quantize_weights(module, self.recipe)
 
     def round(self, module: ModuleOp) -> ModuleOp:
-        """Round weights so that results change least on the samples."""
+        """Round weights with the least change of results on the samples."""
         before = self.measured_errors(module)
         self.rounded = rounded_weights(
             self.modules["prepare"], module, self.samples(), self.request.entry
@@ -64,7 +64,7 @@ class WeightPipeline(Pipeline):
         return module
 
     def correct(self, module: ModuleOp) -> ModuleOp:
-        """Let biases take back what quantization shifts, if this makes results better."""
+        """Correct biases for the mean error of products, if this improves results."""
         biased = corrected_biases(
             self.modules["prepare"], module, self.samples(), self.request.entry
         )
@@ -76,7 +76,7 @@ class WeightPipeline(Pipeline):
         return module
 
     def store(self, module: ModuleOp) -> ModuleOp:
-        """Make integers of weights."""
+        """Replace weights by integer constants."""
         apply_passes(module, [QuantConvertConstPass()], is_routine=True)
         quantize_activations(module)
         return module
