@@ -136,8 +136,8 @@ class BitSearch:
                 for bits in (self.options.weight_bits, self.options.activation_bits)
             )
             raise ValueError(
-                f"nothing to search, target '{self.target.name}' has no kernel in the "
-                f"model with several signatures of weights of {weights} bits and "
+                f"nothing to search: target '{self.target.name}' has no kernel in the "
+                f"model with several widths among weights of {weights} bits and "
                 f"activations of {activations} bits; use another recipe or target"
             )
 
@@ -171,8 +171,8 @@ class BitSearch:
         least = self._bytes(front[0])
         if budget.unit == "bytes" and budget.amount < least:
             raise ValueError(
-                f"the budget of {budget} cannot be kept, the least is {least} bytes; "
-                "allow more, or add narrower widths to the recipe"
+                f"budget of {budget} is too small: expected {least} bytes or more; "
+                "increase it, or add narrower widths to the recipe"
             )
         self.measure(_thinned(front, _CURVE))
         if budget.unit == "bytes":
@@ -195,24 +195,22 @@ class BitSearch:
         """Measure the widest assignment, and its variants in one kernel."""
         if budget.unit == "points" and self.labels is None:
             raise ValueError(
-                f"the budget of {budget} needs the classes of the calibration samples; "
-                "give labels, in the command --data-labels, or a budget of SQNR such as "
-                "'6 dB'"
+                f"missing labels of the calibration samples for a budget of {budget}; "
+                "pass labels (--data-labels), or use a budget of SQNR such as '6 dB'"
             )
         self.measure([self.widest])
         self.confirm(self.widest)
         if math.isinf(self.measured[self.widest].noise):
             raise ValueError(
-                "nothing to compare, the SQNR of the results is -inf dB with the widest "
-                "widths; expected samples whose results are finite and not all 0"
+                "SQNR of the results is -inf dB with the widest widths; use samples whose "
+                "results are finite and not all 0"
             )
         self.measure(self._alone())
         widest = self.measured[self.widest]
         if all(self.measured[each].loss(widest) <= 0 for each in self._alone()):
             warn_user(
-                "no narrower width of a kernel loses SQNR on the samples, found "
-                f"{widest.sqnr:.1f} dB with the widest; check that results differ from "
-                "sample to sample"
+                f"narrower widths do not reduce the SQNR of {widest.sqnr:.1f} dB on the "
+                "samples; check that results differ from sample to sample"
             )
 
     def confirm(self, choice: Choice) -> None:

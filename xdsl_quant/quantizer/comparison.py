@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.diagnostics import op_name, shortened_text, table
+from xdsl_quant.diagnostics import counted, op_name, shortened_text, table
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.runtime.arrays import (
@@ -353,9 +353,9 @@ def compare(
     _measure(float_model, quantized, batches, errors, scores)
     if not pairs and float_model.values:
         warn_user(
-            f"no value of an op is in both models, found {len(float_model.values)} of the "
-            f"float model and {len(quantized.values)} of the quantized model; compare "
-            "models with the same ops or names of locations"
+            f"no matching values of ops: found {len(float_model.values)} in the float "
+            f"model and {len(quantized.values)} in the quantized model; compare models "
+            "with the same ops or location names"
         )
     results = {
         f"{float_model.function.sym_name.data}:{key}": error.sqnr
@@ -375,8 +375,8 @@ def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> N
     are_constants = all(pair.float_value.is_constant for pair in pairs.values())
     if are_constants and not any(map(stands_for_floats, float_model.result_types)):
         raise ValueError(
-            "no results of ops or of the model are floats in both models; compare models "
-            "with the same ops or names of locations"
+            "no matching float results of ops or of the model; compare models with the "
+            "same ops or location names"
         )
 
 
@@ -509,8 +509,8 @@ def _check_signatures(
 ) -> None:
     if len(float_types) != len(quantized_types):
         raise ValueError(
-            f"found {len(quantized_types)} {noun}s of the quantized model, expected "
-            f"{len(float_types)} as of the float model"
+            f"expected {counted(len(float_types), noun)} as in the float model, found "
+            f"{len(quantized_types)} in the quantized model"
         )
     for number, types in enumerate(zip(float_types, quantized_types, strict=True)):
         if len({*map(stands_for_floats, types)}) > 1:
@@ -530,8 +530,8 @@ def _check_roles(float_model: _Model, quantized: _Model) -> None:
     op = _quantized_op(float_model)
     if op is not None and _quantized_op(quantized) is None:
         warn_user(
-            f"the float model is quantized, found '{op_name(op)}' with a quantized "
-            "result, and the quantized model is not; give the float model first"
+            "the float model is quantized and the quantized model is not: found "
+            f"'{op_name(op)}' with a quantized result; pass the float model first"
         )
 
 

@@ -176,8 +176,8 @@ class Inspection:
         """Return the tensors as a table, and the totals."""
         if not self.tensors:
             return (
-                "no value has a quantized type; xdsl-quant-quantize makes a quantized "
-                "model of a float one"
+                "no value has a quantized type; quantize a float model with "
+                "xdsl-quant-quantize"
             )
         hidden: set[str] = set()
         if all(tensor.offsets is None for tensor in self.tensors):

@@ -99,7 +99,7 @@ class Labels:
         if metric is None and values.dtype.kind not in "iu":
             remedy = "convert them with astype" if values.ndim == 1 else _ARGMAX
             raise DataError(
-                f"expected indices of classes, found dtype {values.dtype}; "
+                f"expected class indices, found dtype {values.dtype}; "
                 f"{remedy}, or give a metric in Python",
                 source,
             )
@@ -131,7 +131,7 @@ class Score:
         outputs = tuple(value for key, value in values.items() if OUTPUT in key)
         if not outputs or not all(output.ndim for output in outputs):
             raise DataError(
-                "expected outputs of floats with a row for each sample; leave labels out",
+                "expected float outputs with a row for each sample; leave labels out",
                 self.labels.source,
             )
         if self.labels.metric is None:
@@ -154,7 +154,7 @@ class Score:
         count = len(outputs[0]) if outputs else 0
         if count != len(labels):
             raise DataError(
-                f"found {len(labels)} labels, expected {count} as outputs",
+                f"found {len(labels)} labels, expected {count} for the rows of the outputs",
                 self.labels.source,
             )
         if self.labels.metric is not None:
@@ -187,14 +187,14 @@ def _classes(output: Floats, labels: Labels) -> NDArray[np.intp]:
     shape = output.shape[1:-1]
     if prod(values.shape[1:]) != prod(shape):
         raise DataError(
-            "expected indices of classes of shape "
+            "expected class indices of shape "
             f"{[len(values), *shape]}, found {[*values.shape]}; {_ARGMAX}, or give a "
             "metric in Python",
             labels.source,
         )
     if values.size and not (0 <= values.min() and values.max() < count):
         raise DataError(
-            f"expected indices of {count} classes, from 0 to {count - 1}, "
+            f"expected class indices from 0 to {count - 1}, "
             f"found {values.min()} to {values.max()}",
             labels.source,
         )

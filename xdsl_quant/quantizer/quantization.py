@@ -129,7 +129,7 @@ def _refuse_static_options(request: Request, recipe: Recipe) -> None:
     for name in ("target", "checkpoint"):
         if getattr(request, name) is not None:
             raise ValueError(
-                f"recipe '{recipe.name}' has mode '{recipe.mode}', expected no {name}; "
+                f"unsupported {name} in mode '{recipe.mode}' of recipe '{recipe.name}'; "
                 "leave it out"
             )
 
@@ -140,21 +140,21 @@ def _search_options(
     """Return the search options of a recipe, with the given budget if any."""
     if labels is not None and recipe.search is None:
         raise ValueError(
-            f"recipe '{recipe.name}' has no widths to search, found labels; leave them "
+            f"unsupported labels for recipe '{recipe.name}' without [search]; leave them "
             "out, or use recipe 'mixed'"
         )
     if budget is None:
         return recipe.search
     if not isinstance(cast(object, budget), Budget | str):
         raise TypeError(
-            "budget must be a budget or a text such as '20 kB', not "
+            "budget must be a Budget or a string such as '20 kB', not "
             f"{type(budget).__name__}"
         )
     if isinstance(budget, str):
         budget = parse_budget(budget)
     if recipe.search is None:
         raise ValueError(
-            f"recipe '{recipe.name}' has no widths to search, found a budget of {budget}; "
+            f"unsupported budget of {budget} for recipe '{recipe.name}' without [search]; "
             "use recipe 'mixed', or one with [search]"
         )
     return replace(recipe.search, budget=budget)
@@ -167,8 +167,8 @@ def _check_is_float(module: ModuleOp) -> None:
             for type_ in op.result_types
         ):
             raise ValueError(
-                f"the model is quantized already, found '{op_name(op)}' with a quantized "
-                "result; quantize the float model that it was made of"
+                f"the model is already quantized: found '{op_name(op)}' with a quantized "
+                "result; quantize the original float model"
             )
     values = (value for op in module.walk() for value in defined_values(op))
     if not any(isinstance(scalar_or_element_type(v.type), AnyFloat) for v in values):

@@ -43,7 +43,7 @@ class Budget:
             raise ValueError(f"expected a budget of 0 or more, found {self.amount}")
         if self.unit not in (units := get_args(BudgetUnit)):
             raise ValueError(
-                f"unknown unit of a budget '{self.unit}', available: {quoted(units)}"
+                f"unknown budget unit '{self.unit}', available: {quoted(units)}"
             )
 
     def __str__(self) -> str:
@@ -149,13 +149,13 @@ class Override:
             _check_texts(key, getattr(self, key))
         if not self.selectors:
             raise RecipeError(
-                "expected 'ops', 'locations' or 'values' in an override, found none; say "
-                "what it is for"
+                "expected 'ops', 'locations' or 'values' in an override, found none; "
+                "select kernels or values"
             )
         if self.keep_float is self.observer is self.weight_bits is None:
             raise RecipeError(
                 "expected 'keep-float', 'observer' or 'weight-bits' in an override, found "
-                "none; say what is different"
+                "none; add a change"
             )
         check_flag("keep-float", self.keep_float)
         check_observer(self.observer)

@@ -243,8 +243,8 @@ class ModelReport:
         lines = [*table(rows)]
         if others := len(worst) - len(shown):
             lines.append(
-                f"... and {counted(others, 'more kernel')} that lose less, which --report "
-                "writes to a file"
+                f"... and {counted(others, 'more kernel')} with smaller errors; --report "
+                "writes all of them to a file"
             )
         outputs = ", ".join(
             f"{name} {decibels(sqnr)} dB" for name, sqnr in self.outputs.items()

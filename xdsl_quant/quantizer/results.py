@@ -85,7 +85,7 @@ class QuantizedModel:
 
         batches, _ = batches_of(data, entry_function(self.float_module, self.entry))
         if labels is None and metric is not None:
-            raise TypeError("a metric compares outputs with labels, expected labels")
+            raise TypeError("missing labels for the metric; pass labels")
         known = None if labels is None else Labels.of(labels, batches, metric)
         models = self.float_module, self.resolved, self.reference
         report = self._named(measure(*models, batches, self.entry, known))

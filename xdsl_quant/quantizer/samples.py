@@ -110,7 +110,7 @@ class _Source:
             for size in sizes:
                 data = file.read(size * row_length)
                 if len(data) != size * row_length:
-                    raise DataError("the array ends before its last row", self.name)
+                    raise DataError("truncated array: missing rows", self.name)
                 array = np.frombuffer(data, self.dtype)
                 yield array.reshape(size, *self.shape[1:])
             # Reading to the end verifies the checksum.
@@ -228,8 +228,8 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
     sources = _array_sources(labels, "labels") or []
     if len(sources) != 1:
         raise DataError(
-            f"found {len(sources)} arrays, expected one of labels; write the "
-            "labels to a file of their own",
+            f"expected one array of labels, found {len(sources)}; write the labels to a "
+            "separate file",
             str(labels),
         )
     source = sources[0]
@@ -238,14 +238,14 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
         samples = batches.sources[0]
         if count != samples.shape[0]:
             raise DataError(
-                f"found {count} labels, expected {samples.shape[0]} as "
-                f"{samples.name} has samples",
+                f"found {count} labels, expected {samples.shape[0]} for the samples of "
+                f"{samples.name}",
                 source.name,
             )
         # The last batch may be left out if it is incomplete.
         count = sum(batches.sizes)
     if not count:
-        raise DataError("found no labels, expected one or more", source.name)
+        raise DataError("expected one or more labels, found none", source.name)
     (values,) = source.batches([count])
     return source.name, values
 
@@ -257,13 +257,9 @@ def _check_finite_samples(name: str, argument: object, first_row: int) -> None:
     place, row = "", ()
     if array.ndim:
         row = int(np.argmin(is_finite.reshape(len(array), -1).all(1)))
-        place = f"row {first_row + row} has "
+        place = f" in row {first_row + row}"
     found = array[row][~is_finite[row]].flat[0]
-    raise DataError(
-        f"{place or 'it is '}a value that is not finite, found {found}; leave the "
-        "sample out",
-        name,
-    )
+    raise DataError(f"non-finite value{place}: {found}; leave the sample out", name)
 
 
 def _array_sources(data: Data, name: str = "data") -> Sequence[_Source] | None:
@@ -341,10 +337,9 @@ def _by_name(sources: Sequence[_Source], function: FuncOp) -> Sequence[_Source]:
         for index, source in enumerate(sources):
             if source.key in names and names.index(source.key) != index:
                 raise DataError(
-                    "the array has the name of argument "
-                    f"{names.index(source.key)} of function '{function.sym_name.data}', "
-                    f"found it as argument {index}; name all arrays like the arguments, "
-                    f"{', '.join(names)}, or none",
+                    f"array {index} has the name of argument {names.index(source.key)} of "
+                    f"function '{function.sym_name.data}'; name all arrays after the "
+                    f"arguments {', '.join(names)}, or none",
                     source.name,
                 )
     return sources
@@ -377,15 +372,15 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
         )
     size = next(iter(sizes), DYNAMIC_BATCH)
     if not size:
-        raise DataError(f"function '{name}' takes no samples, expected rows")
+        raise DataError(f"function '{name}' takes 0 rows, expected 1 or more")
     full, rest = divmod(count, size)
     batch_sizes = [size] * full
     if not sizes:
         batch_sizes += [rest] * bool(rest)
     elif full and rest:
         warn_user(
-            f"the last {rest} of {count} samples are left out, function '{name}' takes "
-            f"{size} at once"
+            f"the last {rest} of {count} samples are left out: function '{name}' takes "
+            f"batches of {size}"
         )
     if not batch_sizes:
         raise DataError(
@@ -402,7 +397,7 @@ def _sample_count(sources: Sequence[_Source], function: FuncOp) -> int:
         raise DataError(f"function '{name}' has no arguments, expected one for samples")
     if len(sources) != len(types):
         names = ", ".join(each.name for each in sources)
-        remedy = "leave out what is no argument, such as labels"
+        remedy = "leave out arrays that are not arguments, such as labels"
         if len(sources) < len(types):
             remedy = "write all of them to a .npz file, or give a dict in Python"
         raise DataError(
@@ -411,8 +406,8 @@ def _sample_count(sources: Sequence[_Source], function: FuncOp) -> int:
         )
     counts = {source.shape[0] for source in sources}
     if len(counts) > 1:
-        found = ", ".join(f"{each.name} has {each.shape[0]}" for each in sources)
-        raise DataError(f"expected arrays with as many rows each, found {found}")
+        found = ", ".join(f"{each.name} with {each.shape[0]}" for each in sources)
+        raise DataError(f"expected arrays with equal numbers of rows, found {found}")
     return counts.pop()
 
 
@@ -426,13 +421,13 @@ def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
     # Samples are split into batches, so the number of rows may differ.
     if not allows_shape(type_, (shape[0], *source.shape[1:])):
         raise DataError(
-            f"rows of shape {list(source.shape[1:])} do not fit {argument}, expected "
+            f"rows of shape {list(source.shape[1:])} do not match {argument}, expected "
             f"{type_}",
             source.name,
         )
     if not _has_dtype(source.dtype, dtype := numpy_dtype(type_)):
         raise DataError(
-            f"numbers of dtype {source.dtype} do not fit {argument}, expected {dtype}; "
+            f"unsupported dtype {source.dtype} for {argument}, expected {dtype}; "
             "convert them with astype",
             source.name,
         )

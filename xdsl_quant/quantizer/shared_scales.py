@@ -88,8 +88,8 @@ class LostOperand(NamedTuple):
             advice = f"add an override that keeps {name} and the kernels after it"
         warn_user(
             f"{location_prefix(self.kernel.location)}{name} has one scale for operands of "
-            f"different ranges, found {self.operand}, which is {self.steps:.1f} steps of "
-            f"it, beside {self.widest}; {advice} in floating point"
+            f"different ranges: {self.operand} has {self.steps:.1f} steps of the scale, "
+            f"beside {self.widest}; {advice} in floating point"
         )
 
 

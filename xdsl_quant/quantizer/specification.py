@@ -52,12 +52,12 @@ def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> Targ
     """
     specs, mistakes = _known_targets(targets)
     for mistake in mistakes:
-        warn_user(f"{mistake}; the other targets of the recipe are tried")
+        warn_user(f"{mistake}; trying the other targets of the recipe")
     counts = [fuse_kernels(module.clone(), spec) for spec in specs]
     if not any(counts):
         names = ", ".join(f"'{spec.name}'" for spec in specs)
-        found = counted_names(float_ops_of(module)) or "no op of floats"
-        raise ValueError(f"no kernel of {names} is in the model, found {found}")
+        found = counted_names(float_ops_of(module)) or "no float op"
+        raise ValueError(f"the model has no kernel of {names}, found {found}")
     return specs[counts.index(max(counts))]
 
 
@@ -102,9 +102,7 @@ def check_samples_vary(module: ModuleOp, ranges: Mapping[str, KeyStatistics]) ->
         and op.stats_key.data in ranges
     ]
     if layers and all(low == high for low, high in layers):
-        warn_user(
-            f"the samples do not vary, found {layers[0][0]:g} only; check the data"
-        )
+        warn_user(f"the samples are all {layers[0][0]:g}; check the data")
 
 
 def set_ranges(
@@ -191,5 +189,5 @@ def check_has_quantized_kernel(
         reasons = "".join(each.float_reason for each in report.float_kernels[:1])
         raise ValueError(
             f"no kernel of '{target.name}' can be quantized, the first one stays in "
-            f"floating point: {reasons or 'a value of it does'}"
+            f"floating point: {reasons or 'so does one of its values'}"
         )

@@ -109,8 +109,10 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
     quantized = module.clone()
     products = [op for op in quantized.walk() if weight_of(op) is not None]
     if not products:
-        found = counted_names(float_ops_of(module)) or "no op of floats"
-        raise ValueError(f"no weight of a product is in the model, found {found}")
+        found = counted_names(float_ops_of(module)) or "no float op"
+        raise ValueError(
+            f"the model has no product with constant weights, found {found}"
+        )
     bits = _bits_of_products(recipe, products)
     if not bits:
         raise ValueError(f"recipe '{recipe.name}' keeps all weights in floating point")
@@ -138,7 +140,7 @@ def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
     if not supported:
         found = ", ".join(dict.fromkeys(filter(None, reasons.values())))
         raise ValueError(
-            "no product of the model can quantize activations when it runs, found "
+            "no product of the model can quantize activations at run time, found "
             f"{counted_names(reasons)}: {found}; use mode 'weight-only'"
         )
     for op in supported:

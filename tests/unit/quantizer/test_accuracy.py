@@ -154,10 +154,12 @@ def test_labels_of_batches(tmp_path: Path):
     assert model.report([DATA[:10], (DATA[10:],)], path).accuracy == expected
     with pytest.raises(DataError) as caught:
         model.report([DATA[:10]], labels)
-    assert str(caught.value) == "labels: found 70 labels, expected 10 as outputs"
+    assert str(caught.value) == (
+        "labels: found 70 labels, expected 10 for the rows of the outputs"
+    )
     with pytest.raises(DataError) as empty:
         model.report([DATA[:0]], labels[:0])
-    assert str(empty.value) == "labels: found no labels, expected one or more"
+    assert str(empty.value) == "labels: expected one or more labels, found none"
 
 
 @pytest.mark.parametrize(
@@ -165,25 +167,25 @@ def test_labels_of_batches(tmp_path: Path):
     [
         (
             np.zeros(69, np.int64),
-            "labels: found 69 labels, expected 70 as data has samples",
+            "labels: found 69 labels, expected 70 for the samples of data",
         ),
         (
             np.zeros(70),
-            "labels: expected indices of classes, found dtype float64; convert them with "
+            "labels: expected class indices, found dtype float64; convert them with "
             "astype, or give a metric in Python",
         ),
         (
             np.eye(3)[np.zeros(70, np.int64)],
-            "labels: expected indices of classes, found dtype float64; take argmax(-1) of "
+            "labels: expected class indices, found dtype float64; take argmax(-1) of "
             "one-hot labels, or give a metric in Python",
         ),
         (
             np.full(70, 3),
-            "labels: expected indices of 3 classes, from 0 to 2, found 3 to 3",
+            "labels: expected class indices from 0 to 2, found 3 to 3",
         ),
         (
             np.eye(3, dtype=np.int64)[np.zeros(70, np.int64)],
-            "labels: expected indices of classes of shape [70], found [70, 3]; take "
+            "labels: expected class indices of shape [70], found [70, 3]; take "
             "argmax(-1) of one-hot labels, or give a metric in Python",
         ),
     ],
@@ -198,9 +200,9 @@ def test_files_and_types_that_are_no_labels(tmp_path: Path):
     model = quantized("int8")
     path = tmp_path / "labels.npz"
     np.savez(path, DATA, DATA)
-    own = "write the labels to a file of their own"
+    remedy = "write the labels to a separate file"
     for labels, error, message in (
-        (path, DataError, f"{path}: found 2 arrays, expected one of labels; {own}"),
+        (path, DataError, f"{path}: expected one array of labels, found 2; {remedy}"),
         ([0, 1], TypeError, "labels must be a file or an array, not list"),
         (
             np.array(1),
@@ -220,9 +222,7 @@ def test_files_and_types_that_are_no_labels(tmp_path: Path):
         model.report(DATA, np.zeros(70), 0)  # pyright: ignore[reportArgumentType] tested
     with pytest.raises(TypeError) as missing:
         model.report(DATA, metric=lambda outputs, labels: 0.0)
-    assert (
-        str(missing.value) == "a metric compares outputs with labels, expected labels"
-    )
+    assert str(missing.value) == "missing labels for the metric; pass labels"
 
 
 def test_outputs_that_are_no_classes():

@@ -46,8 +46,8 @@ def test_a_budget_is_not_negative(amount: float):
 
 def test_units_of_budgets():
     unit: Any = "db"
-    with pytest.raises(ValueError, match="unknown unit") as caught:
+    with pytest.raises(ValueError, match="unknown budget unit") as caught:
         Budget(1, unit)
     assert str(caught.value) == (
-        "unknown unit of a budget 'db', available: 'bytes', 'dB', 'points'"
+        "unknown budget unit 'db', available: 'bytes', 'dB', 'points'"
     )

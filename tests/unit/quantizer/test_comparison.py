@@ -170,7 +170,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 
 def test_ops_that_say_something_else_are_not_compared():
-    with pytest.warns(UserWarning, match="^no value of an op is in both models, "):
+    with pytest.warns(UserWarning, match="^no matching values of ops: "):
         found = compare(parse_module(RELU), parse_module(FUSED), samples(4))
     assert found.values == []
     assert found.only_float == {"tfl.add": 1, "tfl.relu": 1}
@@ -246,7 +246,7 @@ def test_models_without_floats():
     )
     with pytest.raises(
         ValueError,
-        match=r"^no results of ops or of the model are floats in both models; ",
+        match=r"^no matching float results of ops or of the model; ",
     ):
         compare(module, module, np.ones(4, np.int8))
 
@@ -353,7 +353,7 @@ def a_function(argument: str, result: str, body: str) -> ModuleOp:
             "tensor<4xf32>, %z: tensor<4xf32>",
             "tensor<4xf32>",
             "%y = arith.negf %x : tensor<4xf32>",
-            "found 2 arguments of the quantized model, expected 1 as of the float model",
+            "expected 1 argument as in the float model, found 2 in the quantized model",
         ),
         (
             "tensor<4xf32>",
@@ -388,8 +388,8 @@ def test_models_as_text_files_and_results_of_quantize(tmp_path: Path):
 
 def test_models_that_are_swapped():
     message = (
-        "the float model is quantized, found 'quant.qcast' with a quantized result, and "
-        "the quantized model is not; give the float model first"
+        "the float model is quantized and the quantized model is not: found 'quant.qcast' "
+        "with a quantized result; pass the float model first"
     )
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
         compare(QDQ, FLOAT, samples(8))
@@ -399,8 +399,8 @@ def test_models_that_are_swapped():
 
 def test_models_without_a_common_value():
     message = (
-        "no value of an op is in both models, found 3 of the float model and 1 of the "
-        "quantized model; compare models with the same ops or names of locations"
+        "no matching values of ops: found 3 in the float model and 1 in the quantized "
+        "model; compare models with the same ops or location names"
     )
     other = a_function(
         "tensor<4xf32>", "tensor<4xf32>", "%y = arith.negf %x : tensor<4xf32>"

@@ -120,7 +120,7 @@ def test_products_without_such_a_kernel_dequantize_their_weights(tmp_path: Path)
 
 def test_mistakes():
     message = (
-        "^recipe 'mine' has mode 'dynamic-range', expected no target; leave it out$"
+        "^unsupported target in mode 'dynamic-range' of recipe 'mine'; leave it out$"
     )
     with pytest.raises(ValueError, match=message):
         quantize(FULLY_CONNECTED, samples(4, 8), PLAIN, target="tflite-int8")
@@ -359,7 +359,7 @@ def test_stablehlo_without_integer_form(text: str, recipe: Recipe, message: str)
     with pytest.raises(ValueError, match="quantize activations") as caught:
         quantize_weights(parse_module(text), recipe)
     assert str(caught.value) == (
-        "no product of the model can quantize activations when it runs, found 2 "
+        "no product of the model can quantize activations at run time, found 2 "
         f"'stablehlo.dot_general': {message}; use mode 'weight-only'"
     )
 

@@ -236,7 +236,7 @@ def test_what_a_recipe_does_not_say_is_by_default():
         (
             "[[overrides]]\nkeep-float = true",
             "my.toml:1: error: expected 'ops', 'locations' or 'values' in an override, "
-            "found none; say what it is for",
+            "found none; select kernels or values",
         ),
         (
             "targets = []",
@@ -251,7 +251,7 @@ def test_what_a_recipe_does_not_say_is_by_default():
         (
             '[[overrides]]\nops = ["a"]',
             "my.toml:1: error: expected 'keep-float', 'observer' or 'weight-bits' in an "
-            "override, found none; say what is different",
+            "override, found none; add a change",
         ),
         (
             '[[overrides]]\nvalues = ["a"]\nweight-bits = 8',
@@ -311,12 +311,12 @@ def test_mistakes(text: str, message: str):
         (
             {"ops": ["tfl.tanh"]},
             "expected 'keep-float', 'observer' or 'weight-bits' in an override, found "
-            "none; say what is different",
+            "none; add a change",
         ),
         (
             {"keep_float": True},
-            "expected 'ops', 'locations' or 'values' in an override, found none; say what "
-            "it is for",
+            "expected 'ops', 'locations' or 'values' in an override, found none; select "
+            "kernels or values",
         ),
         (
             {"ops": ["tfl.tanh"], "keep_float": "yes"},

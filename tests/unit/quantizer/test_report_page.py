@@ -225,7 +225,8 @@ def test_many_kernels():
     )
     lines = str(report).splitlines()
     assert lines[51] == (
-        "... and 150 more kernels that lose less, which --report writes to a file"
+        "... and 150 more kernels with smaller errors; --report writes all of them to a "
+        "file"
     )
     assert [float(line.split()[-4]) for line in lines[1:51]] == [*range(-90, -140, -1)]
 

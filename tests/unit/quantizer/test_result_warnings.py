@@ -57,14 +57,14 @@ def scores_sqnr(model: QuantizedModel, images: Floats) -> float:
 @pytest.mark.sampled(0)
 def test_scores_that_share_the_scale_of_boxes(images: Floats):
     message = (
-        "loc(\"y\"): 'tfl.concatenation' has one scale for operands of different ranges, "
-        'found loc("scs") from'
+        "loc(\"y\"): 'tfl.concatenation' has one scale for operands of different ranges: "
+        'loc("scs") from'
     )
     with pytest.warns(UserWarning, match=re.escape(message)) as found:
         model = quantize(DETECTOR, images, PLAIN)
     (warning,) = found
     text = str(warning.message)
-    assert ', which is 0.4 steps of it, beside loc("boxm") from ' in text
+    assert ' has 0.4 steps of the scale, beside loc("boxm") from ' in text
     assert text.endswith(
         "; set 'float-concatenations = true' in the recipe to keep 'tfl.concatenation' in "
         "floating point"
@@ -106,7 +106,7 @@ func.func @main(%x: {x}) -> {z} {{
 
 def test_sixteen_bits_have_room_for_both():
     data = samples(8, 4)
-    with pytest.warns(UserWarning, match=r"which is 0\.3 steps of it"):
+    with pytest.warns(UserWarning, match=r"has 0\.3 steps of the scale"):
         quantize(scores_and_boxes(640.0), data, PLAIN)
     wide = replace(read_recipe("int16x8"), bias_correction=False)
     module = quantize(scores_and_boxes(640.0), data, wide).module

@@ -70,7 +70,7 @@ def test_a_function_that_takes_any_number_of_rows_gets_all(kind: str, tmp_path: 
 
 
 def test_rows_that_are_left_over():
-    message = "the last 1 of 7 samples are left out, function 'main' takes 3 at once"
+    message = "the last 1 of 7 samples are left out: function 'main' takes batches of 3"
     with pytest.warns(UserWarning, match=f"^{message}$"):
         found = batches(rows(7, 3), "tensor<3x3xf32>")
     assert [len(x) for (x,) in found] == [3, 3]
@@ -121,12 +121,12 @@ def _message(data: Data) -> str:
 
 def test_arrays_that_do_not_fit():
     assert _message(rows(4, 5)) == (
-        "data: rows of shape [5] do not fit argument 0 of function 'main', expected "
+        "data: rows of shape [5] do not match argument 0 of function 'main', expected "
         "tensor<?x3xf32>"
     )
     assert _message({"a": rows(4, 3), "b": rows(4, 3)}) == (
         "expected 1 array, one for each argument of function 'main', found 2: 'a', 'b'; "
-        "leave out what is no argument, such as labels"
+        "leave out arrays that are not arguments, such as labels"
     )
     assert _message({}) == (
         "expected 1 array, one for each argument of function 'main', found none; write all "
@@ -156,7 +156,7 @@ def test_arrays_of_different_lengths():
     with pytest.raises(DataError) as caught:
         batches_of({"a": rows(4, 3), "b": rows(5, 2)}, function)
     assert str(caught.value) == (
-        "expected arrays with as many rows each, found 'a' has 4, 'b' has 5"
+        "expected arrays with equal numbers of rows, found 'a' with 4, 'b' with 5"
     )
 
 
@@ -171,7 +171,7 @@ def test_a_call_that_takes_no_samples():
     text = "func.func @main(%x: tensor<0x3xf32>) { return }"
     with pytest.raises(DataError) as caught:
         batches_of(rows(4, 3), entry_function(parse_module(text), None))
-    assert str(caught.value) == "function 'main' takes no samples, expected rows"
+    assert str(caught.value) == "function 'main' takes 0 rows, expected 1 or more"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -184,7 +184,7 @@ def test_a_number_that_is_not_finite(kind: str, tmp_path: Path):
         ".npy": str(tmp_path / "x.npy"),
     }.get(kind, f"{tmp_path / 'x.npz'}:x")
     assert _message(saved(array, tmp_path, kind)) == (
-        f"{name}: row 40 has a value that is not finite, found nan; leave the sample out"
+        f"{name}: non-finite value in row 40: nan; leave the sample out"
     )
 
 
@@ -264,7 +264,7 @@ def test_a_function_without_arguments():
 @pytest.mark.parametrize("dtype", ["float64", "int32", "uint8", "bool", "object"])
 def test_numbers_of_another_dtype(dtype: str):
     assert _message({"x": rows(4, 3).astype(dtype)}) == (
-        f"'x': numbers of dtype {dtype} do not fit argument 0 of function 'main', "
+        f"'x': unsupported dtype {dtype} for argument 0 of function 'main', "
         "expected float32; convert them with astype"
     )
 
@@ -304,8 +304,7 @@ def test_batches_with_a_number_that_is_not_finite():
     with pytest.raises(DataError) as caught:
         batches(given, "tensor<?x3xf32>", "tensor<f32>")
     assert str(caught.value) == (
-        "batch 1, argument 1: it is a value that is not finite, found inf; leave the "
-        "sample out"
+        "batch 1, argument 1: non-finite value: inf; leave the sample out"
     )
 
 
@@ -334,8 +333,8 @@ def test_names_of_other_arguments():
     with pytest.raises(DataError) as error:
         batches({"a1": rows(2), "x": rows(2)}, *types)
     assert str(error.value) == (
-        "'a1': the array has the name of argument 1 of function 'main', found it as "
-        "argument 0; name all arrays like the arguments, a0, a1, or none"
+        "'a1': array 0 has the name of argument 1 of function 'main'; name all arrays "
+        "after the arguments a0, a1, or none"
     )
     assert len(batches({"x": rows(2), "a1": rows(2)}, *types)) == 2
     # An array too many is the mistake, whatever is called like the argument.

@@ -145,14 +145,12 @@ def test_mistakes():
     )
     with pytest.raises(ValueError, match="recipe 'mine' keeps all"):
         quantize(dense_layers(), x, recipe)
-    with pytest.raises(ValueError, match="has mode 'weight-only', expected no target"):
+    with pytest.raises(ValueError, match="unsupported target in mode 'weight-only'"):
         quantize(dense_layers(), x, INT4, target="stablehlo-int8")
-    with pytest.raises(
-        ValueError, match="'weight-only', expected no checkpoint; leave"
-    ):
+    with pytest.raises(ValueError, match="unsupported checkpoint in mode 'weight-only"):
         quantize(dense_layers(), x, INT4, checkpoint="x.json")
     text = "func.func @main(%x: tensor<?x2xf32>) { return }"
-    message = "^no weight of a product is in the model, found no op of floats$"
+    message = "^the model has no product with constant weights, found no float op$"
     with pytest.raises(ValueError, match=message):
         quantize(text, samples(8, 2), INT4)
 

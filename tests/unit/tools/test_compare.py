@@ -150,21 +150,21 @@ def test_samples_that_do_not_fit(
     np.savez(path, x=x, y=x)
     assert message("--data", str(path)) == (
         f"{path}: error: expected 1 array, one for each argument of function 'main', found "
-        f"2: {path}:x, {path}:y; leave out what is no argument, such as labels\n"
+        f"2: {path}:x, {path}:y; leave out arrays that are not arguments, such as labels\n"
     )
     np.savez(path, x=x[:, :5])
     assert message("--data", str(path)) == (
-        f"{path}:x: error: rows of shape [5] do not fit argument 0 of function 'main', "
+        f"{path}:x: error: rows of shape [5] do not match argument 0 of function 'main', "
         "expected tensor<4x6xf32>\n"
     )
     np.save(labels, np.arange(15) % 3)
     options = ["--data", data, "--labels", str(labels)]
     assert message(*options) == (
-        f"{labels}: error: found 15 labels, expected 16 as {data} has samples\n"
+        f"{labels}: error: found 15 labels, expected 16 for the samples of {data}\n"
     )
     np.save(labels, np.arange(16))
     assert message(*options) == (
-        f"{labels}: error: expected indices of 3 classes, from 0 to 2, found 0 to 15\n"
+        f"{labels}: error: expected class indices from 0 to 2, found 0 to 15\n"
     )
 
 

@@ -245,7 +245,7 @@ func.func @main(%x: tensor<?x2x!quant.uniform<i8:f32, 0.5>>) {
         (
             "func.func private @f(f32)",
             0,
-            "{path}: no value has a quantized type; xdsl-quant-quantize makes",
+            "{path}: no value has a quantized type; quantize a float model",
         ),
         ("", 1, "{path}: error: the text contains no op"),
         ("func.func", 1, "{path}:1:10: error: expect symbol name"),

@@ -79,9 +79,9 @@ def test_a_budget_of_accuracy(
     options = ["--labels", str(labels), "--test-data", data]
     assert main([*arguments, *options]) == 1
     assert capsys.readouterr().err == (
-        f"{model}: error: the budget of 100 points of accuracy lost needs the classes of "
-        "the calibration samples; give labels, in the command --data-labels, or a budget "
-        "of SQNR such as '6 dB'\n"
+        f"{model}: error: missing labels of the calibration samples for a budget of 100 "
+        "points of accuracy lost; pass labels (--data-labels), or use a budget of SQNR "
+        "such as '6 dB'\n"
     )
 
 
@@ -254,7 +254,7 @@ def test_labels(
     np.save(labels, np.arange(15) % 3)
     assert main(arguments) == 1
     assert capsys.readouterr().err == (
-        f"{labels}: error: found 15 labels, expected 16 as {data}:x has samples\n"
+        f"{labels}: error: found 15 labels, expected 16 for the samples of {data}:x\n"
     )
     # That is known before the calibration.
     assert not output.exists()
@@ -270,8 +270,7 @@ def test_no_model_is_written_if_it_cannot_be_measured(
     arguments = [model, "--data", data, "--test-data", str(other), "-o", str(output)]
     assert main(arguments) == 1
     assert capsys.readouterr().err == (
-        f"{other}: error: row 1 has a value that is not finite, found nan; leave the "
-        "sample out\n"
+        f"{other}: error: non-finite value in row 1: nan; leave the sample out\n"
     )
     assert not output.exists()
 
@@ -346,8 +345,7 @@ def test_samples_with_a_number_that_is_not_finite(
     np.save(path, x)
     assert main([model, "--data", str(path), "-o", str(tmp_path / "q.mlir")]) == 1
     assert capsys.readouterr().err == (
-        f"{path}: error: row 9 has a value that is not finite, found inf; leave the "
-        "sample out\n"
+        f"{path}: error: non-finite value in row 9: inf; leave the sample out\n"
     )
 
 
@@ -360,11 +358,11 @@ def test_samples_that_are_left_out_are_told_of_once(
     np.save(other, samples(9, 6))
     arguments = [model, "--data", str(path), "-o", str(tmp_path / "q.mlir")]
     assert main(arguments) == 0
-    message = "warning: the last {} of {} samples are left out, function 'main' takes 4"
+    message = "warning: the last {} of {} samples are left out: function 'main' takes"
     error = capsys.readouterr().err
-    assert error == f"{message.format(2, 10)} at once\n"
+    assert error == f"{message.format(2, 10)} batches of 4\n"
     assert main([*arguments, "--test-data", str(other)]) == 0
-    assert capsys.readouterr().err == f"{error}{message.format(1, 9)} at once\n"
+    assert capsys.readouterr().err == f"{error}{message.format(1, 9)} batches of 4\n"
 
 
 BLOCKS = """mode = "weight-only"
