@@ -917,7 +917,7 @@ DIFFERENCES = (
     ),
     Difference(
         "float and quantile storage, stripped",
-        "i4 is what a type with quantile storage of 4 bits becomes; MLIR uses the quantile "
+        "a type with quantile storage of 4 bits becomes i4; MLIR uses the quantile "
         "type, and creates invalid IR where a value with float or quantile storage is used",
         (
             "func.func private @f(!quant.any<!quant.quantile<i1:f16, {0.0,1.0}>>)\n",
