@@ -48,7 +48,7 @@ and xDSL is Python, so the targets for passes are linear time in the size of the
 no Python code for each of a million scales. The target for compiled kernels is the speed of
 memory.
 
-`make bench` runs all benchmarks, `python -m benchmarks --write docs/benchmarks.md` also
+`make bench` runs all benchmarks, `python -m benchmarks --write docs/measured/benchmarks.md` also
 writes this page, and the command in each section runs that section alone. `--quick` uses
 small sizes. Targets are not tests: those that do not hold are listed with the reason.
 

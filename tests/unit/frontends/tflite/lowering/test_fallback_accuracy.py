@@ -8,7 +8,7 @@ from benchmarks.report import table
 from benchmarks.tflite_fallback import HEADER, Row, divisions, lines, measure
 from tests.unit.frontends.tflite.formulas.cases import cases
 
-PAGE = Path(__file__).parents[5] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[5] / "docs" / "measured" / "benchmarks.md"
 
 
 @pytest.fixture(scope="module")
