@@ -203,7 +203,7 @@ class CastProver:
                 and value.value.data == _SCALE
             ):
                 return constant.result
-        raise UnsupportedError("the lowered code has no constant that is the scale")
+        raise UnsupportedError("the lowered code has no constant for the scale")
 
     # Theorems by the solver
 
@@ -298,7 +298,7 @@ class CastProver:
             claim += " and scale"
             if self.fuse:
                 conditions.append(terms.negation(self._is_power_of_two))
-                claim += " that is no power of two"
+                claim += " that is not a power of two"
             condition = self._implies(terms.all(*conditions), condition)
             values = [first, scale, *others]
         return decided(self._terms, claim, condition, values, self.seconds, show)

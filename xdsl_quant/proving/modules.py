@@ -82,14 +82,14 @@ def _check_scales(scales: tuple[float, float], cast: Cast, fuse: bool) -> None:
     # Claims about an empty range would always be proved.
     if not known.smallest <= low <= high <= known.largest:
         raise ValueError(
-            f"there are no scales of '{cast.expressed}' from {low} to {high}, expected two "
-            f"numbers from {known.smallest} to {known.largest}, the smaller one first"
+            f"invalid range of scales of '{cast.expressed}': {low} to {high}; expected two "
+            f"ascending numbers from {known.smallest} to {known.largest}"
         )
     first, last = cast.expressed.unpack(cast.expressed.pack([low, high]), 2)
     if fuse and first == last and math.frexp(first)[0] == 0.5:
         raise ValueError(
-            f"there are no scales with fuse, found only {first}, a power of two; give a "
-            "type with this scale"
+            f"empty range of scales with fuse: {first} is a power of two; use a type with "
+            "this scale"
         )
 
 
@@ -104,8 +104,8 @@ def _casts_in(module: ModuleOp, rounding: Rounding) -> Iterator[Cast]:
 def _casts_of_op(op: Operation, rounding: Rounding) -> Iterator[Cast]:
     if isinstance(op, _DYNAMIC_CASTS):
         raise UnsupportedError(
-            f"unsupported '{op.name}' op, scales are operands; use quant-casts-from-dynamic"
-            ", or prove it for all scales of a type"
+            f"unsupported '{op.name}' op with dynamic scales; use "
+            "'quant-casts-from-dynamic', or prove all scales of a type"
         )
     if isinstance(op, QuantizeCastOp):
         own = rounding._replace(nan=nan_result(op, rounding.nan))

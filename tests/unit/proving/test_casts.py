@@ -152,7 +152,7 @@ def test_all_scales_whatever_that_of_the_type_is(scale: str, fuse: bool):
     theorems = [found.is_defined(), found.quantizes_by_the_formula()]
     theorems += [found.dequantizes_by_the_formula()]
     assert verdicts(theorems) == ["proved"] * 3
-    subject = "scale that is no power of two" if fuse else "scale"
+    subject = "scale that is not a power of two" if fuse else "scale"
     assert theorems[0].claim == f"qcast(x) is defined for all x and {subject}"
 
 
@@ -177,11 +177,11 @@ func.func @main(%x: f16) -> i4 {
     refuted = found.is_defined()
     assert refuted.verdict == "refuted"
     assert f", scale = {scales[1]}, " in refuted.details
-    with pytest.raises(ValueError, match="no scales with fuse") as error:
+    with pytest.raises(ValueError, match="empty range of scales with fuse") as error:
         prover("!quant.uniform<i4:f16, 0.3>", fuse=True, scales=(0.5, 0.5001))
     assert str(error.value) == (
-        "there are no scales with fuse, found only 0.5, a power of two; give a type with "
-        "this scale"
+        "empty range of scales with fuse: 0.5 is a power of two; use a type with this "
+        "scale"
     )
 
 

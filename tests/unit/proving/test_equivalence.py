@@ -297,8 +297,8 @@ def test_what_ops_say_beside_their_operands(
         ),
         (
             "%r = tensor.extract_slice %x[3] [2] [1] : tensor<0xf32> to tensor<2xf32>",
-            "3:3: error: 'tensor.extract_slice' op reaches index 4 of dimension 0, whose "
-            "size is 0",
+            "3:3: error: 'tensor.extract_slice' op accesses index 4 of dimension 0 of "
+            "size 0",
         ),
     ],
 )

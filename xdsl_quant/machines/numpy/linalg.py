@@ -89,8 +89,8 @@ def _check_bounds(op: Operation, index: Array, size: int) -> None:
     if np.any((index < 0) | (index >= size)):
         raise failure(
             op,
-            f"reaches indices {index.min()} to {index.max()} of an operand whose size is "
-            f"{size} there",
+            f"accesses indices {index.min()} to {index.max()} of a dimension of size "
+            f"{size}",
         )
 
 
@@ -225,13 +225,13 @@ class _Structure:
             if not _is_view(map_):
                 raise failure(
                     self.op,
-                    f"has an output with the map {map_}, which is not supported",
+                    f"has an output with unsupported map {map_}",
                 )
         for op in self.block.walk():
             if op.regions:
                 raise failure(
                     self.op,
-                    f"has a body with '{op.name}', which is not supported there",
+                    f"has a body with unsupported op '{op.name}'",
                 )
 
     @property

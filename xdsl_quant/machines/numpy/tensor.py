@@ -74,7 +74,7 @@ def _dimension_size(op: tensor.DimOp, value: Array, index: int) -> np.int64:
     shape = np.shape(value)
     if not 0 <= index < len(shape):
         raise failure(
-            op, f"asks for dimension {index} of a tensor of rank {len(shape)}"
+            op, f"has dimension {index}, expected one of a tensor of rank {len(shape)}"
         )
     return np.int64(shape[index])
 
@@ -185,7 +185,7 @@ def _slices(
         if size and last >= shape[dimension]:
             raise failure(
                 op,
-                f"reaches index {last} of dimension {dimension}, whose size is "
+                f"accesses index {last} of dimension {dimension} of size "
                 f"{shape[dimension]}",
             )
         # Python slices do not support stride 0, which repeats one element.

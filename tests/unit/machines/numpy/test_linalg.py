@@ -543,9 +543,7 @@ def test_operand_that_is_too_small(map_: str):
     maps = f"(i, j) -> (i, j); (i, j) -> {map_}; (i, j) -> (i, j)"
     types = ["tensor<?x?xf32>", "tensor<?xf32>"]
     text = generic(maps, "parallel parallel", types, "tensor<?x?xf32>", ADD)
-    with pytest.raises(
-        InterpretationError, match=r"of an operand whose size is 1 there$"
-    ):
+    with pytest.raises(InterpretationError, match=r"of a dimension of size 1$"):
         run(text, floats(3, 4), floats(1), floats(3, 4))
 
 
@@ -561,7 +559,7 @@ def test_region_in_a_body():
     )
     with pytest.raises(
         InterpretationError,
-        match=r"has a body with 'scf.if', which is not supported there$",
+        match=r"has a body with unsupported op 'scf.if'$",
     ):
         run(text, floats(3), floats(3))
 
@@ -577,7 +575,7 @@ def test_output_that_is_no_view(map_: str):
     )
     with pytest.raises(
         InterpretationError,
-        match=r"^'linalg.generic' op has an output with the map .*, which is not supp",
+        match=r"^'linalg.generic' op has an output with unsupported map ",
     ):
         run(text, floats(3, 3), floats(3, 3))
 

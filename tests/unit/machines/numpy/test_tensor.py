@@ -66,7 +66,7 @@ def test_dim():
     for index in (3, -1):
         with pytest.raises(
             InterpretationError,
-            match=f"asks for dimension {index} of a tensor of rank 3$",
+            match=f"has dimension {index}, expected one of a tensor of rank 3$",
         ):
             run_body(body, "index", ANY, (index, "index"))
 
@@ -159,7 +159,7 @@ def test_extract_slice():
     expected = X[:, 1:3, 1:4:2]
     check(body, "tensor<2x2x?xf32>", expected, CUBE, (1, "index"), (2, "index"))
     with pytest.raises(
-        InterpretationError, match=r"reaches index 3 of dimension 1, whose size is 3$"
+        InterpretationError, match=r"accesses index 3 of dimension 1 of size 3$"
     ):
         run_body(body, "tensor<2x2x?xf32>", CUBE, (2, "index"), (2, "index"))
 

@@ -1,6 +1,6 @@
 """
-NumPy implementations of TensorFlow Lite's integer kernels.
+NumPy implementations of TensorFlow Lite's kernels.
 
-Results are bit-identical to the reference kernels. Stored values are arrays of `int64`.
-Data movement ops need no kernel.
+Integer results, computed from stored values as `int64` arrays, are bit-identical to the
+reference kernels. Data movement ops need no kernel.
 """

@@ -61,7 +61,7 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
 def _exponentials(
     differences: Integers, scale: float, beta: float
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return exponentials, and a mask of those that do not underflow to 0."""
+    """Return exponentials, and a mask that is False where they underflow to 0."""
     multiplier, least = _input_scaling(scale, beta)
     is_counted = differences >= least
     inside = np.maximum(differences, least)

@@ -1,8 +1,8 @@
 """
 The pass `convert-tfl-to-linalg`: lower TensorFlow Lite ops to linalg loop nests.
 
-Results are bit-identical to the reference kernels. The pass evaluates the interpreter's
-[formulas and kernels][xdsl_quant.frontends.tflite.lowering.kernels] on
+Integer results are bit-identical to the reference kernels. The pass evaluates the
+interpreter's [formulas and kernels][xdsl_quant.frontends.tflite.lowering.kernels] on
 [expressions][xdsl_quant.transforms.building.tensor_expressions] for run-time values.
 Computations on constants alone, such as shapes, multipliers and tables, are folded.
 
@@ -304,8 +304,8 @@ class _LinalgConversion:
         element_type = type_.get_element_type()
         if not _is_arithmetic(element_type):
             raise Unsupported(
-                f"has an operand of type '{operand.type}', expected elements of "
-                "integers of up to 64 bits, f16, f32 or f64"
+                f"has an operand of type '{operand.type}', expected elements that "
+                "are integers of up to 64 bits, f16, f32 or f64"
             )
         stored = self.tensors[operand] = _cast(_after(operand), operand, type_)
         stored.name_hint = operand.name_hint
@@ -380,8 +380,8 @@ def _check_types(op: Operation, what: str, types: Sequence[Attribute]) -> None:
     name = op_name(op).replace("scf", "tfl")
     fail(
         op,
-        f"'{name}' op has {what} of types ({actual}), expected those of its results, "
-        f"({expected})",
+        f"'{name}' op has {what} of types ({actual}), expected the types of its "
+        f"results, ({expected})",
     )
 
 

@@ -1,9 +1,9 @@
 """
 The pass `convert-tfl-to-tosa`: lower TensorFlow Lite ops to TOSA.
 
-Results are bit-identical to the reference kernels: `tosa.rescale` rescales sums with
-the multipliers, shifts and rounding (`DOUBLE_ROUND`) of the kernels, functions of one
-stored value become tables, and data movement ops move stored values. Quantized types
+Integer results are bit-identical to the reference kernels: `tosa.rescale` rescales sums
+with the multipliers, shifts and rounding (`DOUBLE_ROUND`) of the kernels, functions of
+one stored value become tables, and data movement ops move stored values. Quantized types
 become storage types: `tensor<4x!quant.uniform<i8:f32, 0.5>>` becomes `tensor<4xi8>`.
 Arguments and results hold `u8` stored values as the bits of `i8`.
 
@@ -76,12 +76,11 @@ LOWERINGS: Mapping[type[Operation], Implementation] = {
 @dataclass(frozen=True)
 class ConvertTFLToTosaPass(CountingPass):
     """
-    Convert functions of TensorFlow Lite ops to TOSA, bit-identical to the reference
-    kernels.
+    Convert functions of TensorFlow Lite ops to TOSA.
 
-    Shapes must be static, and variables converted to arguments and results. If TOSA
-    does not support an op, the pass fails with one line for each such op, and leaves
-    the module unchanged.
+    Integer results are bit-identical to the reference kernels. Shapes must be static,
+    and variables converted to arguments and results. If TOSA does not support an op,
+    the pass fails with one line for each such op, and leaves the module unchanged.
     """
 
     name = "convert-tfl-to-tosa"

@@ -187,7 +187,7 @@ class _Rewriting:
             fail(
                 op,
                 f"'{op.name}' op has type '{type_}' for variable '{_name_of(variable)}', "
-                f"expected '{known}', which it has elsewhere",
+                f"expected '{known}' as elsewhere",
             )
 
     # Ops
@@ -397,7 +397,7 @@ def _check_uses(handle: tfl.VarHandleOp) -> None:
 def _yield(
     op: tfl.IfOp | tfl.WhileOp, region: Region, values: Sequence[SSAValue]
 ) -> None:
-    """Append values to those that a region yields."""
+    """Append values to the operands of a region's terminator."""
     if not region.blocks:
         region.add_block(Block([tfl.YieldOp(())]))
     if not isinstance(end := region.block.last_op, tfl.YieldOp):

@@ -42,7 +42,7 @@ func.func @main(%x: tensor<i32>, %c: tensor<i1>) -> tensor<i32> {
 
 // -----
 
-// CHECK: 'tfl.read_variable' op has type 'tensor<3xi32>' for variable 'h', expected 'tensor<2xi32>', which it has elsewhere
+// CHECK: 'tfl.read_variable' op has type 'tensor<3xi32>' for variable 'h', expected 'tensor<2xi32>' as elsewhere
 func.func @main(%x: tensor<2xi32>) -> tensor<3xi32> {
   %h = "tfl.var_handle"() <{container = "", shared_name = "h"}> : () -> tensor<*x!tf_type.resource>
   "tfl.assign_variable"(%h, %x) : (tensor<*x!tf_type.resource>, tensor<2xi32>) -> ()
@@ -154,7 +154,7 @@ func.func @main(%x: tensor<1x2xf32>, %f: tensor<2x2xf32>, %t: tensor<2x3xf32>, %
 
 // -----
 
-// CHECK: 'func.call' op calls '@f', which has state, from itself
+// CHECK: 'func.call' op recursively calls '@f', which has state
 func.func @f() {
   %h = "tfl.var_handle"() <{container = "", shared_name = "h"}> : () -> tensor<*x!tf_type.resource>
   func.call @g() : () -> ()

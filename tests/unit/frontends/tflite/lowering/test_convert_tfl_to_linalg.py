@@ -482,14 +482,14 @@ Q4 = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
             '{ "tfl.yield"(%x) : (tensor<4xf32>) -> () }) : (tensor<i1>) -> '
             "tensor<?xf32>",
             "'tfl.if' op has values that a region yields of types (tensor<4xf32>), "
-            "expected those of its results, (tensor<?xf32>)",
+            "expected the types of its results, (tensor<?xf32>)",
         ),
         (
             '%y = "tfl.while"(%x) ({ ^b0(%v: tensor<4xf32>): "tfl.yield"(%t) : '
             '(tensor<i1>) -> () }, { ^b0(%v: tensor<4xf32>): "tfl.yield"(%v) : '
             "(tensor<4xf32>) -> () }) : (tensor<4xf32>) -> tensor<?xf32>",
             "'tfl.while' op has arguments of a region of types (tensor<4xf32>), expected "
-            "those of its results, (tensor<?xf32>)",
+            "the types of its results, (tensor<?xf32>)",
         ),
     ],
     ids=[

@@ -462,8 +462,8 @@ def check_moves_stored_values(operand_type: Attribute, result_type: Attribute) -
     ):
         return
     raise Unsupported(
-        f"moves stored values of '{operand_type}' to '{result_type}', which has other "
-        "quantization parameters; use 'tfl.quantize' to change them"
+        f"moves stored values of '{operand_type}' to '{result_type}' with different "
+        "quantization parameters; use 'tfl.quantize' to requantize"
     )
 
 

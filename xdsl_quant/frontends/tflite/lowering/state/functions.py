@@ -120,9 +120,7 @@ class Copies:
             if (name := op.callee.string_value()) not in self.functions.stateful:
                 continue
             if name in callers:
-                fail(
-                    op, f"'func.call' op calls '@{name}', which has state, from itself"
-                )
+                fail(op, f"'func.call' op recursively calls '@{name}', which has state")
             self._inline(op, name, callers)
         return copy
 

@@ -146,6 +146,8 @@ class TosaTensor(ArrayExpression, Expression):
         bounds: tuple[Any, Any] | None = None,
     ):
         """
+        Create a tensor whose ops are built on first use.
+
         Args:
             builder: builder of the ops.
             build: builds the elements, or the lowest bits of integers.
