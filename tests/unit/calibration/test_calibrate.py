@@ -527,8 +527,8 @@ def test_batches_have_no_digests_without_a_checkpoint(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ('"digest"', '"diegst"', "it has no digest"),
-        ('"batches": 6', '"batches": 5', "its digest is that of other content"),
+        ('"digest"', '"diegst"', "missing digest"),
+        ('"batches": 6', '"batches": 5', "its digest does not match"),
     ],
 )
 def test_damaged_checkpoint(old: str, new: str, reason: str, tmp_path: Path):
@@ -539,11 +539,11 @@ def test_damaged_checkpoint(old: str, new: str, reason: str, tmp_path: Path):
     file.write_text(text.replace(old, new))
     with pytest.raises(ValueError, match=f"{reason}; delete it$") as info:
         calibrate(TEXT, BATCHES, checkpoint=file)
-    assert str(info.value).startswith(f"{file} is not as it was saved, ")
+    assert str(info.value).startswith(f"{file} was changed after saving: ")
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("#!/bin/sh", "no JSON: "), ("[1]", "no JSON object")]
+    ("text", "reason"), [("#!/bin/sh", "not JSON: "), ("[1]", "not a JSON object")]
 )
 def test_a_checkpoint_that_is_another_file(text: str, reason: str, tmp_path: Path):
     file = tmp_path / "checkpoint.json"

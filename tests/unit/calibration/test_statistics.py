@@ -241,7 +241,7 @@ def with_observation(**members: Any) -> Callable[[Any], Any]:
         (without("version"), "has no 'version'"),
         (
             replaced(version=2),
-            "has version 2, but only version 1 is known",
+            "has version 2, expected 1",
         ),
         (without("observations"), "is damaged"),
         (without("batches"), "is damaged"),
@@ -263,7 +263,7 @@ def with_observation(**members: Any) -> Callable[[Any], Any]:
         (replaced(batches=-1), "is damaged"),
         (replaced(batches=1.5), "is damaged"),
         (replaced(batches="1"), "is damaged"),
-        (as_list, "is no JSON object"),
+        (as_list, "is not a JSON object"),
     ],
 )
 def test_damaged_files(change: Callable[[Any], Any], message: str, tmp_path: Path):
@@ -370,7 +370,7 @@ def test_ranges_that_are_edited_on_purpose(tmp_path: Path):
     text = statistics("min-max", {"a": [1.0, 2.0]}).to_text()
     text = text.replace('"max": 2.0', '"max": 4.0')
     file.write_text(text)
-    problem = f"{file} is not as it was saved, its digest is that of other content; "
+    problem = f"{file} was changed after saving: its digest does not match; "
     message = (
         "save it again, or remove its member 'digest' if you edited ranges on purpose"
     )
@@ -382,7 +382,7 @@ def test_ranges_that_are_edited_on_purpose(tmp_path: Path):
     assert lines.pop(2).startswith('  "digest": ')
     file.write_text("".join(lines))
     assert read_statistics(file) == {"a": KeyStatistics((1, 4))}
-    message = f"{file} is not as it was saved, it has no digest; calibrate again"
+    message = f"{file} was changed after saving: missing digest; calibrate again"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Statistics.load(file)
 
@@ -410,7 +410,7 @@ def test_full_disk(small_disk: Path):
 def test_no_json(tmp_path: Path):
     file = tmp_path / "stats.json"
     file.write_text("{")
-    with pytest.raises(ValueError, match=r"stats.json is no JSON: "):
+    with pytest.raises(ValueError, match=r"stats.json is not JSON: "):
         Statistics.load(file)
     with pytest.raises(FileNotFoundError):
         Statistics.load(tmp_path / "missing")

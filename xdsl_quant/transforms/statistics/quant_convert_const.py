@@ -252,7 +252,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
             as_mlir_14 = rounding.mode == "nearest-away" and not self.zero_point_order
         value = constant.properties[_CONSTANTS[constant.name]]
         if (expressed := float_numbers(value)) is None:
-            raise ValueError(f"its value '{value.name}' is none of floats")
+            raise ValueError(f"its value '{value.name}' is not float")
         if isinstance(quantized_type, BlockScaledQuantizedType):
             return _quantized_blocks(expressed, quantized_type, rounding)
         if reason := unsupported_cast_reason(

@@ -46,7 +46,7 @@ class ImportStatistics(CheckedPattern[StatisticsOp]):
         key = op.stats_key.data
         if (known := self.statistics.get(key)) is None:
             if self.missing == "error":
-                fail(op, f"'{op.name}' op has key '{key}', which {self.file} has not")
+                fail(op, f"'{op.name}' op has key '{key}', missing in {self.file}")
             return None
         # Use a placeholder, since planning must not add users to the value.
         value = Block(arg_types=(op.input.type,)).args[0]
@@ -54,7 +54,7 @@ class ImportStatistics(CheckedPattern[StatisticsOp]):
             new_op = StatisticsOp(value, known.layer, known.axis_ranges, known.axis)
             new_op.verify_()
         except (VerifyException, OverflowError) as e:
-            reason = "a bound does not fit f32" if isinstance(e, OverflowError) else e
+            reason = "a bound exceeds f32" if isinstance(e, OverflowError) else e
             fail(
                 op,
                 f"'{op.name}' op cannot have the statistics of key '{key}': {reason}",

@@ -181,7 +181,7 @@ class QuantInsertStatsRefsPass(CountingPass):
             pattern = re.compile(".*" if self.keys is None else self.keys)
         except re.error as e:
             raise PassFailedException(
-                f"keys {self.keys!r} is no regular expression: {e}"
+                f"invalid regular expression in keys: {self.keys!r}: {e}"
             ) from None
         symbols = {symbol for inner in op.walk() if (symbol := _symbol(inner))}
         _check_known(self.symbols, symbols, "unknown function '{}' in symbols")

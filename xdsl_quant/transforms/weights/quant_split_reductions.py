@@ -205,9 +205,7 @@ class QuantSplitReductionsPass(CountingPass):
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         if self.lanes < 2:
-            raise PassFailedException(
-                f"option lanes of {self.name} must be at least 2, not {self.lanes}"
-            )
+            raise PassFailedException(f"expected at least 2 lanes, found {self.lanes}")
         generics = [o for o in op.walk() if isinstance(o, linalg.ops.GenericOp)]
         PatternRewriteWalker(
             SplitReduction(self.lanes), apply_recursively=False

@@ -23,4 +23,4 @@ func.func @f(%x: tensor<2x2xf32>, %s: f16) -> tensor<2x2xf32> {
 
 // WARNING: .json: warning: keys without an op: 'unused'
 
-// MISSING: 'quant.stats_ref' op has key 'c', which {{.*}}.json has not
+// MISSING: 'quant.stats_ref' op has key 'c', missing in {{.*}}.json

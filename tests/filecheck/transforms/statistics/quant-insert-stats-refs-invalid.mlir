@@ -2,7 +2,7 @@
 // RUN: xdsl-opt %s -p 'quant-insert-stats-refs{symbols=nope}' --verify-diagnostics | filecheck %s --check-prefix=SYMBOLS
 // RUN: xdsl-opt %s -p 'quant-insert-stats-refs{ops="func.func","arith.addf"}' --verify-diagnostics | filecheck %s --check-prefix=OPS
 
-// KEYS: keys '(' is no regular expression: missing ), unterminated subpattern at position 0
+// KEYS: invalid regular expression in keys: '(': missing ), unterminated subpattern at position 0
 // SYMBOLS: unknown function 'nope' in symbols; available: 'f'
 // OPS: unknown op 'arith.addf' in ops, it defines no float tensor in this module; available: 'func.func'
 func.func @f(%x: tensor<2xf32>) {

@@ -507,7 +507,7 @@ OF_PORT = f"port = 0, quant.axis = 0, {AXIS_STATS}"
         ),
         (
             "[{port = 0, quant.axis = 0, quant.axis_stats = dense<> : tensor<0x2xf64>}]",
-            "needs 'quant.axis_stats' with a range at least",
+            "needs 'quant.axis_stats' with at least one range",
         ),
     ],
 )

@@ -101,7 +101,7 @@ def test_nothing_is_reported_if_all_keys_are_used(
 def test_a_missing_key(tmp_path: Path):
     file = write(tmp_path, {"a": RANGE})
     assert failure(file).endswith(
-        f"model.mlir:4:5: error: 'quant.stats_ref' op has key 'b', which {file} has not"
+        f"model.mlir:4:5: error: 'quant.stats_ref' op has key 'b', missing in {file}"
     )
 
 
@@ -113,7 +113,7 @@ def test_a_missing_key(tmp_path: Path):
             "'quant.stats' op axisStats must have shape [N,2] where N = the slice size "
             "defined by the axis dim",
         ),
-        ({"min": 0.0, "max": 1e39}, "a bound does not fit f32"),
+        ({"min": 0.0, "max": 1e39}, "a bound exceeds f32"),
     ],
 )
 def test_statistics_that_do_not_fit(
@@ -131,27 +131,33 @@ def test_statistics_that_do_not_fit(
         ([1, 2], "key 'a' of FILE has no 'min'"),
         (
             {"min": 1, "max": "2"},
-            "key 'a' of FILE has a bound that is no number, but '2'",
+            "bound of key 'a' of FILE is not a number, found '2'",
         ),
         (
             {"min": True, "max": 2},
-            "key 'a' of FILE has a bound that is no number, but True",
+            "bound of key 'a' of FILE is not a number, found True",
         ),
         (
             {"min": 1, "max": float("nan")},
-            "key 'a' of FILE has a bound that is not finite",
+            "bound of key 'a' of FILE is not finite",
         ),
         (
             {"min": 1, "max": float("inf")},
-            "key 'a' of FILE has a bound that is not finite",
+            "bound of key 'a' of FILE is not finite",
         ),
         ({"min": 2, "max": 1}, "range 2 to 1 of key 'a' of FILE is reversed"),
-        ({**RANGE, "axis": -1}, "'axis' of key 'a' of FILE is no dimension, but -1"),
-        ({**RANGE, "axis": "0"}, "'axis' of key 'a' of FILE is no dimension, but '0'"),
+        (
+            {**RANGE, "axis": -1},
+            "'axis' of key 'a' of FILE is not a dimension, found -1",
+        ),
+        (
+            {**RANGE, "axis": "0"},
+            "'axis' of key 'a' of FILE is not a dimension, found '0'",
+        ),
         ({**RANGE, "axis": 0}, "key 'a' of FILE has no 'axis_min'"),
         (
             {**CHANNELS, "axis_max": 1},
-            "'axis_max' of key 'a' of FILE is no list",
+            "'axis_max' of key 'a' of FILE is not a list",
         ),
         (
             {**CHANNELS, "axis_max": [1]},
@@ -172,16 +178,16 @@ def test_entries_that_are_wrong(tmp_path: Path, entry: Any, message: str):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "FILE is no JSON: Expecting property name enclosed in double quotes"),
-        ("[]", "FILE is no JSON object"),
+        ("{", "FILE is not JSON: Expecting property name enclosed in double quotes"),
+        ("[]", "FILE is not a JSON object"),
         ("{}", "FILE has no 'version'"),
         ('{"statistics": {}}', "FILE has no 'version'"),
         ('{"version": 1}', "FILE has no 'statistics'"),
-        ("[" * 100_000, "FILE is no JSON: "),
-        ('{"version": 1, "statistics": []}', "'statistics' of FILE is no object"),
+        ("[" * 100_000, "FILE is not JSON: "),
+        ('{"version": 1, "statistics": []}', "'statistics' of FILE is not an object"),
         (
             '{"version": 2, "statistics": {}}',
-            "FILE has version 2, but only version 1 is known",
+            "FILE has version 2, expected 1",
         ),
     ],
 )

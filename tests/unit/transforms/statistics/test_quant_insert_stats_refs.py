@@ -371,8 +371,6 @@ def test_nothing_to_select_is_none():
 
 
 def test_what_is_no_regular_expression():
-    message = (
-        r"^keys '\(' is no regular expression: missing \), unterminated subpattern"
-    )
+    message = r"^invalid regular expression in keys: '\(': missing "
     with pytest.raises(PassFailedException, match=message):
         insert(parse(TEXT), QuantInsertStatsRefsPass(keys="("))

@@ -158,6 +158,6 @@ def test_others_stay_as_they_are(text: str):
 def test_too_few_lanes():
     with pytest.raises(
         IRError,
-        match="option lanes of quant-split-reductions must be at least 2, not 1",
+        match="expected at least 2 lanes, found 1",
     ):
         apply_passes(parse_module(matvec()), "quant-split-reductions{lanes=1}")

@@ -40,11 +40,9 @@ def float_numbers(value: Attribute | None) -> Array | float | None:
     if isinstance(value, DenseIntOrFPElementsAttr):
         data = value.data.data
     elif (data := resource_data(value)) is None:
-        raise ValueError(
-            f"there is no data for resource '{value.resource_handle.data}'"
-        )
+        raise ValueError(f"missing data of resource '{value.resource_handle.data}'")
     if len(data) != math.prod(type_.get_shape()) * dtype.itemsize:
-        raise ValueError(f"{len(data)} bytes are no '{type_}'")
+        raise ValueError(f"{len(data)} bytes do not match '{type_}'")
     return np.frombuffer(data, dtype).reshape(type_.get_shape())
 
 

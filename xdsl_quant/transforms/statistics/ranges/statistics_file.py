@@ -83,21 +83,19 @@ def read_content(
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as e:
-        raise ValueError(f"{path} is no JSON: {e}{other_file}") from None
+        raise ValueError(f"{path} is not JSON: {e}{other_file}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path} is no JSON object{other_file}")
+        raise ValueError(f"{path} is not a JSON object{other_file}")
     members = cast(Members, content)
     if (version := _json_member(members, "version", str(path))) != VERSION:
-        raise ValueError(
-            f"{path} has version {version!r}, but only version {VERSION} is known"
-        )
+        raise ValueError(f"{path} has version {version!r}, expected {VERSION}")
     problem = None
     if "digest" not in members:
-        problem = "it has no digest" if needs_digest else None
+        problem = "missing digest" if needs_digest else None
     elif members["digest"] != content_digest(members):
-        problem = "its digest is that of other content"
+        problem = "its digest does not match"
     if problem is not None:
-        raise ValueError(f"{path} is not as it was saved, {problem}; {advice}")
+        raise ValueError(f"{path} was changed after saving: {problem}; {advice}")
     return members
 
 
@@ -116,7 +114,7 @@ def read_statistics(path: Path) -> dict[str, KeyStatistics]:
     )
     statistics = _json_member(content, "statistics", str(path))
     if not isinstance(statistics, dict):
-        raise ValueError(f"'statistics' of {path} is no object")
+        raise ValueError(f"'statistics' of {path} is not an object")
     return {
         key: _key_statistics(entry, f"key '{key}' of {path}")
         for key, entry in cast(Members, statistics).items()
@@ -136,13 +134,13 @@ def _key_statistics(entry: object, where: str) -> KeyStatistics:
     if (axis := cast(Members, entry).get("axis")) is None:
         return KeyStatistics(layer)
     if not isinstance(axis, int) or isinstance(axis, bool) or axis < 0:
-        raise ValueError(f"'axis' of {where} is no dimension, but {axis!r}")
+        raise ValueError(f"'axis' of {where} is not a dimension, found {axis!r}")
     bounds = {
         name: _json_member(entry, name, where) for name in ("axis_min", "axis_max")
     }
     for name, found in bounds.items():
         if not isinstance(found, list):
-            raise ValueError(f"'{name}' of {where} is no list")
+            raise ValueError(f"'{name}' of {where} is not a list")
     lows, highs = cast("Iterable[list[object]]", bounds.values())
     if len(lows) != len(highs):
         raise ValueError(
@@ -159,9 +157,9 @@ def _finite_range(low: object, high: object, where: str) -> Range:
     ends: list[float] = []
     for bound in (low, high):
         if not isinstance(bound, int | float) or isinstance(bound, bool):
-            raise ValueError(f"{where} has a bound that is no number, but {bound!r}")
+            raise ValueError(f"bound of {where} is not a number, found {bound!r}")
         if not math.isfinite(bound):
-            raise ValueError(f"{where} has a bound that is not finite")
+            raise ValueError(f"bound of {where} is not finite")
         ends.append(float(bound))
     if ends[0] > ends[1]:
         raise ValueError(f"range {low} to {high} of {where} is reversed")

@@ -152,7 +152,7 @@ def of_all_indices(axis: int, pairs: Floats) -> ValueRanges:
         ValueError: if there are no ranges.
     """
     if not len(pairs):
-        raise ValueError(f"needs '{AXIS_STATS}' with a range at least")
+        raise ValueError(f"needs '{AXIS_STATS}' with at least one range")
     layer = np.array([[pairs[:, 0].min(), pairs[:, 1].max()]])
     return ValueRanges(layer, axis, pairs)
 
