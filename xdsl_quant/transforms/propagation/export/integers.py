@@ -84,7 +84,10 @@ class Integers(ScaledRange):
     """Upper bound on the deviation from the exact result for the values at ports."""
 
     difference: Fraction = Fraction(0)
-    """Upper bound on the exact result's deviation from rescaling at every port."""
+    """
+    Upper bound on the deviation of the exact result from the result obtained when every
+    port is rescaled.
+    """
 
     rounding: Fraction = Fraction(0)
     """Upper bound on the deviation that the last rescale introduced."""
