@@ -1,13 +1,14 @@
 """
-A `quant.qcast` of a `quant.dcast`, both with fixed-point scales, as integer arithmetic.
+Lowering of a `quant.qcast` of a `quant.dcast`, both with fixed-point scales, to integer
+arithmetic.
 
-The stored value is, bit for bit, that of
+Stored values are bit-identical to those of
 [`requantize_fixed_point`][xdsl_quant.numerics.requantize_fixed_point]:
 
     clamp(apply_scale(stored - source zero point) + target zero point, min, max)
 
-Multiplier and shift are computed here, from the exact ratio of the two scales. No number
-that is the same for all channels is read from a tensor.
+Multiplier and shift are computed here, from the exact ratio of the two scales.
+Parameters that are the same for all channels become scalar constants.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,34 +40,34 @@ from .tensor_traversal import ElementConversion, Layout, Operands
 @dataclass(eq=False)
 class Requantization(ElementConversion):
     """
-    How stored values of one type become those of another.
+    Conversion of stored values of one type to those of another.
 
     Raises:
-        ValueError: if there is no such way, with the reason.
+        ValueError: if the scales cannot be combined, with the reason.
     """
 
     source: FixedPointType
     target: FixedPointType
     rounding: ScaleRounding = "single"
-    """That of the ops; the numbers are the same for all of them."""
+    """Rounding mode of the ops; the parameters do not depend on it."""
 
     def __post_init__(self) -> None:
-        # The numbers are computed before anything is rewritten.
+        # Fail before the rewrite starts.
         _ = self.numbers
 
-    # Numbers
+    # Parameters
 
     @cached_property
     def axes(self) -> Sequence[int]:
-        """The dimensions along which a scale changes."""
+        """Dimensions along which the scale of the source or target changes."""
         axes = {self.source.axis, self.target.axis}
         return sorted(axis for axis in axes if axis is not None)
 
     @cached_property
     def numbers(self) -> Mapping[str, Array]:
         """
-        What is computed with: `multiplier`, `shift`, `source_zero_point` and `zero_point`,
-        arrays of one shape, with a dimension for each axis.
+        The arrays `multiplier`, `shift`, `source_zero_point` and `zero_point`, all of
+        one shape, with a dimension for each axis.
         """
         scales, source_zero_points = _parameter_arrays(self.source, self.axes)
         target_scales, zero_points = _parameter_arrays(self.target, self.axes)
@@ -75,8 +76,8 @@ class Requantization(ElementConversion):
             and scales.size != target_scales.size
         ):
             raise ValueError(
-                f"dimension {self.axes[0]} has {scales.size} scales, and "
-                f"{target_scales.size} scales once it is requantized"
+                f"dimension {self.axes[0]} has {scales.size} scales in the source type "
+                f"and {target_scales.size} in the target type"
             )
         multipliers, shifts = rescale_multiplier([scales], target_scales)
         return {
@@ -90,8 +91,8 @@ class Requantization(ElementConversion):
         }
 
     @cached_property
-    def _same(self) -> Mapping[str, int]:
-        """The numbers that are the same for all channels."""
+    def _uniform_parameters(self) -> Mapping[str, int]:
+        """Parameters that are the same for all channels."""
         return {
             name: int(array.flat[0])
             for name, array in self.numbers.items()
@@ -100,11 +101,11 @@ class Requantization(ElementConversion):
 
     @cached_property
     def _tensors(self) -> Mapping[str, DenseIntOrFPElementsAttr]:
-        """The others."""
+        """Parameters that differ between channels."""
         return {
             name: elements_attr(array.astype("<i8"), i64)
             for name, array in self.numbers.items()
-            if name not in self._same
+            if name not in self._uniform_parameters
         }
 
     # Ops
@@ -127,7 +128,7 @@ class Requantization(ElementConversion):
         self, builder: LoweringBuilder, number: SSAValue, parameters: Operands
     ) -> SSAValue:
         operands = {**parameters}
-        for name, value in self._same.items():
+        for name, value in self._uniform_parameters.items():
             # A zero point of 0 changes nothing; multipliers and shifts are never 0.
             if value:
                 operands[name] = i64_constant(builder, value)
@@ -150,7 +151,7 @@ class Requantization(ElementConversion):
 def _parameter_arrays(
     quantized_type: FixedPointType, axes: Sequence[int]
 ) -> Sequence[Array]:
-    """Arrays with a dimension for each axis. The expressed type does not matter."""
+    """Return scales and zero points as arrays with a dimension for each axis."""
     shape = [-1 if axis == quantized_type.axis else 1 for axis in axes]
     return [
         array.reshape(shape)

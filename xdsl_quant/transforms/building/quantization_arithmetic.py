@@ -1,8 +1,8 @@
 """
-How the scales and zero points of a quantized type become ops on numbers.
+Lowering of quantization and dequantization with constant scales and zero points.
 
-`lower-quant-ops` says in its module documentation what the ops compute; this module is the
-one place that knows how.
+The documentation of `lower-quant-ops` defines the results of the ops; only this module
+builds them.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _FROM_FLOAT = {
     True: (arith.FPToSIOp, arith.MaxSIOp, arith.MinSIOp),
     False: (arith.FPToUIOp, arith.MaxUIOp, arith.MinUIOp),
 }
-"""The conversion to signed or unsigned integers, and their maximum and minimum."""
+"""Conversion to signed or unsigned integers, with the maximum and minimum of these."""
 
 
 def dense(
     values: Sequence[float], element_type: AnyFloat | IntegerType, shape: Sequence[int]
 ) -> DenseIntOrFPElementsAttr:
-    """Return a tensor attribute; a number that is no float of the type is rounded."""
+    """Return a tensor attribute; numbers are rounded to a float type."""
     packed = cast("PackableType[float]", element_type).pack(values)
     return DenseIntOrFPElementsAttr(TensorType(element_type, shape), BytesAttr(packed))
 
@@ -76,18 +76,18 @@ def cast_compute_type(
     mode: RoundingMode,
 ) -> AnyFloat:
     """
-    Return the float type that casts are computed in.
+    Return the float type to compute casts in.
 
     Args:
-        quantized_type: how values are stored and what type they express.
+        quantized_type: the type that is cast to or from.
         zero_point_range: the smallest and the largest zero point.
-        mode: how casts are rounded.
+        mode: the rounding mode of the casts.
     """
     expressed = cast(AnyFloat, quantized_type.expressed_type)
     if not quantized_type.has_integer_storage:
         mode = "nearest-even"
     if mode == "truncate":
-        # As in MLIR, whether the type is wide enough or not.
+        # As in MLIR, even if the type is too narrow.
         return expressed
     return compute_type(
         mode,
@@ -99,67 +99,66 @@ def cast_compute_type(
 
 
 class StorageArithmetic(ABC):
-    """How the numbers of a cast are stored."""
+    """Conversion between stored values and the floats that casts compute with."""
 
     def __init__(self, casts: CastArithmetic):
         self.casts = casts
 
     @abstractmethod
     def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        """Return the stored value of `expressed / scale + zero_point`."""
+        """Convert `expressed / scale + zero_point` to its stored value."""
 
     @abstractmethod
     def load(self, builder: LoweringBuilder, stored: SSAValue) -> SSAValue:
-        """Return the number that a stored value stands for."""
+        """Convert a stored value to a float."""
 
     def enter_loop(self, builder: LoweringBuilder | None) -> None:
-        """Build the constants of a loop before it, if any; `None` leaves the loop."""
+        """Build hoisted constants before a loop; `None` leaves the loop."""
 
 
 @dataclass(eq=False)
 class CastArithmetic(ElementConversion, ABC):
     """
-    How the scales and zero points of one type become ops and constants: what
+    Arithmetic of one quantized type, shared by
     [`Quantization`][xdsl_quant.transforms.building.quantization_arithmetic.Quantization]
     and
-    [`Dequantization`][xdsl_quant.transforms.building.quantization_arithmetic.Dequantization]
-    have in common.
+    [`Dequantization`][xdsl_quant.transforms.building.quantization_arithmetic.Dequantization].
     """
 
     quantized_type: StoredQuantizedType
-    """How values are stored, and, unless they are operands, scales and zero points."""
+    """Storage and, unless they are operands, scales and zero points."""
 
     rounding: Rounding
     fuse: bool
-    """True if a per-tensor type is applied by `linalg.generic`, too."""
+    """True if per-tensor types are lowered to `linalg.generic` as well."""
 
     storage_kind: type[StorageArithmetic] | None = None
-    """How numbers are stored; `None` for integers."""
+    """Storage arithmetic, or `None` for integers."""
 
     def __post_init__(self) -> None:
         quantized_type = self.quantized_type
         self.storage = quantized_type.signless_storage_type
-        """The integer type with the bits of stored values."""
+        """Integer type with the bit width of stored values."""
         self.expressed = cast(AnyFloat, quantized_type.expressed_type)
-        """The type of expressed values."""
+        """Type of expressed values."""
         self.has_zero_points = self.zero_point_range != (0, 0)
         """True if any zero point is not 0."""
         self.truncates = self.rounding.mode == "truncate"
         self.saturates = not self.truncates
         """True if values are clamped before they are converted to integers."""
         self.as_mlir = self.truncates and not self.fuse
-        """True if the ops have to be those of MLIR."""
+        """True if the ops must be those that MLIR builds."""
         self.computed = self.compute_type(self.rounding.mode)
-        """The float type to compute in."""
+        """Float type to compute in."""
         self.clamped = self.computed
-        """The float type of values that are clamped."""
+        """Float type in which values are clamped."""
         self.multiplies = False
         """True if values are multiplied by the reciprocals of scales."""
         self.stored = (self.storage_kind or IntegerStorage)(self)
         self._tensors: dict[
             tuple[int, ...], Mapping[str, DenseIntOrFPElementsAttr]
         ] = {}
-        """The parameters as constants of each shape: there may be a million of them."""
+        """Parameter constants by shape, cached: a type may have a million scales."""
 
     def compute_type(self, mode: RoundingMode) -> AnyFloat:
         return cast_compute_type(self.quantized_type, self.zero_point_range, mode)
@@ -168,13 +167,13 @@ class CastArithmetic(ElementConversion, ABC):
     def compute(
         self, builder: LoweringBuilder, value: SSAValue, operands: Operands
     ) -> SSAValue:
-        """Convert numbers, given their parameters by role; scales are floats."""
+        """Convert values, with parameters by role (`scale`, `zero_point`, `offset`)."""
 
     def convert(
         self, builder: LoweringBuilder, number: SSAValue, parameters: Operands
     ) -> SSAValue:
         operands = parameters or self.constants(builder)
-        # Blocks have `scales`, a type a `scale`.
+        # Block-scaled types name them in the plural: `scales` for `scale`.
         by_role = {name.removesuffix("s"): v for name, v in operands.items()}
         return self.compute(builder, number, by_role)
 
@@ -186,14 +185,14 @@ class CastArithmetic(ElementConversion, ABC):
             result = super().convert_tensor(builder, value, layout)
             self.stored.enter_loop(None)
             return result
-        # Elementwise ops on tensors, as MLIR has them.
+        # Elementwise ops on tensors, as in MLIR.
         constants = {**self.constants(builder)}
         sizes = [size for size in builder.sizes(value) if isinstance(size, SSAValue)]
         tensors = builder.on_tensors(cast(TensorType, value.type), sizes)
         constants["scale"] = tensors.lift(constants["scale"])
         return self.convert(tensors, value, constants)
 
-    # What the type says
+    # Parameters of the type
 
     @property
     def _scaled_type(self) -> ScaledQuantizedType:
@@ -210,7 +209,7 @@ class CastArithmetic(ElementConversion, ABC):
 
     @cached_property
     def zero_points(self) -> Sequence[int]:
-        """All zero points, those of truncating casts as signless integers."""
+        """All zero points; as signless integers for truncating casts."""
         zero_points = self._scaled_type.zero_point_array()
         width = self.storage.width.data
         if not self.truncates or max(zero_points) < 1 << (width - 1):
@@ -227,17 +226,16 @@ class CastArithmetic(ElementConversion, ABC):
 
     @cached_property
     def _factors(self) -> Sequence[float]:
-        """What is multiplied or divided by."""
+        """Scales to divide by, or the reciprocals to multiply by."""
         if not self.multiplies:
             return self.scales
         return [1.0 / scale for scale in self.scales]
 
     def number(self, builder: LoweringBuilder, value: float) -> SSAValue:
-        """Return a constant of the type to compute in."""
         return builder.number(value, self.computed)
 
     def constants(self, builder: LoweringBuilder) -> Operands:
-        """Scale and, if it is used, zero point of a per-tensor type."""
+        """Build the scale and, if it is used, the zero point of a per-tensor type."""
         scale = self.number(builder, self._factors[0])
         if not self.has_zero_points and not self.as_mlir:
             return {"scale": scale}
@@ -258,7 +256,7 @@ class CastArithmetic(ElementConversion, ABC):
     def constant_tensors(
         self, shape: tuple[int, ...]
     ) -> Mapping[str, DenseIntOrFPElementsAttr]:
-        """Return the parameters as tensors of a shape."""
+        """Return the parameters as tensor attributes of a shape."""
         tensors = {"scale": dense(self._factors, self.computed, shape)}
         if self.has_zero_points or self.as_mlir:
             tensors["zero_point"] = (
@@ -273,11 +271,11 @@ class CastArithmetic(ElementConversion, ABC):
     def float_op(
         self, builder: LoweringBuilder, op_type: type[Operation], *operands: SSAValue
     ) -> SSAValue:
-        """Build an op on floats of the type to compute in."""
+        """Build an elementwise op on floats of the type to compute in."""
         return builder.elementwise(op_type, operands, self.computed)
 
     def as_float(self, builder: LoweringBuilder, integer: SSAValue) -> SSAValue:
-        """Stored integers as floats."""
+        """Convert stored integers to floats."""
         is_signed = self.quantized_type.is_signed
         op_type = arith.SIToFPOp if is_signed else arith.UIToFPOp
         return builder.elementwise(op_type, (integer,), self.computed)
@@ -285,7 +283,7 @@ class CastArithmetic(ElementConversion, ABC):
     def zero_point_operand(
         self, builder: LoweringBuilder, zero_point: SSAValue
     ) -> SSAValue:
-        """Return a zero point, an integer or already a float, as a float."""
+        """Return a zero point, an integer or already a float, as a float operand."""
         operand = builder.lift(zero_point)
         if zero_point.type != self.storage:
             return operand
@@ -293,7 +291,7 @@ class CastArithmetic(ElementConversion, ABC):
 
 
 class Quantization(CastArithmetic):
-    """Stored values for expressed ones."""
+    """Conversion of expressed values to stored values."""
 
     @property
     def element_type(self) -> Attribute:
@@ -304,9 +302,7 @@ class Quantization(CastArithmetic):
         self.multiplies = self.fuse and self._has_exact_reciprocals()
 
     def _has_exact_reciprocals(self) -> bool:
-        """
-        Return True if multiplying by `1 / scale` is the same as dividing by `scale`.
-        """
+        """Return True if multiplying by `1 / scale` is the same as dividing."""
         format_ = float_format(self.computed)
         return (
             all(math.frexp(scale)[0] == 0.5 for scale in {*self.scales})
@@ -325,7 +321,7 @@ class Quantization(CastArithmetic):
         if self.rounding.zero_point_order == "after-rounding":
             value = self.rounded(builder, value)
         if (zero_point := operands.get("zero_point")) is not None:
-            # A sum of integers is exact, or beyond the storage range.
+            # A sum of integers is exact, or exceeds the storage range.
             zero_point = self.zero_point_operand(builder, zero_point)
             value = self.float_op(builder, arith.AddfOp, value, zero_point)
         return self.stored.store(builder, value)
@@ -333,7 +329,6 @@ class Quantization(CastArithmetic):
     def quotient(
         self, builder: LoweringBuilder, value: SSAValue, scale: SSAValue
     ) -> SSAValue:
-        """Build the division by a scale."""
         divide = arith.MulfOp if self.multiplies else arith.DivfOp
         return self.float_op(builder, divide, value, scale)
 
@@ -345,7 +340,7 @@ class Quantization(CastArithmetic):
 
 
 class Dequantization(CastArithmetic):
-    """Expressed values of stored ones."""
+    """Conversion of stored values to expressed values."""
 
     @property
     def element_type(self) -> Attribute:
@@ -367,7 +362,7 @@ class Dequantization(CastArithmetic):
 
 
 class IntegerStorage(StorageArithmetic):
-    """Numbers that are stored as integers."""
+    """Integers as stored values."""
 
     def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         casts = cast(Quantization, self.casts)
@@ -381,23 +376,21 @@ class IntegerStorage(StorageArithmetic):
         type_ = casts.clamped
         if type_ != casts.computed:
             value = builder.elementwise(arith.ExtFOp, (value,), type_)
-        # The maximum of NaN and a number is the number.
+        # `maxnumf` of NaN and a number is the number.
         value = self._clamped(builder, value, type_, (arith.MaxnumfOp, arith.MinnumfOp))
         return self._converted(builder, value)
 
     def _without_nan(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        """
-        Return a value that is not clamped yet, with 0 in place of NaN if 0 is stored
-        for it.
-        """
+        """Replace NaN by 0 before the clamp, if NaN is stored as 0."""
         casts = self.casts
         if casts.rounding.nan == "storage-min":
             return value
         if casts.quantized_type.storage_type_min.data >= 0 and casts.saturates:
-            # The clamp makes the smallest stored value of NaN: the nearest one to zero.
+            # The clamp turns NaN into the smallest stored value, which is the nearest
+            # one to 0.
             return value
         zero = builder.lift(casts.number(builder, 0.0))
-        # Both are zero for NaN. Otherwise one is the value, and the other one is zero.
+        # For NaN both are 0; otherwise one is the value, and the other is 0.
         larger = casts.float_op(builder, arith.MaxnumfOp, value, zero)
         smaller = casts.float_op(builder, arith.MinnumfOp, value, zero)
         return casts.float_op(builder, arith.AddfOp, larger, smaller)
@@ -409,7 +402,7 @@ class IntegerStorage(StorageArithmetic):
         type_: AnyFloat | IntegerType,
         op_types: Iterable[type[Operation]],
     ) -> SSAValue:
-        """Numbers limited to the storage range by a maximum and a minimum."""
+        """Clamp values to the storage range."""
         storage_range = self.casts.quantized_type.storage_range
         numbers = [builder.number(bound, type_) for bound in storage_range]
         bounds = [*map(builder.lift, numbers)]
@@ -421,7 +414,7 @@ class IntegerStorage(StorageArithmetic):
         self, builder: LoweringBuilder, value: SSAValue, clamps: bool = False
     ) -> SSAValue:
         storage = self.casts.storage
-        # Unlike a conversion to i8 or i16, one to i32 becomes vector instructions.
+        # Conversions to i32 are vectorized; those to i8 or i16 are not.
         is_wide = (
             not self.casts.as_mlir
             and not isinstance(builder, TensorwiseBuilder)
@@ -445,11 +438,11 @@ def unsupported_cast_reason(
     quantized_type: Attribute, *, needs_integers: bool = True
 ) -> str | None:
     """
-    Why there are no ops for casts to or from this type; `None` if there are.
+    Return the reason why casts of this type cannot be lowered, or `None` if they can.
 
     Args:
         quantized_type: the type.
-        needs_integers: whether stored values must be integers that stand for themselves.
+        needs_integers: refuse types whose stored values are not plain integers.
     """
     if not isinstance(quantized_type, ScaledQuantizedType):
         if isinstance(quantized_type, BlockScaledQuantizedType):
@@ -466,7 +459,7 @@ def unsupported_cast_reason(
 
 def check_expressed_type(op: Operation, expressed_type: Attribute) -> None:
     """
-    Raise for an expressed type without arithmetic.
+    Refuse an op whose expressed type has no arithmetic.
 
     Raises:
         PassFailedException: with the location of the op.
@@ -482,24 +475,24 @@ class RoundedCastPattern(RewritePattern, ABC):
 
     rounding_mode: RoundingMode | None = None
     """
-    How a value between two stored ones is rounded; `None` for `truncate` to integers and
-    `nearest-even` to floats and numbers of a table.
+    Rounding to a stored value; by default `truncate` for integers, and `nearest-even`
+    for floats and table indices.
     """
 
     fuse: bool = False
-    """True if a ranked tensor is computed by one `linalg.generic`."""
+    """True if a cast of a ranked tensor becomes one `linalg.generic`."""
 
     runtime_checks: bool = False
-    """True if sizes that are not known before run time are asserted."""
+    """True if the ops assert dynamic sizes."""
 
     scale_rounding: ScaleRounding = "single"
-    """How the product with the integer multiplier of fixed-point scales is rounded."""
+    """Rounding of products with the multiplier of a fixed-point scale."""
 
     zero_point_order: ZeroPointOrder = "before-rounding"
-    """When the zero point is added."""
+    """Addition of the zero point before or after rounding."""
 
     nan: NanResult = "storage-min"
-    """What NaN becomes, where a cast does not say it."""
+    """Stored value for NaN, unless the cast has an attribute `quant.nan`."""
 
     def __post_init__(self) -> None:
         if (mistake := self._rounding.mistake()) is not None:
@@ -515,7 +508,8 @@ class RoundedCastPattern(RewritePattern, ABC):
         Return the rounding of a cast to or from a type.
 
         Raises:
-            PassFailedException: for an unknown `quant.nan`, with the location of the op.
+            PassFailedException: for an unknown `quant.nan`, with the location of the
+                op.
         """
         rounding = self._rounding
         if (

@@ -1,10 +1,10 @@
 """
-Quantized types converted wherever a module has them: in the types of all values, in
-properties and attributes, and inside of other types, such as tuples and function types.
+Conversion of all quantized types of a module: in the types of values, in properties and
+attributes, and nested in other types, such as tuples and function types.
 
-Unlike in [`type_replacement`][xdsl_quant.transforms.building.type_replacement], which
-replaces the types of tensors and functions, nothing is left out. The parameters of
-quantized types are not visited, and the elements of constants are not either.
+[`type_replacement`][xdsl_quant.transforms.building.type_replacement], in contrast, only
+replaces the types of values and functions. Neither visits the parameters of quantized
+types or the elements of constants.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ from .type_replacement import defined_values, quantized_ops, set_type
 
 
 class TypeChanges(NamedTuple):
-    """The new types and attributes of one op."""
+    """New types and attributes of one op."""
 
     values: Sequence[tuple[SSAValue, Attribute]]
     attributes: Sequence[tuple[MutableMapping[str, Attribute], str, Attribute]]
@@ -35,10 +35,10 @@ class TypeChanges(NamedTuple):
 @dataclass(frozen=True)
 class QuantizedTypeConversion(CheckedPattern[TypeChanges], ABC):
     """
-    Convert all quantized types of an op: in the types of its results and of the arguments
-    of its blocks, and in its properties and attributes.
+    Convert all quantized types of an op: in the types of its results and of the
+    arguments of its blocks, and in its properties and attributes.
 
-    The users of a value are ops of their own: the pattern is for whole modules.
+    Does not update the users of the op, so it must be applied to a whole module.
     """
 
     _types: dict[Attribute, Attribute] = field(
@@ -47,16 +47,16 @@ class QuantizedTypeConversion(CheckedPattern[TypeChanges], ABC):
         compare=False,
         repr=False,
     )
-    """What is known already."""
+    """Cache of converted types."""
 
     @abstractmethod
     def convert(self, quantized_type: QuantizedType) -> QuantizedType:
         """
-        What a type becomes, which may be itself. It is called once for each type.
+        Convert a quantized type, or return it unchanged; called once per type.
 
         Raises:
-            ValueError: if there is no such type.
-            VerifyException: if there is no such type.
+            ValueError: if the type cannot be converted.
+            VerifyException: if the type cannot be converted.
         """
 
     def plan(self, op: Operation) -> TypeChanges | None:
@@ -84,12 +84,12 @@ class QuantizedTypeConversion(CheckedPattern[TypeChanges], ABC):
         rewriter.notify_op_modified(op)
 
     def converted(self, attribute: Attribute) -> Attribute:
-        """What an attribute becomes; the attribute itself if it stays as it is."""
+        """Return the converted attribute, or the same object if nothing changes."""
         if not isinstance(attribute, TypeAttribute):
             return self._rebuilt(attribute)
         if (known := self._types.get(attribute)) is None:
             known = self._types[attribute] = self._rebuilt(attribute)
-        # The known type may be an equal one that another value has.
+        # The cached type may be an equal object of another value.
         return attribute if known == attribute else known
 
     def _rebuilt(self, attribute: Attribute) -> Attribute:

@@ -1,5 +1,6 @@
 """
-Integer types with a signedness, such as `ui8`, as the signless ones that arithmetic takes.
+Conversion of integer types with a signedness, such as `ui8`, to the signless types that
+arithmetic ops require.
 """
 
 from typing import cast
@@ -22,10 +23,7 @@ from .type_replacement import defined_values, set_type
 
 
 def has_signedness(type_: Attribute) -> bool:
-    """
-    Return True if a type, or that of its elements, is one that arithmetic ops do not
-    take.
-    """
+    """Return True if a type or its element type is signed or unsigned."""
     element_type = scalar_or_element_type(type_)
     return (
         isa(element_type, IntegerType)
@@ -34,7 +32,7 @@ def has_signedness(type_: Attribute) -> bool:
 
 
 def signless(type_: Attribute) -> Attribute:
-    """Return the type with the same bits that arithmetic ops take."""
+    """Return the signless type of the same bit width."""
     if not has_signedness(type_):
         return type_
     width = cast(IntegerType, scalar_or_element_type(type_)).bitwidth
@@ -42,7 +40,7 @@ def signless(type_: Attribute) -> Attribute:
 
 
 def make_signless(module: ModuleOp) -> None:
-    """Replace integer types by signless ones, and remove casts between these."""
+    """Make the integer types of a module signless, and remove no-op casts."""
     for op in module.walk():
         for value in defined_values(op):
             set_type(value, signless(value.type))

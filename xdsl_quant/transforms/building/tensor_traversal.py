@@ -1,9 +1,10 @@
 """
-Conversions of the elements of scalars, ranked and unranked tensors: which scale belongs to
-which element, and how an unranked tensor is reshaped to a ranked one and back.
+Conversion of scalars, ranked and unranked tensors element by element: maps elements to
+scales, and reshapes unranked tensors to ranked ones and back.
 
-What becomes of one element is an
-[`ElementConversion`][xdsl_quant.transforms.building.tensor_traversal.ElementConversion].
+An
+[`ElementConversion`][xdsl_quant.transforms.building.tensor_traversal.ElementConversion]
+converts a single element.
 """
 
 from __future__ import annotations
@@ -34,29 +35,29 @@ from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from .builder import INDEX, LoweringBuilder, Values, dimensions, ranked_type, shape_of
 
 Operands: TypeAlias = "Mapping[str, SSAValue]"
-"""Scales and other parameters by name: of an element, or tensors of them."""
+"""Scales and other parameters by name: scalars of one element, or tensors."""
 
 _SHAPE_TYPE = TensorType(INDEX, [DYNAMIC_INDEX])
 
 
 class Layout(NamedTuple):
-    """Which scale belongs to which element of a tensor."""
+    """Assignment of scales to the elements of a tensor."""
 
     counts: Mapping[int, int]
-    """The number of scales along each quantized dimension, in ascending order."""
+    """Number of scales along each quantized dimension, by ascending dimension."""
 
     block_sizes: Mapping[int, int]
-    """How many indices of a quantized dimension have one scale."""
+    """Number of indices that share a scale, for each quantized dimension."""
 
     rank: int | None = None
-    """The rank of the scales, if they have dimensions that are not quantized."""
+    """Rank of the scale tensor, if it also has dimensions that are not quantized."""
 
     last_may_be_shorter: bool = False
-    """True if the last block of a dimension may have fewer indices than its size."""
+    """True if the last block of a dimension may be shorter than its block size."""
 
     @staticmethod
     def of(quantized_type: ScaledQuantizedType) -> Layout | None:
-        """Return the layout of the scales of a type; `None` for one scale."""
+        """Return the layout of the scales of a type, or `None` for a single scale."""
         if quantized_type.is_per_tensor:
             return None
         blocks = dict(sorted(quantized_type.get_blocks().items()))
@@ -71,12 +72,12 @@ class Layout(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the scales."""
+        """Shape of the scale tensor."""
         return tuple(self.counts.get(dimension, 1) for dimension in self._dimensions)
 
     @property
     def exprs(self) -> tuple[AffineExpr, ...]:
-        """The index of a scale, in terms of the indices of an element."""
+        """Index of the scale, as a function of the index of the element."""
         return tuple(map(self._block_index, self._dimensions))
 
     def _block_index(self, dimension: int) -> AffineExpr:
@@ -86,11 +87,11 @@ class Layout(NamedTuple):
         return index if size == 1 else index // size
 
     def size(self, axis: int) -> int:
-        """Return the size that a quantized dimension must have."""
+        """Return the required size of a quantized dimension."""
         return self.counts[axis] * self.block_sizes[axis]
 
     def size_message(self, axis: int) -> str:
-        """Return the size that a quantized dimension must have, and why, in words."""
+        """Return the message of the assertion of the size of a quantized dimension."""
         count, block_size = self.counts[axis], self.block_sizes[axis]
         blocks = f"{count} blocks of {block_size}"
         if self.last_may_be_shorter:
@@ -100,10 +101,7 @@ class Layout(NamedTuple):
         return f"size of dimension {axis} must be {self.size(axis)}: {reason}"
 
     def flattened(self) -> Layout:
-        """
-        Return the layout for a tensor of which the quantized dimensions are the odd
-        ones.
-        """
+        """Return the layout of the flattened tensor, with odd quantized dimensions."""
         axes = dict(enumerate(self.counts))
         return Layout(
             {2 * i + 1: self.counts[axis] for i, axis in axes.items()},
@@ -113,35 +111,32 @@ class Layout(NamedTuple):
 
 
 class ElementConversion(ABC):
-    """
-    What becomes of each element of a scalar or tensor: quantization, dequantization or
-    requantization by one type, each of which is an instance.
-    """
+    """Elementwise quantization, dequantization or requantization by one type."""
 
     @property
     @abstractmethod
     def element_type(self) -> Attribute:
-        """The type of a converted element."""
+        """Type of a converted element."""
 
     @property
     @abstractmethod
     def layout(self) -> Layout | None:
-        """Which parameters belong to which element; `None` if they are all the same."""
+        """Assignment of parameters to elements; `None` if all elements share them."""
 
     @abstractmethod
     def parameters(self, builder: LoweringBuilder, layout: Layout) -> Operands:
-        """Tensors of numbers that belong to the elements, with their names."""
+        """Build tensors of the parameters that differ between elements, by name."""
 
     @abstractmethod
     def convert(
         self, builder: LoweringBuilder, number: SSAValue, parameters: Operands
     ) -> SSAValue:
-        """Convert one element, given the parameters that belong to it by name."""
+        """Convert one element with its parameters, given by name."""
 
     def convert_tensor(
         self, builder: LoweringBuilder, value: SSAValue, layout: Layout | None
     ) -> SSAValue:
-        """Convert all elements of a ranked tensor, here by one `linalg.generic`."""
+        """Convert a ranked tensor; by default with one `linalg.generic`."""
         container = cast(TensorType, value.type)
         inputs = [(value, dimensions(range(len(container.get_shape()))))]
         parameters: Operands = {}
@@ -169,15 +164,15 @@ def convert_value(
     """
     Convert a scalar, a ranked or an unranked tensor.
 
-    What is quantized is cast to stored values and back. A storage cast does not mind
-    another encoding, so it is the place where encodings change.
+    Quantized values are cast to stored values and back. These storage casts also change
+    the tensor encoding.
 
     Args:
-        builder: where the ops are inserted.
-        conversion: what becomes of an element.
+        builder: inserts the ops.
+        conversion: converts an element.
         value: expressed or quantized values.
-        result_type: the type of the result, which may be quantized, too.
-        runtime_checks: whether dynamic sizes are asserted to be those of the scales.
+        result_type: the type of the result, which may be quantized as well.
+        runtime_checks: assert that dynamic sizes match the number of scales.
     """
     source = scalar_or_element_type(value.type)
     if isinstance(source, StoredQuantizedType):
@@ -207,7 +202,7 @@ def _convert_unranked(
     shape = builder.op(ShapeOfOp, (value,), _SHAPE_TYPE)
     layout = conversion.layout
     if runtime_checks and layout is not None:
-        # In terms of the axes that the user knows.
+        # Messages count the dimensions of the original tensor.
         _assert_rank(builder, shape, layout)
         _assert_sizes(builder, tensor.ExtractOp, shape, layout, layout.counts)
     flat = _flattened(builder, value, shape, layout)
@@ -243,8 +238,8 @@ def _flattened(
     builder: LoweringBuilder, value: SSAValue, shape: SSAValue, layout: Layout | None
 ) -> SSAValue:
     """
-    Reshape to `2 * n + 1` dimensions for `n` quantized ones: before the first one, the
-    first one, between the first two, and so on.
+    Reshape to `2 * n + 1` dimensions for `n` quantized ones, which are the odd ones.
+    The others merge the dimensions in between.
     """
     if layout is None or not layout.counts:
         count = _element_count(builder, shape)
@@ -275,7 +270,7 @@ def _flattened(
 def _flattened_around_axis(
     builder: LoweringBuilder, value: SSAValue, shape: SSAValue, layout: Layout
 ) -> SSAValue:
-    """Return the same for one dimension, with the ops of MLIR."""
+    """Reshape a tensor with one quantized dimension, with the ops that MLIR builds."""
     (axis,) = layout.counts
     axis_index, next_index = builder.index(axis), builder.index(axis + 1)
     before, _ = _split_shape(builder, shape, axis_index)
@@ -297,7 +292,7 @@ def _assert_index(
     bound: int,
     message: str,
 ) -> None:
-    """Assert that a predicate of `arith.cmpi` holds for an index and a number."""
+    """Assert `predicate`, as in `arith.cmpi`, for an index and a constant."""
     assert_holds(
         builder, arith.CmpiOp(actual, builder.index(bound), predicate), message
     )
@@ -306,7 +301,6 @@ def _assert_index(
 def assert_holds(
     builder: LoweringBuilder, comparison: arith.CmpiOp, message: str
 ) -> None:
-    """Assert a comparison."""
     assertion = cf.AssertOp(builder.add(comparison), message)
     assertion.location = builder.location
     builder.insert(assertion)
@@ -319,7 +313,7 @@ def _assert_sizes(
     layout: Layout,
     axes: Iterable[int],
 ) -> None:
-    """Assert that the sizes which an op reads from a value are those of the layout."""
+    """Assert that the sizes that `op_type` reads from a value match the layout."""
     for axis in axes:
         actual = builder.op(op_type, (value, builder.index(axis)), INDEX)
         expected, message = layout.size(axis), layout.size_message(axis)
@@ -331,12 +325,12 @@ def _assert_sizes(
 
 
 def _assert_rank(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> None:
-    """Assert that a shape has the rank of the scales, or at least the quantized axes."""
+    """Assert that the rank matches the scales or includes all quantized dimensions."""
     rank = builder.op(tensor.DimOp, (shape, builder.index(0)), INDEX)
     if layout.rank is not None:
-        message = f"rank must be {layout.rank}, that of the scales"
+        message = f"rank must be {layout.rank}: the rank of the scales"
         _assert_index(builder, "eq", rank, layout.rank, message)
         return
     last = max(layout.counts)
-    message = f"rank must be greater than {last}, the last quantized dimension"
+    message = f"rank must be greater than {last}: the last quantized dimension"
     _assert_index(builder, "ugt", rank, last, message)

@@ -1,8 +1,8 @@
 """
-Quantized types replaced by other types: what the passes that do so have in common.
+Base of the passes that replace quantized types by other types.
 
-Types are looked at with `isinstance` and nothing inside of their parameters is visited:
-the generic `TypeConversionPattern` of xDSL would walk over every scale of every type.
+Types are dispatched with `isinstance`, and their parameters are not visited: xDSL's
+generic `TypeConversionPattern` would walk over every scale of every type.
 """
 
 from abc import ABC, abstractmethod
@@ -19,8 +19,8 @@ from xdsl_quant.dialects.quant import QuantizedType
 @dataclass
 class TypeReplacement(ABC):
     """
-    Replaces quantized types, tensors of them, and both in the inputs and outputs of
-    function types. Tuples and all other types stay as they are.
+    Replacement of quantized types, of tensors of them, and of both in the inputs and
+    outputs of function types. All other types, tuples included, are unchanged.
     """
 
     _replaced: dict[Attribute, Attribute] = field(
@@ -31,13 +31,10 @@ class TypeReplacement(ABC):
     def replace_quantized(
         self, type_: Attribute, quantized_type: QuantizedType
     ) -> Attribute:
-        """
-        What a quantized type or a tensor of a quantized type becomes. It is called once
-        for each type.
-        """
+        """Return the new type for a quantized type or a tensor of it, once per type."""
 
     def replace(self, type_: Attribute) -> Attribute:
-        """What a type becomes; the type itself if it stays as it is."""
+        """Return the replacement of a type, or the same object if nothing changes."""
         if isinstance(type_, FunctionType):
             return self.replace_in_function_type(type_)
         quantized_type = QuantizedType.get_quantized_element_type(type_)
@@ -58,10 +55,7 @@ class TypeReplacement(ABC):
         return FunctionType.from_lists(replaced[:input_count], replaced[input_count:])
 
     def replace_in_signature(self, function: FuncOp) -> bool:
-        """
-        Change the type that a function is declared with, and nothing else of it. Returns
-        whether it is another one.
-        """
+        """Replace types in a function's type only; return True if it changed."""
         function_type = self.replace_in_function_type(function.function_type)
         if function_type is function.function_type:
             return False
@@ -69,7 +63,7 @@ class TypeReplacement(ABC):
         return True
 
     def replace_in_values(self, op: Operation) -> bool:
-        """Change the types of all values that an op defines; whether there is one."""
+        """Replace the types of the values an op defines; return True if any changed."""
         new_types = [(v, self.replace(v.type)) for v in defined_values(op)]
         changed = [(v, type_) for v, type_ in new_types if type_ is not v.type]
         for value, type_ in changed:
@@ -78,19 +72,16 @@ class TypeReplacement(ABC):
 
 
 def is_quantized(value: SSAValue) -> bool:
-    """Return True if a value or its elements are quantized."""
     return QuantizedType.get_quantized_element_type(value.type) is not None
 
 
 def quantized_ops(module: ModuleOp) -> Sequence[Operation]:
-    """
-    Return the ops of a module that define quantized values, in the order of the text.
-    """
+    """Return the ops of a module that define quantized values, in textual order."""
     return [op for op in module.walk() if any(map(is_quantized, defined_values(op)))]
 
 
 def defined_values(op: Operation) -> Iterator[SSAValue]:
-    """Yield the results of an op and the arguments of the blocks right inside it."""
+    """Yield the results of an op and the arguments of the blocks of its regions."""
     yield from op.results
     for region in op.regions:
         for block in region.blocks:
@@ -98,9 +89,7 @@ def defined_values(op: Operation) -> Iterator[SSAValue]:
 
 
 def set_type(value: SSAValue, type_: Attribute) -> None:
-    """
-    Change the type of a value in place, so that its users, name hint and location stay.
-    """
-    # `Rewriter.replace_value_with_new_type` makes a new value: it forgets the location of
-    # a block argument, and takes a time quadratic in the number of operands of a user.
+    """Set the type of a value in place: users, name hint and location stay."""
+    # `Rewriter.replace_value_with_new_type` makes a new value: it drops the location of
+    # a block argument, and takes time quadratic in the number of operands of a user.
     value._type = type_  # pyright: ignore[reportPrivateUsage] no public way

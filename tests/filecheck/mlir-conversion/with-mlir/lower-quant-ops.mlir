@@ -227,7 +227,7 @@ func.func @quantize(
 // STRIP-NEXT:      %dim_3 = tensor.dim %45, %c0_3 : tensor<?xindex>
 // STRIP-NEXT:      %c1 = arith.constant 1 : index
 // STRIP-NEXT:      %46 = arith.cmpi ugt, %dim_3, %c1 : index
-// STRIP-NEXT:      cf.assert %46, "rank must be greater than 1, the last quantized dimension"
+// STRIP-NEXT:      cf.assert %46, "rank must be greater than 1: the last quantized dimension"
 // STRIP-NEXT:      %c1_1 = arith.constant 1 : index
 // STRIP-NEXT:      %extracted = tensor.extract %45[%c1_1] : tensor<?xindex>
 // STRIP-NEXT:      %c2 = arith.constant 2 : index

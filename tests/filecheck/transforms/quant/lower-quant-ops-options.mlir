@@ -876,7 +876,7 @@ func.func @per_axis_unranked(%q: tensor<*x!q>) -> tensor<*xf32> {
 // FUSE-NEXT:      %3 = tensor.dim %1, %2 : tensor<?xindex>
 // FUSE-NEXT:      %4 = arith.constant 2 : index
 // FUSE-NEXT:      %5 = arith.cmpi ugt, %3, %4 : index
-// FUSE-NEXT:      cf.assert %5, "rank must be greater than 2, the last quantized dimension"
+// FUSE-NEXT:      cf.assert %5, "rank must be greater than 2: the last quantized dimension"
 // FUSE-NEXT:      %6 = arith.constant 2 : index
 // FUSE-NEXT:      %7 = tensor.extract %1[%6] : tensor<?xindex>
 // FUSE-NEXT:      %8 = arith.constant 2 : index
@@ -1034,7 +1034,7 @@ func.func @sub_channel_unranked(%x: tensor<*xf32>) -> tensor<*x!q> {
 // FUSE-NEXT:      %2 = tensor.dim %0, %1 : tensor<?xindex>
 // FUSE-NEXT:      %3 = arith.constant 3 : index
 // FUSE-NEXT:      %4 = arith.cmpi ugt, %2, %3 : index
-// FUSE-NEXT:      cf.assert %4, "rank must be greater than 3, the last quantized dimension"
+// FUSE-NEXT:      cf.assert %4, "rank must be greater than 3: the last quantized dimension"
 // FUSE-NEXT:      %5 = arith.constant 1 : index
 // FUSE-NEXT:      %6 = tensor.extract %0[%5] : tensor<?xindex>
 // FUSE-NEXT:      %7 = arith.constant 4 : index

@@ -479,7 +479,7 @@ def test_assertions():
     assert messages.findall(str(ranked)) == sizes
     unranked = _lowered(_function([(source, target)], "*x"), lower)
     assert messages.findall(str(unranked)) == [
-        "rank must be greater than 1, the last quantized dimension",
+        "rank must be greater than 1: the last quantized dimension",
         *sizes,
     ]
 
@@ -502,7 +502,7 @@ LARGE = "!quant.fixed_point<i8:f32, 1717986918p-30>"
         (
             "!quant.fixed_point<i8:f32:0, {1073741824p-30,1073741824p-30}>",
             "!quant.fixed_point<i8:f32:0, {1073741824p-30}>",
-            "dimension 0 has 2 scales, and 1 scales once it is requantized",
+            "dimension 0 has 2 scales in the source type and 1 in the target type",
         ),
     ],
 )

@@ -584,7 +584,7 @@ ERRORS: list[tuple[Formula, type[Exception], str]] = [
     (
         lambda y: bool(y[0, 0] > 0),
         Unsupported,
-        "has a condition that is known at run time only",
+        "has a condition that is known only at run time",
     ),
 ]
 
@@ -614,8 +614,8 @@ def test_unsupported_indices(formula: Formula):
     with pytest.raises(IndexError) as raised:
         formula(an_input(Y))
     assert str(raised.value) == (
-        "unsupported index: arrays must be next to each other, and all other "
-        "dimensions whole"
+        "unsupported index: expected adjacent index arrays, and full slices "
+        "in all other dimensions"
     )
 
 

@@ -224,25 +224,28 @@ def test_floats_become_narrow_integers_by_way_of_i32(storage: str, conversion: s
         (
             "!quant.uniform<i8:f32:1, {1.0,2.0}>",
             [
-                "rank must be greater than 1, the last quantized dimension",
+                "rank must be greater than 1: the last quantized dimension",
                 "size of dimension 1 must be 2: the number of scales",
             ],
         ),
         (
             "!quant.uniform<i8:f32:{1:4}, {{1.0, 2.0}}>",
             [
-                "rank must be 2, that of the scales",
+                "rank must be 2: the rank of the scales",
                 "size of dimension 1 must be 8: 2 blocks of 4",
             ],
         ),
         (
             "!quant.uniform<i8:f32:{1:4}, {1.0, 2.0}>",
             [
-                "rank must be greater than 1, the last quantized dimension",
+                "rank must be greater than 1: the last quantized dimension",
                 "size of dimension 1 must be 8: 2 blocks of 4",
             ],
         ),
-        ("!quant.uniform<i8:f32:{}, {{1.0}}>", ["rank must be 2, that of the scales"]),
+        (
+            "!quant.uniform<i8:f32:{}, {{1.0}}>",
+            ["rank must be 2: the rank of the scales"],
+        ),
         ("!quant.uniform<i8:f32, 1.0>", []),
     ],
 )

@@ -1,15 +1,15 @@
 """
-Formulas of arrays as ops on tensors.
+Array formulas as ops on tensors.
 
 A [`TensorExpression`][xdsl_quant.transforms.building.tensor_expressions.TensorExpression]
-stands for an array whose elements are known at run time. It has the operators of NumPy
-arrays, and NumPy functions take it: a formula that is written for arrays builds ops if it
-is given expressions, with what it does to each element written once for both.
+stands for an array whose elements are known at run time only. It supports the operators
+of NumPy arrays, and NumPy functions accept it: a formula written for arrays builds ops
+when it is called with expressions.
 
-Nothing is computed before it has to be. Elementwise formulas, slices, and what broadcasts
-only say how an element is made of others. It becomes part of the loops that need it: those
-of a sum along dimensions, of an op that moves elements where an index is no linear formula
-of another, or of a result. All sizes are known.
+Evaluation is lazy. Elementwise formulas, slices and broadcasts only record how an element
+is computed from others. The ops are built in the loops that need the element: those of a
+reduction, of a data movement op whose indices are not affine, or of a result. All sizes
+are static.
 
 Example:
 
@@ -43,7 +43,7 @@ from .expressions import (
 )
 
 REGISTERED = data_movement, reduction
-"""The modules that implement NumPy functions for expressions."""
+"""Modules that implement NumPy functions for expressions."""
 
 __all__ = [
     "TensorExpression",

@@ -1,4 +1,4 @@
-"""Dimensions and places of elements: reshaping, slices, padding, concatenation."""
+"""Data movement functions: reshaping, slicing, padding, concatenation."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ from .loops import Indices
 
 
 def axes_of(axis: Axis, rank: int) -> list[int]:
-    """
-    Return one axis or several, which may count from the end, in order; `None` for all.
-    """
+    """Return the sorted nonnegative axes of a NumPy `axis`; `None` means all."""
     if axis is None:
         return [*range(rank)]
     return sorted({int(a) % rank for a in np.ravel(axis)})
@@ -69,10 +67,7 @@ def reshaped(x: TensorExpression, shape: Sequence[int]) -> TensorExpression:
 
 
 def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
-    """
-    Return the new dimensions that each old one is split into; `None` if old ones are
-    merged.
-    """
+    """Return the parts of each old dimension; `None` if dimensions are merged."""
     parts: list[list[int]] = []
     position = 0
     for size in old:
@@ -91,9 +86,7 @@ def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
 def _joined_indices(
     parts: Sequence[Sequence[int]], shape: Shape, indices: Indices
 ) -> Indices:
-    """
-    Return the index of each dimension from those of the ones that it is split into.
-    """
+    """Return the index in each old dimension from the indices in its parts."""
 
     def index(group: Sequence[int]) -> AffineExpr:
         formula: AffineExpr | None = None
@@ -120,13 +113,13 @@ def _transposition(
 
 @implements("part")
 def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
-    """What NumPy's indexing gives, with slices and numbers or with arrays of indices."""
-    named = sum(item is not None and item is not ... for item in key)
-    rest = [slice(None)] * (x.ndim - named)
+    """Index as NumPy does, with slices and numbers or with arrays of indices."""
+    indexed_count = sum(item is not None and item is not ... for item in key)
+    rest = [slice(None)] * (x.ndim - indexed_count)
     items = [*key]
     if any(item is ... for item in items):
-        place = next(i for i, item in enumerate(items) if item is ...)
-        items[place : place + 1] = rest
+        ellipsis_index = next(i for i, item in enumerate(items) if item is ...)
+        items[ellipsis_index : ellipsis_index + 1] = rest
     else:
         items += rest
     axes = [
@@ -140,14 +133,14 @@ def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
     others = items[:first] + items[end:]
     if len(axes) < end - first or any(item != slice(None) for item in others):
         raise IndexError(
-            "unsupported index: arrays must be next to each other, and all other "
-            "dimensions whole"
+            "unsupported index: expected adjacent index arrays, and full slices "
+            "in all other dimensions"
         )
     return _elements_at(x, items[first:end], first)
 
 
 def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
-    """What NumPy's indexing with slices and numbers gives."""
+    """Index as NumPy does, with slices and numbers."""
     shape: list[int] = []
     sources: list[range | None] = []
     sizes = iter(x.shape)
@@ -158,49 +151,51 @@ def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
             continue
         size = next(sizes)
         if isinstance(item, slice):
-            places = range(*item.indices(size))
-            shape.append(len(places))
+            ranges = range(*item.indices(size))
+            shape.append(len(ranges))
         else:
             index = int(item)
             if not -size <= index < size:
                 raise IndexError(f"index {index} is out of bounds for a size of {size}")
-            places = range(index % size, index % size + 1)
-        sources.append(places)
-    places = [place for place in sources if place is not None]
-    kept = [place for place, item in zip(sources, items, strict=True) if _is_kept(item)]
+            ranges = range(index % size, index % size + 1)
+        sources.append(ranges)
+    ranges = [range_ for range_ in sources if range_ is not None]
+    kept = [
+        range_ for range_, item in zip(sources, items, strict=True) if _is_kept(item)
+    ]
     if all(
-        len(place) == size for place, size in zip(places, x.shape, strict=True)
-    ) and (all(place.step == 1 or len(place) == 1 for place in places)):
+        len(range_) == size for range_, size in zip(ranges, x.shape, strict=True)
+    ) and (all(range_.step == 1 or len(range_) == 1 for range_ in ranges)):
         return reshaped(x, shape)
-    if not isinstance(x, View) and all(place.step > 0 for place in places):
+    if not isinstance(x, View) and all(range_.step > 0 for range_ in ranges):
         base = x.computed
         part = x.builder.part(
             base.value,
-            [place.start for place in places],
-            [len(place) for place in places],
-            [place.step for place in places],
+            [range_.start for range_ in ranges],
+            [len(range_) for range_ in ranges],
+            [range_.step for range_ in ranges],
         )
         return reshaped(Loaded(x.builder, part, x.dtype, base.bounds), shape)
 
     def source(indices: Indices) -> Indices:
         rest = iter(
             index
-            for index, place in zip(indices, kept, strict=True)
-            if place is not None
+            for index, range_ in zip(indices, kept, strict=True)
+            if range_ is not None
         )
         return tuple(
-            _linear(next(rest), place)
+            _linear(next(rest), range_)
             if _is_kept(item)
-            else AffineConstantExpr(place.start)
-            for place, item in zip(sources, items, strict=True)
-            if place is not None
+            else AffineConstantExpr(range_.start)
+            for range_, item in zip(sources, items, strict=True)
+            if range_ is not None
         )
 
     return View(x, tuple(shape), source)
 
 
 def _is_kept(item: object) -> bool:
-    """Return True if an index leaves a dimension."""
+    """Return True if an item of an index keeps a dimension."""
     return item is None or isinstance(item, slice)
 
 
@@ -210,25 +205,31 @@ def _linear(index: AffineExpr, places: range) -> AffineExpr:
 
 @implements(np.take)
 def _taken(x: TensorExpression, indices: Value, axis: int = 0) -> TensorExpression:
-    """Slices along a dimension at indices, which may be known."""
+    """Return slices along a dimension at constant or run-time indices."""
     return _elements_at(x, [indices], axis % x.ndim)
 
 
 def _elements_at(
     x: TensorExpression, arrays: Sequence[Value], axis: int
 ) -> TensorExpression:
-    """Slices at indices from arrays, one for each dimension from `axis` on."""
+    """Return slices at indices from arrays, one for each dimension from `axis` on."""
     shape = common_shape(*arrays)
-    every = [broadcast(as_expression(array, x.builder), shape) for array in arrays]
+    expressions = [
+        broadcast(as_expression(array, x.builder), shape) for array in arrays
+    ]
     end = axis + len(shape)
 
     def source(
-        place: Indices,
+        element_indices: Indices,
     ) -> Sequence[AffineExpr | tuple[TensorExpression, Indices]]:
-        indices = place[axis:end]
-        return *place[:axis], *((array, indices) for array in every), *place[end:]
+        indices = element_indices[axis:end]
+        return (
+            *element_indices[:axis],
+            *((array, indices) for array in expressions),
+            *element_indices[end:],
+        )
 
-    shape = (*x.shape[:axis], *shape, *x.shape[axis + len(every) :])
+    shape = (*x.shape[:axis], *shape, *x.shape[axis + len(expressions) :])
     return Picked(x.computed, shape, source)
 
 
@@ -254,8 +255,8 @@ def _padded_elements(
     if not any(map(any, pairs)):
         return x
     value = np.asarray(constant_values)[()]
-    if isinstance(x, Mapped) and (found := _preimage(x, value)) is not None:
-        inner, number = found
+    if isinstance(x, Mapped) and (preimage := _preimage(x, value)) is not None:
+        inner, number = preimage
         padded = _padded_elements(inner, pairs, constant_values=number)
         operands = [padded if o is inner else o for o in x.operands]
         return Mapped(x.builder, padded.shape, x.dtype, x.function, operands)
@@ -278,8 +279,10 @@ def _padded_elements(
 
 def _preimage(x: Mapped, value: object) -> tuple[TensorExpression, int] | None:
     """
-    Return the array that a function is applied to, and a number of which this gives a
-    value: what is padded is then what is in memory. `None` if there is none.
+    Find an array and a number that an elementwise function maps to `value`.
+
+    Padding the array in memory then replaces padding the result. Return `None` if there
+    is no such number.
     """
     tensors = [o for o in x.operands if isinstance(o, TensorExpression)]
     if len(tensors) != 1 or len(x.operands) > 2 or x.dtype.kind != "i":
@@ -290,8 +293,8 @@ def _preimage(x: Mapped, value: object) -> tuple[TensorExpression, int] | None:
     low, high = inner.bounds
     numbers = np.arange(low, high + 1)
     operands = [numbers if o is inner else o for o in x.operands]
-    (places,) = np.nonzero(np.asarray(x.function(*operands) == value))
-    return (inner, low + int(places[0])) if places.size else None
+    (positions,) = np.nonzero(np.asarray(x.function(*operands) == value))
+    return (inner, low + int(positions[0])) if positions.size else None
 
 
 @implements("with_part")
@@ -330,7 +333,7 @@ def _with_part(
 
 
 def _common(parts: Sequence[Loaded]) -> tuple[Bounds, Attribute]:
-    """Return the bounds of all elements, and a type that holds them."""
+    """Return the bounds of all elements, and an element type that holds them."""
     bounds = union(*(part.bounds for part in parts))
     types = {cast(TensorType, part.value.type).element_type for part in parts}
     return bounds, types.pop() if len(types) == 1 else storage_type(bounds)
@@ -339,22 +342,23 @@ def _common(parts: Sequence[Loaded]) -> tuple[Bounds, Attribute]:
 @implements(np.concatenate)
 def _concatenation(parts: Sequence[Value], axis: int = 0) -> TensorExpression:
     builder = builder_of(*parts)
-    every = [as_expression(part, builder) for part in parts]
-    every = [part for part in every if part.shape[axis]] or every[:1]
-    if len(every) == 1:
-        return every[0]
-    loaded = [part.computed for part in every]
+    expressions = [as_expression(part, builder) for part in parts]
+    expressions = [part for part in expressions if part.shape[axis]] or expressions[:1]
+    if len(expressions) == 1:
+        return expressions[0]
+    loaded = [part.computed for part in expressions]
     bounds, type_ = _common(loaded)
-    shape = [*every[0].shape]
-    shape[axis] = sum(part.shape[axis] for part in every)
+    shape = [*expressions[0].shape]
+    shape[axis] = sum(part.shape[axis] for part in expressions)
     if 0 in shape:
-        # MLIR rejects the slices that it makes of `tensor.concat`.
+        # Slices that MLIR derives from a `tensor.concat` without elements do not
+        # verify.
         empty = builder.empty(TensorType(type_, shape), shape)
-        return Loaded(builder, empty, every[0].dtype, bounds)
+        return Loaded(builder, empty, expressions[0].dtype, bounds)
     values = [part.tensor(type_) for part in loaded]
-    axis = axis % every[0].ndim
+    axis = axis % expressions[0].ndim
     result = builder.add(tensor.ConcatOp(values, axis, TensorType(type_, shape)))
-    return Loaded(builder, result, every[0].dtype, bounds)
+    return Loaded(builder, result, expressions[0].dtype, bounds)
 
 
 @implements(np.expand_dims)
@@ -432,9 +436,9 @@ def _sliding_windows(
         shape[d] -= size - 1
 
     def source(indices: Indices) -> Indices:
-        places = [*indices[: x.ndim]]
+        window_indices = [*indices[: x.ndim]]
         for d, inner in zip(axes, indices[x.ndim :], strict=True):
-            places[d] = places[d] + inner
-        return tuple(places)
+            window_indices[d] = window_indices[d] + inner
+        return tuple(window_indices)
 
     return View(x, (*shape, *sizes), source)

@@ -1,4 +1,4 @@
-"""Arrays whose elements are known at run time, and functions of each element."""
+"""Arrays whose elements are known at run time only, and elementwise functions."""
 
 from __future__ import annotations
 
@@ -52,44 +52,44 @@ Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = NDArray[Any]
 
 Value: TypeAlias = "TensorExpression | Array | np.generic | float"
-"""An operand of a function: an expression, an array or a number."""
+"""Operand of a function: an expression, an array or a number."""
 
 ZERO = AffineConstantExpr(0)
 
 FUNCTIONS = Forms(ARRAY_FORMS)
-"""Implementations for expressions: of NumPy functions, and of others by their names."""
+"""Implementations for expressions, by NumPy function or by name."""
 
 implements = FUNCTIONS.implements
 
 
 class TensorExpression(ArrayExpression):
-    """An array whose elements are known at run time."""
+    """Array whose elements are known at run time only."""
 
     FORMS = FUNCTIONS
 
     builder: LoweringBuilder
 
-    # How elements are made
+    # Elements
 
     @abstractmethod
-    def made(self, loops: Loops, indices: Indices) -> Scalar:
-        """Build the element at indices, which are formulas of the loops."""
+    def build_element(self, loops: Loops, indices: Indices) -> Scalar:
+        """Build the element at indices, which are affine in the loops."""
 
     def element(self, loops: Loops, indices: Indices) -> Scalar:
-        """Return the element at indices; each is built once."""
+        """Return the element at indices, built at most once per loop nest."""
         key = id(self), indices
         if key not in loops.memory:
-            loops.memory[key] = self.made(loops, indices)
+            loops.memory[key] = self.build_element(loops, indices)
         return loops.memory[key]
 
     @property
-    def is_read(self) -> bool:
-        """True if an element is what is in memory somewhere."""
+    def is_in_memory(self) -> bool:
+        """True if elements are read from memory rather than computed."""
         return False
 
     @cached_property
     def computed(self) -> Loaded:
-        """The same array, of which all elements are in memory."""
+        """The same array, materialized in memory."""
         loops = Loops(self.builder)
         scalar = self.element(loops, loops_of(range(self.ndim)))
         return self._with_elements(loops, scalar, memory_type(scalar, self.dtype))
@@ -105,17 +105,15 @@ class TensorExpression(ArrayExpression):
         return Loaded(self.builder, result, self.dtype, integer_bounds(scalar))
 
     def tensor(self, element_type: Attribute) -> SSAValue:
-        """
-        Return the elements as a tensor of a signless type, which their bounds must fit.
-        """
+        """Materialize the array with a signless element type that holds its bounds."""
         loops = Loops(self.builder)
         scalar = self.element(loops, loops_of(range(self.ndim)))
         return self._with_elements(loops, scalar, element_type).value
 
-    # What arrays have
+    # Interface of NumPy arrays
 
     def __bool__(self) -> bool:
-        raise Unsupported("has a condition that is known at run time only")
+        raise Unsupported("has a condition that is known only at run time")
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
@@ -125,7 +123,7 @@ class TensorExpression(ArrayExpression):
         return FUNCTIONS.get(ufunc, partial(mapped, ufunc))(*inputs)
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> TensorExpression:
-        """Return the elements with another dtype."""
+        """Convert the elements to another dtype."""
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
             return self
@@ -145,21 +143,21 @@ class TensorExpression(ArrayExpression):
 
 @dataclass(eq=False)
 class Loaded(TensorExpression):
-    """A tensor."""
+    """Array in memory: a tensor."""
 
     builder: LoweringBuilder
     value: SSAValue
-    """A ranked tensor of a signless type and of static shape."""
+    """Ranked tensor of a signless type and static shape."""
 
     dtype: DType
     bounds: Bounds = ANY_INTEGER
-    """What integers are within; from 0 if their type is taken as unsigned."""
+    """Bounds of integer elements; nonnegative if their type is taken as unsigned."""
 
     def __post_init__(self):
         self.shape = shape_of(self.value)
 
     @property
-    def is_read(self) -> bool:
+    def is_in_memory(self) -> bool:
         return True
 
     @cached_property
@@ -171,11 +169,11 @@ class Loaded(TensorExpression):
             return self.value
         return super().tensor(element_type)
 
-    def made(self, loops: Loops, indices: Indices) -> Scalar:
+    def build_element(self, loops: Loops, indices: Indices) -> Scalar:
         return self.number(loops, loops.load(self.value, indices))
 
     def number(self, loops: Loops, value: SSAValue) -> Scalar:
-        """Return an element that is read."""
+        """Return an element that was read as an expression."""
         builder, type_ = loops.builder, value.type
         if isinstance(type_, AnyFloat):
             return FloatExpression(builder, value)
@@ -188,7 +186,7 @@ class Loaded(TensorExpression):
 
 
 class Known(Loaded):
-    """An array of constants. Its tensor is there once it is needed."""
+    """Array of constants, whose tensor is built on first use."""
 
     def __init__(self, builder: LoweringBuilder, array: Array):
         self.builder, self.array = builder, array
@@ -198,7 +196,7 @@ class Known(Loaded):
             self.bounds = int(array.min()), int(array.max())
 
     @cached_property
-    def value(self) -> SSAValue:  # pyright: ignore[reportIncompatibleVariableOverride] made when it is asked for
+    def value(self) -> SSAValue:  # pyright: ignore[reportIncompatibleVariableOverride] built on first use
         if self.dtype == np.bool_:
             type_: Attribute = i1
         elif self.dtype.kind == "f":
@@ -213,10 +211,10 @@ class Known(Loaded):
     def tensor(self, element_type: Attribute) -> SSAValue:
         return constant_tensor(self.builder, self.array, element_type)
 
-    def made(self, loops: Loops, indices: Indices) -> Scalar:
+    def build_element(self, loops: Loops, indices: Indices) -> Scalar:
         if self.size and (self.array == self.array.flat[0]).all():
             return self.array.flat[0]
-        scalar = super().made(loops, indices)
+        scalar = super().build_element(loops, indices)
         if isinstance(scalar, FloatExpression):
             low, high = float(self.array.min()), float(self.array.max())
             if not math.isnan(low):
@@ -226,7 +224,7 @@ class Known(Loaded):
 
 @dataclass(eq=False)
 class Mapped(TensorExpression):
-    """A function of the elements of other arrays of the same shape."""
+    """Elementwise function of other arrays of the same shape."""
 
     builder: LoweringBuilder
     shape: Shape
@@ -235,7 +233,7 @@ class Mapped(TensorExpression):
     operands: Sequence[Value]
     """Expressions of the same shape, and numbers."""
 
-    def made(self, loops: Loops, indices: Indices) -> Scalar:
+    def build_element(self, loops: Loops, indices: Indices) -> Scalar:
         operands = (
             x.element(loops, indices) if isinstance(x, TensorExpression) else x
             for x in self.operands
@@ -245,41 +243,41 @@ class Mapped(TensorExpression):
 
 @dataclass(eq=False)
 class View(TensorExpression):
-    """Elements of another array, whose indices are linear formulas."""
+    """Elements of another array at affine indices."""
 
     base: TensorExpression
     shape: Shape
     source: Callable[[Indices], Indices]
-    """The indices of an element of the other array."""
+    """Maps the indices of an element to indices of the base array."""
 
     def __post_init__(self):
         self.builder, self.dtype = self.base.builder, self.base.dtype
 
     @property
-    def is_read(self) -> bool:
-        return self.base.is_read
+    def is_in_memory(self) -> bool:
+        return self.base.is_in_memory
 
-    def made(self, loops: Loops, indices: Indices) -> Scalar:
+    def build_element(self, loops: Loops, indices: Indices) -> Scalar:
         return self.base.element(loops, self.source(indices))
 
 
 @dataclass(eq=False)
 class Transposed(TensorExpression):
     """
-    The dimensions of another array in another order. It is in memory once an element is
-    needed; what goes over elements in any order can do without that.
+    Permutation of the dimensions of another array. It is materialized when an element
+    is needed; reductions that may visit elements in any order read the base instead.
     """
 
     base: TensorExpression
     order: Sequence[int]
-    """For each dimension the one of the other array."""
+    """Dimension of the base array for each dimension."""
 
     def __post_init__(self):
         self.builder, self.dtype = self.base.builder, self.base.dtype
         self.shape = tuple(self.base.shape[d] for d in self.order)
 
     @property
-    def is_read(self) -> bool:
+    def is_in_memory(self) -> bool:
         return True
 
     @cached_property
@@ -291,30 +289,30 @@ class Transposed(TensorExpression):
     def tensor(self, element_type: Attribute) -> SSAValue:
         return self.computed.tensor(element_type)
 
-    def made(self, loops: Loops, indices: Indices) -> Scalar:
+    def build_element(self, loops: Loops, indices: Indices) -> Scalar:
         return self.computed.element(loops, indices)
 
 
 @dataclass(eq=False)
 class Picked(TensorExpression):
-    """Elements of a tensor, some of whose indices are elements of other arrays."""
+    """Elements of a tensor at indices some of which are elements of other arrays."""
 
     base: Loaded
     shape: Shape
     source: Callable[[Indices], Sequence[AffineExpr | tuple[TensorExpression, Indices]]]
-    """The indices of an element of the tensor."""
+    """Maps the indices of an element to indices of the base tensor."""
 
     def __post_init__(self):
         self.builder, self.dtype = self.base.builder, self.base.dtype
 
-    def made(self, loops: Loops, indices: Indices) -> Scalar:
+    def build_element(self, loops: Loops, indices: Indices) -> Scalar:
         values: list[SSAValue] = []
         for index, size in zip(self.source(indices), self.base.shape, strict=True):
             if isinstance(index, AffineExpr):
                 values.append(loops.index(index))
                 continue
             array, place = index
-            # What is out of bounds must not be read.
+            # Out-of-bounds indices must not be read.
             number = cast(Any, np.clip)(array.element(loops, place), 0, size - 1)
             values.append(
                 number.as_index()
@@ -334,13 +332,13 @@ def stored(
     builder: LoweringBuilder, value: SSAValue, *, is_signed: bool = True
 ) -> Loaded:
     """
-    Return the elements of a tensor of a signless type. Integers are those of a formula,
-    which are unbounded: see `plain` for others.
+    Return the elements of a tensor of a signless type. Integers are treated as
+    unbounded integers of a formula: see `plain` for wrapping ones.
 
     Args:
-        builder: where ops are inserted.
+        builder: inserts the ops.
         value: a ranked tensor of static shape.
-        is_signed: whether integers are signed.
+        is_signed: True if integers are signed.
     """
     type_ = cast(TensorType, value.type).element_type
     if isinstance(type_, AnyFloat):
@@ -356,10 +354,7 @@ def stored(
 def plain(
     builder: LoweringBuilder, value: SSAValue, *, is_signed: bool = True
 ) -> Loaded:
-    """
-    Return the same with integers whose arithmetic wraps around, as that of their type
-    does.
-    """
+    """Return the elements of a tensor; arithmetic wraps around at the bit width."""
     result = stored(builder, value, is_signed=is_signed)
     if result.dtype == np.int64:
         width = cast(IntegerType, cast(TensorType, value.type).element_type).bitwidth
@@ -368,16 +363,14 @@ def plain(
 
 
 def constant(builder: LoweringBuilder, array: Array) -> Known:
-    """
-    Return the elements of an array, whose type is the smallest one that holds them.
-    """
+    """Return an array as an expression, with the smallest type that holds it."""
     return Known(builder, np.asarray(array))
 
 
 def constant_tensor(
     builder: LoweringBuilder, array: Array, element_type: Attribute
 ) -> SSAValue:
-    """Return an array as a constant of a signless type with at least as many bits."""
+    """Build an array as a constant of a signless type with at least as many bits."""
     type_ = TensorType(element_type, array.shape)
     bit_width = cast("IntegerType | AnyFloat", element_type).bitwidth
     if element_type == i1:
@@ -396,10 +389,10 @@ def constant_tensor(
 
 def storage_type(bounds: Bounds) -> IntegerType:
     """
-    Return the smallest type of whole bytes for signed integers.
+    Return the smallest signed integer type of whole bytes that holds the bounds.
 
     Raises:
-        Unsupported: if it needs more than 64 bits.
+        Unsupported: if more than 64 bits are needed.
     """
     for bits in (8, 16):
         if are_within(bounds, signed_bounds(bits)):
@@ -408,7 +401,7 @@ def storage_type(bounds: Bounds) -> IntegerType:
 
 
 def memory_type(scalar: Scalar, dtype: DType) -> Attribute:
-    """Return the type that elements of an array have in memory."""
+    """Return the element type in memory."""
     if dtype == np.bool_:
         return i1
     if dtype.kind == "f":
@@ -417,13 +410,13 @@ def memory_type(scalar: Scalar, dtype: DType) -> Attribute:
 
 
 def integer_bounds(scalar: Scalar) -> Bounds:
-    """Return the bounds of an element if it is an integer."""
+    """Return the bounds of an integer element, or `ANY_INTEGER` for other elements."""
     is_other = isinstance(scalar, FloatExpression | Condition | np.floating)
     return ANY_INTEGER if is_other else bounds_of(cast(Number, scalar))
 
 
 def as_scalar(builder: LoweringBuilder, scalar: Scalar, type_: Attribute) -> SSAValue:
-    """Return an element as a value of a type."""
+    """Build an element as a value of a type."""
     if isinstance(scalar, np.generic):
         return builder.number(scalar.item(), type_)
     return scalar.as_value(type_)
@@ -432,7 +425,7 @@ def as_scalar(builder: LoweringBuilder, scalar: Scalar, type_: Attribute) -> SSA
 def as_number(
     builder: ScalarBuilder, scalar: Scalar
 ) -> IntegerExpression | FloatExpression:
-    """Return an element as an expression of a number."""
+    """Return an element as an integer or float expression."""
     match scalar:
         case IntegerExpression() | FloatExpression():
             return scalar
@@ -459,7 +452,7 @@ def as_expression(value: Value, builder: LoweringBuilder) -> TensorExpression:
 
 @implements("alongside")
 def with_expression(value: Value, *others: Value) -> TensorExpression:
-    """Return a value as an expression, given others one of which is one."""
+    """Return a value as an expression, with the builder of an operand that has one."""
     return as_expression(value, builder_of(value, *others))
 
 
@@ -467,9 +460,7 @@ def with_expression(value: Value, *others: Value) -> TensorExpression:
 
 
 def _dtype_of(value: Value) -> Any:
-    """
-    Return the dtype of an operand; the type of a Python number, which adapts to others.
-    """
+    """Return the dtype of an operand, or the type of a Python number."""
     if isinstance(value, TensorExpression | np.ndarray | np.generic):
         return cast(Any, value).dtype
     if isinstance(value, bool):
@@ -478,13 +469,13 @@ def _dtype_of(value: Value) -> Any:
 
 
 def common_shape(*values: Value) -> Shape:
-    """Return the shape of values that are broadcast to each other."""
+    """Return the shape of values after broadcasting."""
     arrays = [x if isinstance(x, TensorExpression) else np.asarray(x) for x in values]
     return np.broadcast_shapes(*(x.shape for x in arrays))
 
 
 def mapped(ufunc: np.ufunc, *operands: Value) -> TensorExpression:
-    """Applies a NumPy ufunc to each element; arrays are broadcast."""
+    """Apply a NumPy ufunc elementwise, with broadcasting."""
     builder = builder_of(*operands)
     try:
         dtypes = ufunc.resolve_dtypes((*map(_dtype_of, operands), None))
@@ -504,7 +495,7 @@ def _mapped_elements(
     function: Callable[..., object],
     operands: Sequence[Value],
 ) -> TensorExpression:
-    """Return a function of the elements of operands, which are broadcast."""
+    """Apply a function of scalars elementwise, with broadcasting."""
     shape = common_shape(*operands)
     arguments = [
         broadcast(as_expression(x, builder), shape)
@@ -517,11 +508,11 @@ def _mapped_elements(
 
 @implements(np.broadcast_to)
 def broadcast(x: TensorExpression, shape: Shape) -> TensorExpression:
-    """Return an array repeated along new dimensions and those of size 1."""
+    """Repeat an array along new dimensions and those of size 1."""
     if x.shape == shape:
         return x
-    if not x.is_read and x.size < math.prod(shape):
-        # What is used many times is computed once.
+    if not x.is_in_memory and x.size < math.prod(shape):
+        # Elements that are read several times are computed once.
         x = x.computed
     first = len(shape) - x.ndim
 
@@ -558,15 +549,15 @@ def _clipped_elements(x: Value, low: Value, high: Value) -> TensorExpression:
     return mapped(np.minimum, mapped(np.maximum, x, low), high)
 
 
-def _of_elements(
+def _apply_elementwise(
     function: Callable[..., object], x: TensorExpression, *operands: int
 ) -> TensorExpression:
-    """Return a function of each element and of numbers that are known."""
+    """Apply a function to each element, with constant further operands."""
     return Mapped(x.builder, x.shape, x.dtype, function, (x, *operands))
 
 
 for _name in ("wrapped", "leading_zeros", "erfc"):
-    FUNCTIONS[_name] = partial(_of_elements, primitives.PRIMITIVES[_name])
+    FUNCTIONS[_name] = partial(_apply_elementwise, primitives.PRIMITIVES[_name])
 
 
 @implements("radicand")

@@ -1,4 +1,4 @@
-"""Loop nests whose bodies are being built, and the elements that are computed in them."""
+"""Loop nests under construction, and the elements that are computed in them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -21,10 +21,10 @@ from xdsl_quant.machines.arith import Condition, FloatExpression, IntegerExpress
 from ..builder import INDEX, PARALLEL, REDUCTION, LoweringBuilder, shape_of
 
 Scalar: TypeAlias = "IntegerExpression | FloatExpression | Condition | np.generic"
-"""An element: an expression of a number, or a number that is known."""
+"""Element: an expression of a number, or a constant."""
 
 Indices: TypeAlias = tuple[AffineExpr, ...]
-"""Where an element is, in terms of loops."""
+"""Affine indices of an element in terms of loops."""
 
 DType: TypeAlias = np.dtype[Any]
 
@@ -39,7 +39,7 @@ FLOAT_TYPES: Mapping[DType, AnyFloat] = {
 
 
 def as_dtype(value: Scalar, dtype: DType) -> Scalar:
-    """Return a number with another dtype: integers keep the lowest bits."""
+    """Convert a number to another dtype; integers keep the lowest bits."""
     if not isinstance(value, IntegerExpression | FloatExpression | Condition):
         return cast(np.generic, np.asarray(value).astype(dtype)[()])
     if dtype == np.bool_:
@@ -60,7 +60,7 @@ def as_dtype(value: Scalar, dtype: DType) -> Scalar:
 
 
 class Loops:
-    """A loop nest whose body is being built."""
+    """Loop nest whose body is under construction."""
 
     def __init__(self, builder: LoweringBuilder):
         self.outer = builder
@@ -68,12 +68,12 @@ class Loops:
         self.builder = builder.at_end(self.block)
         self._loads: dict[tuple[SSAValue, Indices], SSAValue] = {}
         self._indices: dict[AffineExpr, SSAValue] = {}
-        # The keys are identities: expressions live as long as the loops that they build.
+        # Keys are `id`s: expressions live as long as the loops that they build.
         self.memory: dict[tuple[int, Indices], Scalar] = {}
-        """Elements of expressions that are built already."""
+        """Cache of the elements built so far."""
 
     def load(self, value: SSAValue, indices: Indices) -> SSAValue:
-        """Return an element of a tensor, whose indices are formulas of the loops."""
+        """Return the element of a tensor at affine indices: an argument of the body."""
         key = value, indices
         if (known := self._loads.get(key)) is None:
             type_ = cast(TensorType, value.type).element_type
@@ -83,7 +83,7 @@ class Loops:
         return known
 
     def index(self, formula: AffineExpr) -> SSAValue:
-        """Return the value of a formula of the loops, as an index."""
+        """Build the value of an affine expression of the loops, as an index."""
         if (known := self._indices.get(formula)) is None:
             known = self._indices[formula] = self._index(formula)
         return known
@@ -115,13 +115,14 @@ class Loops:
         body: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
         """
-        Return the results of the loop nest.
+        Build the loop nest, and return its results.
 
         Args:
-            sizes: how often each loop runs.
-            outputs: what the results are at first.
+            sizes: the trip count of each loop.
+            outputs: the initial values of the results.
             parallel: the loop over each dimension of the results. All others reduce.
-            body: builds elements of the results from those so far, in the block.
+            body: builds the new elements of the results from the current ones, in the
+                block.
         """
         indices = [indices for _, indices in self._loads]
         results = loops_of(parallel)
@@ -129,21 +130,21 @@ class Loops:
         inputs = [self._part(value, formulas, sizes) for value, formulas in self._loads]
         unseen = [d for d in range(len(sizes)) if AffineDimExpr(d) not in seen]
         if unseen:
-            # The loops have the sizes of a tensor that is not read.
+            # The bounds of these loops come from a tensor that is not read.
             shape = [sizes[d] for d in unseen]
             inputs.append(self.outer.empty(TensorType(i8, shape), shape))
             indices.append(loops_of(unseen))
             self.block.insert_arg(i8, len(self.block.args)).name_hint = "in"
-        so_far: list[SSAValue] = []
+        accumulators: list[SSAValue] = []
         for output in outputs:
             type_ = cast(TensorType, output.type).element_type
             argument = self.block.insert_arg(type_, len(self.block.args))
             argument.name_hint = "out"
-            so_far.append(argument)
+            accumulators.append(argument)
         rank = len(sizes)
         return self.outer.loop_nest(
             self.block,
-            body(so_far),
+            body(accumulators),
             inputs,
             outputs,
             [AffineMap(rank, 0, i) for i in (*indices, *[results] * len(outputs))],
@@ -153,7 +154,7 @@ class Loops:
     def _part(
         self, value: SSAValue, formulas: Indices, sizes: Sequence[int]
     ) -> SSAValue:
-        """Return a tensor of which a loop runs over whole dimensions."""
+        """Slice a tensor to the dimensions that the loops cover."""
         shape = shape_of(value)
         part = [
             sizes[formula.position] if isinstance(formula, AffineDimExpr) else size
@@ -166,5 +167,5 @@ class Loops:
 
 
 def loops_of(positions: Sequence[int]) -> Indices:
-    """Return the loops at these positions as formulas."""
+    """Return the loop dimensions at these positions."""
     return tuple(map(AffineDimExpr, positions))

@@ -1,4 +1,4 @@
-"""Sums, products and extremes along dimensions."""
+"""Sums, products, minima and maxima along dimensions, and contractions."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ from .expressions import (
 from .loops import FLOAT_TYPES, DType, Loops, Scalar, loops_of
 
 Name: TypeAlias = int | str
-"""The name of a dimension."""
+"""Name of a dimension."""
 
 _IDENTITY: Mapping[str, Callable[[tuple[float, float]], float]] = {
     "sum": lambda _: 0,
@@ -65,13 +65,13 @@ def _reduction(
     dtype: DTypeLike | None = None,
 ) -> TensorExpression:
     axes = axes_of(axis, x.ndim)
-    letters = [*range(x.ndim)]
-    kept = [d for d in letters if d not in axes]
+    dimensions = [*range(x.ndim)]
+    kept = [d for d in dimensions if d not in axes]
     if kind in ("max", "min"):
         dtype = x.dtype
     elif dtype is not None:
         x = x.astype(dtype)
-    result = _contracted(kind, [(x, letters)], kept, dtype)
+    result = _contracted(kind, [(x, dimensions)], kept, dtype)
     if keepdims:
         result = expanded(result, axes) if axes else result
     return result
@@ -84,8 +84,7 @@ def _contracted(
     dtype: DTypeLike | None = None,
 ) -> TensorExpression:
     """
-    Products of arrays whose dimensions have names, reduced along those that the result does
-    not have.
+    Multiply arrays with named dimensions, and reduce the names that the result lacks.
 
     Args:
         kind: a key of `_COMBINED`.
@@ -98,7 +97,7 @@ def _contracted(
     sizes: dict[Name, int] = {}
     for x, names in arrays:
         sizes.update(zip(names, x.shape, strict=True))
-    # Loops over what is next to each other in the last operand are the inner ones.
+    # The innermost loop runs over contiguous elements of the last operand.
     names_in_order = [n for _, names in reversed(arrays) for n in names]
     reduced = [
         name
@@ -126,9 +125,9 @@ def _contracted(
         return Loaded(builder, initial, dtype, bounds)
     op_type = _COMBINED[kind][isinstance(scalar, IntegerExpression)]
 
-    def body(so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    def body(accumulators: Sequence[SSAValue]) -> Sequence[SSAValue]:
         value = as_scalar(loops.builder, scalar, type_)
-        return [loops.builder.op(op_type, (so_far[0], value), type_)]
+        return [loops.builder.op(op_type, (accumulators[0], value), type_)]
 
     loop_sizes = [sizes[name] for name in (*result, *reduced)]
     (value,) = loops.nest(loop_sizes, [initial], range(len(result)), body)
@@ -138,7 +137,7 @@ def _contracted(
 def _in_memory_order(
     x: TensorExpression, names: Sequence[Name]
 ) -> tuple[TensorExpression, Sequence[Name]]:
-    """Return an array without transpositions, and the names of its dimensions."""
+    """Return the base array of transpositions, and the names of its dimensions."""
     while isinstance(x, Transposed):
         by_dimension = dict(zip(x.order, names, strict=True))
         x, names = x.base, [by_dimension[d] for d in range(x.ndim)]
@@ -153,7 +152,7 @@ def _bounds(
     count: int,
     bounds: Bounds,
 ) -> Bounds:
-    """Return the bounds of integers that are reduced, so far or at the end."""
+    """Return the bounds of integer accumulators and results."""
     if kind == "prod":
         return ANY_INTEGER
     if kind != "sum":
@@ -170,8 +169,8 @@ def _sum_bounds(
     bounds: Bounds,
 ) -> Bounds:
     """
-    Return the bounds of a sum of products: known weights say more than the largest one
-    of them.
+    Return the bounds of a sum of products. Constant weights tighten them: the sum of
+    their absolute values counts, not the largest weight.
     """
     if bounds == ANY_INTEGER:
         return bounds
@@ -180,7 +179,7 @@ def _sum_bounds(
     if len(arrays) != 2 or len(known) != 1:
         return low, high
     ((weights, names),) = known
-    # The smallest `i8` has no absolute value in `i8`. Without weights products are 0.
+    # Widen first: -128 has no absolute value in `i8`. Without weights, products are 0.
     sizes_of_weights = np.abs(weights.array.astype(np.int64))
     largest = int(sizes_of_weights.max(initial=1))
     others = -(-max(abs(bounds[0]), abs(bounds[1])) // largest)
@@ -212,7 +211,7 @@ def _matmul(lhs: Value, rhs: Value) -> TensorExpression:
     def batched(
         x: TensorExpression, own: Sequence[str]
     ) -> tuple[Value, Sequence[Name]]:
-        # What is not repeated has no loop of its own.
+        # Broadcast dimensions have no name, hence no loop.
         first = len(batch) - (x.ndim - 2)
         kept = [d for d in range(x.ndim - 2) if x.shape[d] == batch[first + d]]
         x = reshaped(x, [*(x.shape[d] for d in kept), *x.shape[-2:]])
@@ -225,15 +224,15 @@ def _matmul(lhs: Value, rhs: Value) -> TensorExpression:
 def _first_index(
     is_better: np.ufunc, x: TensorExpression, axis: int
 ) -> TensorExpression:
-    """Return the index of the first one of the best elements along a dimension."""
+    """Return the index of the first extreme element along a dimension."""
     axis = axis % x.ndim
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    # The loop that reduces is the last one.
+    # The reduction loop is the innermost one.
     last = AffineDimExpr(x.ndim - 1)
-    place: list[AffineExpr] = [*loops_of(range(x.ndim - 1))]
-    place.insert(axis, last)
+    element_indices: list[AffineExpr] = [*loops_of(range(x.ndim - 1))]
+    element_indices.insert(axis, last)
     loops = Loops(x.builder)
-    scalar = as_number(loops.builder, x.element(loops, tuple(place)))
+    scalar = as_number(loops.builder, x.element(loops, tuple(element_indices)))
     type_: IntegerType | AnyFloat
     if isinstance(scalar, FloatExpression):
         type_, ends = scalar.type, (-math.inf, math.inf)
@@ -245,8 +244,8 @@ def _first_index(
         x.builder.zeros(TensorType(i32, shape), shape),
     ]
 
-    def body(so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        inner, (best, index) = loops.builder, so_far
+    def body(accumulators: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        inner, (best, index) = loops.builder, accumulators
         better = is_better(scalar, replace(scalar, value=best)).value
         here = inner.op(arith.IndexCastOp, (loops.index(last),), i32)
         value = as_scalar(inner, scalar, type_)
@@ -272,8 +271,8 @@ def _folded(
     loops = Loops(x.builder)
     element = rest.element(loops, loops_of(range(x.ndim)))
 
-    def body(so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        number = IntegerExpression(loops.builder, so_far[0], bounds)
+    def body(accumulators: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        number = IntegerExpression(loops.builder, accumulators[0], bounds)
         return [as_scalar(loops.builder, step(number, element), i32)]
 
     outputs = [first.tensor(i32)]
@@ -286,7 +285,7 @@ def _top_elements(
     x: TensorExpression, count: int
 ) -> tuple[TensorExpression, TensorExpression]:
     x, size = x.computed, x.shape[-1]
-    # What is compared is not an array of all pairs.
+    # Materialize the elements once instead of for all pairs.
     numbers = constant(x.builder, np.arange(size))
     one, other = x[..., :, None], x[..., None, :]
     is_before = (other > one) | ((other == one) & (numbers[None, :] < numbers[:, None]))
