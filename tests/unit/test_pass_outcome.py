@@ -188,7 +188,7 @@ def test_quantized_ops_are_left(capsys: pytest.CaptureFixture[str]):
     assert error == (
         "model.mlir:5:3: warning: 'lower-quant-ops' changed 2 of 4 ops, found 1 "
         "'quant.const_fake_quant', 1 'quant.region' left; 'quant-export' lowers kernels, "
-        "'quant-convert-simulated-quantization' makes casts of fake quantization\n"
+        "'quant-convert-simulated-quantization' converts fake quantization to casts\n"
     )
 
 

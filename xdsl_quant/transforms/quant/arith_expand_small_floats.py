@@ -1,12 +1,12 @@
 """
-Replace conversions to and from floats of at most 8 bits with integer arithmetic on their
-codes, since neither MLIR nor LLVM converts all of these types.
+Lower conversions to and from floats of at most 8 bits to integer arithmetic on their
+codes.
 
-`arith.truncf` rounds half to even, once. Numbers that are too large become infinite, NaN or
-the largest number, whichever of these the type has first, as in `ml_dtypes`; unlike
-`quant.qcast`, it does not saturate where the type has infinities or NaN.
+Neither MLIR nor LLVM converts all of these types. `arith.truncf` rounds half to even,
+once. As in `ml_dtypes`, numbers out of range become infinite, or NaN if the type has no
+infinities, or saturate if it has neither; `quant.qcast` always saturates.
 
-`f8E5M2FNUZ` is converted to only. A conversion that has a rounding mode stays as it is.
+`f8E5M2FNUZ` is supported as a target only. Conversions with a rounding mode are kept.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from xdsl_quant.transforms.building.codec_arithmetic import decoded, encoded
 
 
 class ExpandSmallFloatConversion(RewritePattern):
-    """Replace one `arith.extf` or `arith.truncf` of a scalar or a ranked tensor."""
+    """Lower `arith.extf` and `arith.truncf` of scalars and ranked tensors."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, arith.ExtFOp | arith.TruncFOp):
@@ -62,7 +62,7 @@ class ExpandSmallFloatConversion(RewritePattern):
 
 
 def _float_type_of(type_: Attribute) -> AnyFloat:
-    """Return the type of a float, or of the elements of a tensor or vector."""
+    """Return the type of a float, or the element type of a tensor or vector."""
     if isinstance(type_, VectorType):
         return cast(AnyFloat, type_.element_type)
     return cast(AnyFloat, scalar_or_element_type(type_))
@@ -74,9 +74,7 @@ def _converted_float(
     target: AnyFloat,
     formats: tuple[SmallFloat | None, SmallFloat | None],
 ) -> SSAValue:
-    """
-    Return a float in another type, given the formats of both types that are small.
-    """
+    """Convert a float to another type, given the formats of the small ones of both."""
     source_format, target_format = formats
     number = FloatExpression(builder, value)
     if source_format is not None:
@@ -94,10 +92,7 @@ def _converted_float(
 
 @dataclass(frozen=True)
 class ArithExpandSmallFloatsPass(PatternPass):
-    """
-    Replace `arith.extf` and `arith.truncf` of floats of at most 8 bits with integer
-    arithmetic.
-    """
+    """Lower `arith.extf` and `arith.truncf` of small floats to integer arithmetic."""
 
     name = "arith-expand-small-floats"
     pattern_type = ExpandSmallFloatConversion

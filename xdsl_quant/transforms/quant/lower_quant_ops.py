@@ -1,52 +1,54 @@
 """
 Lower `quant.qcast` and `quant.dcast` to arith, math, tensor, linalg and shape.
 
-By default the ops are those of MLIR's pass, in the same order. They divide and add in the
-expressed type, convert to an integer by truncation, and clamp that integer only if the
-storage range is narrowed. A value that does not fit the storage type is undefined.
+By default the ops are those of MLIR's pass, in the same order. They divide and add in
+the expressed type, convert to an integer by truncation, and clamp that integer only if
+the storage range is narrower than the storage type. Results for values out of range of
+the storage type are undefined.
 
-With another rounding mode every input has a defined result,
+With another rounding mode the result is defined for every input:
 `clamp(round(expressed / scale + zero_point), storage_min, storage_max)`, or
 `clamp(round(expressed / scale) + zero_point, storage_min, storage_max)` with
-`zero-point-order=after-rounding`:
+`zero-point-order=after-rounding`.
 
-* It is computed in the expressed type if that has 16 bits or more and holds all stored
-  values, the zero point and their differences exactly (and the halves between them, if
-  there is a zero point to add); otherwise in f32 or, if that does not either, in f64.
-* The clamp comes before the conversion, so nothing out of range is ever converted, and
-  infinities saturate. NaN becomes the smallest stored value.
+* The ops compute in the expressed type if that has 16 bits or more and represents
+  exactly all stored values, the zero point and their differences (and, if a zero point
+  is added, the halves in between). Otherwise they compute in f32, or in f64 if f32 does
+  not represent these numbers.
+* Values are clamped before the conversion to integers, so infinities saturate. NaN
+  becomes the smallest stored value.
 
-With `nan=stored-zero` NaN becomes the stored value 0, clamped to the storage range, in each
-rounding mode. An attribute `quant.nan` of a cast is obeyed before the option.
+With `nan=stored-zero` NaN becomes the stored value 0, clamped to the storage range, in
+each rounding mode. The attribute `quant.nan` of a cast overrides the option.
 
-If the storage type is a float, e.g. `f8E4M3FN`, or a table, a stored value stands for a
-number that is no integer: `clamp(expressed / scale + zero_point)` becomes the nearest one,
-of two the one with the even code, or with the smaller index of a table. For these types
-`nearest-even` is the default; other rounding modes are refused. The compute type represents
-all numbers, the zero point and their differences exactly, as for integers. The clamp is to
-the numbers of the float type in the storage range. `quant.scast` gives the float type
-itself; the only op on it is `arith.bitcast`, and codes are computed with integers.
+If the storage type is a float, e.g. `f8E4M3FN`, or a table,
+`clamp(expressed / scale + zero_point)` is rounded to the nearest number that has a
+stored value; ties go to the even code, or to the smaller index of a table. For these
+types `nearest-even` is the default, and other rounding modes are refused. As for
+integers, the compute type represents all numbers, the zero point and their differences
+exactly. The clamp is to the numbers of the float type in the storage range.
+`quant.scast` yields the float type; the only op on it is `arith.bitcast`, and codes are
+computed with integers.
 
-Casts of block-scaled types are computed in the type that
-[`compute_type`][xdsl_quant.dialects.quant.BlockScaledQuantizedType.compute_type] says, with
-`clamp(round((expressed - offset) / scale + zero_point))`.
-Where a scale is 0 the quotient is 0.
+Casts of block-scaled types compute
+`clamp(round((expressed - offset) / scale + zero_point))` in their
+[`compute_type`][xdsl_quant.dialects.quant.BlockScaledQuantizedType.compute_type].
+The quotient is 0 where the scale is 0.
 
-Fixed-point scales become floats where an expressed value is needed. Where it is not,
-because a `quant.dcast` is followed by a `quant.qcast` and both types have fixed-point
-scales, the stored value is computed with integers alone, whatever the rounding mode is: see
+Fixed-point scales become floats if the expressed value is needed. A `quant.qcast` of a
+`quant.dcast`, both with fixed-point scales, is lowered to integer arithmetic instead,
+in each rounding mode: see
 [`fixed_point_requantization`][xdsl_quant.transforms.building.fixed_point_requantization].
 
-`quant.dynamic_qcast` and `quant.dynamic_dcast` are computed in the same way, with their
-operands in place of the constants, but for one thing: with `truncate`, too, values are
-clamped before the conversion, and every input has a defined result.
+`quant.dynamic_qcast` and `quant.dynamic_dcast` are lowered in the same way, with
+operands instead of constants. They clamp before the conversion with `truncate` as well,
+so the result is defined for every input.
 
-The code for an op has three layers, each with one place:
+The lowering has three layers:
 
-* `Quantization` and `Dequantization` know how a scale and a zero point become ops on
-  numbers.
-* `convert_value` knows how a tensor is traversed: which scale belongs to which element,
-  and how an unranked tensor is reshaped to a ranked one and back.
+* `Quantization` and `Dequantization` build the ops for a scale and a zero point.
+* `convert_value` traverses a tensor: it maps elements to scales, and reshapes an
+  unranked tensor to a ranked one and back.
 * A builder inserts these ops on scalars, on whole tensors or in the body of a
   `linalg.generic`.
 """
@@ -111,9 +113,9 @@ class LowerQuantCast(RoundedCastPattern):
     """
     Lower `quant.qcast` and `quant.dcast` to arith, math, tensor and linalg.
 
-    A `quant.qcast` of a `quant.dcast`, both with fixed-point scales, becomes one integer
-    computation. The pattern does not fold casts away. It raises `PassFailedException` for
-    a type without lowering, and for options that exclude each other.
+    Lowers a `quant.qcast` of a `quant.dcast`, both with fixed-point scales, to integer
+    arithmetic. Does not fold casts. Raises `PassFailedException` for unsupported types,
+    and for options that exclude each other.
     """
 
     _conversions: dict[tuple[object, ...], ElementConversion] = field(
@@ -121,7 +123,7 @@ class LowerQuantCast(RoundedCastPattern):
         init=False,
         compare=False,
     )
-    """Conversions of the types, or pairs of types, that were lowered."""
+    """Cache of the conversions of types or pairs of types."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, CastOp):
@@ -132,7 +134,7 @@ class LowerQuantCast(RoundedCastPattern):
 
     def check(self, op: CastOp, expressed: SSAValue | None = None) -> None:
         """
-        Raise if there is no lowering.
+        Refuse a cast that cannot be lowered.
 
         Args:
             op: a cast.
@@ -166,7 +168,7 @@ class LowerQuantCast(RoundedCastPattern):
             kind = Quantization if is_quantization else Dequantization
             conversion = kind(type_, rounding, self.fuse)
         else:
-            # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
+            # NumPy takes longer to import than `xdsl-opt` to start.
             from xdsl_quant.transforms.building import codec_arithmetic as rare
 
             with refusing(op, "cannot be lowered"):
@@ -175,7 +177,7 @@ class LowerQuantCast(RoundedCastPattern):
         return conversion
 
     def _requantize(self, op: CastOp, rewriter: PatternRewriter) -> bool:
-        """Lower requantizations with integers alone; true if the cast is lowered, too."""
+        """Lower requantizations to integers; return True if `op` is lowered as well."""
         if (dcast := requantized_dcast(op)) is not None:
             conversion = self._requantization(cast(QuantizeCastOp, op), dcast)
             self._replace(op, dcast.input, conversion, rewriter)
@@ -187,14 +189,14 @@ class LowerQuantCast(RoundedCastPattern):
             self._replace(qcast, op.input, conversion, rewriter)
         if op.result.first_use is not None:
             return False
-        # No op needs the expressed value any more.
+        # The expressed value has no uses left.
         rewriter.erase(op)
         return True
 
     def _requantization(
         self, qcast: QuantizeCastOp, dcast: DequantizeCastOp
     ) -> ElementConversion:
-        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
+        # NumPy takes longer to import than `xdsl-opt` to start.
         from xdsl_quant.transforms.building.fixed_point_requantization import (
             Requantization,
         )
@@ -236,9 +238,9 @@ def _type_of_cast(op: CastOp) -> Attribute:
 @dataclass(frozen=True)
 class LowerQuantOpsPass(CountingPass):
     """
-    Lower `quant.qcast`, `quant.dcast` and those with operands for scales and zero points,
-    `quant.dynamic_qcast`, `quant.dynamic_dcast` and `quant.choose_parameters`; only
-    `quant.scast` is left of casts.
+    Lower `quant.qcast` and `quant.dcast`, `quant.dynamic_qcast` and
+    `quant.dynamic_dcast`, and `quant.choose_parameters` to arith, math, tensor, linalg
+    and shape. `quant.scast` remains.
 
     See external [documentation](https://mlir.llvm.org/docs/Passes/#-lower-quant-ops).
     """
@@ -247,38 +249,35 @@ class LowerQuantOpsPass(CountingPass):
 
     rounding_mode: RoundingMode | None = None
     """
-    How a value between two stored ones is rounded. Unset, it is truncated to an integer, as
-    in MLIR, and becomes the nearest float or number of a table (`nearest-even`).
+    Rounding mode of quantization. By default `truncate` for integers, as in MLIR, and
+    `nearest-even` for floats and tables.
     """
 
     fuse: bool = False
     """
-    True if each cast of a ranked tensor becomes one `linalg.generic` with the scale and
-    the zero point of a per-tensor type in its body.
+    True if each cast of a ranked tensor becomes one `linalg.generic`, with per-tensor
+    scale and zero point in its body.
     """
 
     runtime_checks: bool = False
-    """
-    True if a dynamic size that must match the number of scales or blocks is asserted.
-    """
+    """True if the ops assert dynamic sizes that must match scales or blocks."""
 
     keep_qdq: bool | None = None
     """
-    True if a cast is kept even if another one reverses it. Unset, it is kept if the
-    option `rounding-mode` says to round to nearest; otherwise it folds away, as in
-    MLIR.
+    True if casts that reverse another cast are kept. By default `nearest-*` rounding
+    modes keep them, and `truncate` folds them, as in MLIR.
     """
 
     scale_rounding: ScaleRounding = "single"
-    """How the product with an integer multiplier is rounded: see `apply_scale`."""
+    """Rounding of products with a fixed-point multiplier: see `apply_scale`."""
 
     zero_point_order: ZeroPointOrder = "before-rounding"
-    """When the zero point is added; MLIR, which truncates, adds it before that."""
+    """Addition of the zero point; MLIR truncates after it."""
 
     nan: NanResult = "storage-min"
     """
-    What NaN becomes in casts without an attribute `quant.nan`. With `truncate` the default
-    is MLIR's: it is undefined.
+    Stored value for NaN, unless the cast has an attribute `quant.nan`. The default is
+    undefined with `truncate`, as in MLIR.
     """
 
     @patched_pass
@@ -300,7 +299,7 @@ class LowerQuantOpsPass(CountingPass):
         with without_garbage_collection():
             remove_folded(casts, folds)
             for cast_op in lowered:
-                # A requantization is lowered together with the cast before it.
+                # A requantization is lowered together with the cast that it follows.
                 if cast_op.parent is not None:
                     pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))
             for dynamic_pattern in dynamic_patterns:
@@ -311,18 +310,18 @@ class LowerQuantOpsPass(CountingPass):
             len(casts) + len(dynamic_ops),
             "quantized casts",
             left,
-            "'quant-export' lowers kernels, 'quant-convert-simulated-quantization' makes "
-            "casts of fake quantization",
+            "'quant-export' lowers kernels, 'quant-convert-simulated-quantization' "
+            "converts fake quantization to casts",
         )
 
     @property
     def _options(self) -> dict[str, Any]:
-        """The options that patterns for casts have, too."""
+        """Options shared with the patterns for casts."""
         names = [option.name for option in fields(RoundedCastPattern)]
         return {name: getattr(self, name) for name in names}
 
     def _dynamic_patterns(self):
-        # They need NumPy, whose import takes longer than starting `xdsl-opt`.
+        # NumPy takes longer to import than `xdsl-opt` to start.
         from xdsl_quant.transforms.building.dynamic_arithmetic import (
             LowerChooseParameters,
             LowerDynamicCast,

@@ -1,13 +1,14 @@
 """
-Replace sub-channel types of tensors by simpler types with the same meaning.
+Replace sub-channel and block-scaled types of tensors by equivalent simpler types.
 
-A type with a single scale is per-tensor. A type is per-axis if the scale changes along one
-dimension only, and changes with each index of it: MLIR does not look at the size of the
-blocks and, with blocks of more than one index, gives their scales to the first indices.
+A type with a single scale becomes per-tensor. A type becomes per-axis if the scale
+changes along one dimension only, and with each index of it. MLIR ignores the block
+size, and assigns the scales of blocks with more than one index to the first indices.
 
-A block-scaled type becomes one of these three if MLIR's text can say the same.
+A block-scaled type becomes per-tensor, per-axis or sub-channel if MLIR's syntax can
+express it.
 
-Nothing can fail, as the value of every element stays what it was.
+The pass never fails, and never changes the value of an element.
 """
 
 from __future__ import annotations
@@ -48,13 +49,11 @@ def normalized(
     quantized_type: UniformQuantizedSubChannelType, *, is_ranked: bool = True
 ) -> UniformType:
     """
-    Return the simplest type with the meaning that `quantized_type` has as the element
-    type of a ranked or unranked tensor.
+    Return the simplest equivalent type for the elements of a tensor.
 
-    A dimension without a block size, or with one scale, is one block. So the result is
-    per-tensor if there is one scale in total, and per-axis if one dimension only has
-    several scales and its block size is 1. Scales are as they were: numbers of the
-    expressed type.
+    A dimension without a block size, or with one scale, is a single block. The result
+    is per-tensor if there is one scale in total, and per-axis if only one dimension has
+    several scales and its block size is 1. Scales are unchanged.
     """
     common = quantized_type.common_parameters
     count = len(quantized_type.scales)
@@ -65,7 +64,7 @@ def normalized(
             (*common, IntAttr(zero_point), FloatData(scale))
         )
     blocks = quantized_type.get_blocks()
-    # There is no other dimension along which the scale changes.
+    # Then the scale changes along no other dimension.
     axis = next((a for a, block in blocks.items() if block == (count, 1)), None)
     rank = len(quantized_type.get_scales_shape())
     if axis is None or (is_ranked and axis >= rank):
@@ -79,14 +78,15 @@ def uniform_counterpart(
     quantized_type: BlockScaledQuantizedType, shape: Sequence[int] | None = None
 ) -> UniformType | None:
     """
-    Return the `!quant.uniform` type with the meaning of a block-scaled one, or `None`
-    if there is none: there is if casts compute in the expressed type, scales are
-    positive numbers of it, blocks divide the dimensions, zero points are integers of
-    the storage type, and there are no offsets.
+    Return the `!quant.uniform` equivalent of a block-scaled type, or `None`.
+
+    An equivalent exists if casts compute in the expressed type, scales are positive
+    numbers of it, blocks divide the dimensions, zero points are integers of the storage
+    type, and there are no offsets.
 
     Args:
         quantized_type: the type.
-        shape: the shape of the tensor that has the type; `None` if it is unranked.
+        shape: the shape of the tensor; `None` if it is unranked.
     """
     type_, blocks = quantized_type, quantized_type.get_blocks()
     are_whole = all(
@@ -95,7 +95,7 @@ def uniform_counterpart(
     )
     if not are_whole or not _has_uniform_storage(type_):
         return None
-    if (found := _numbers_of_blocks(type_)) is None:
+    if (parameters := _block_parameters(type_)) is None:
         return None
     counts = [count for count, _ in blocks.values()]
     if shape is not None:
@@ -103,7 +103,7 @@ def uniform_counterpart(
     sub_channel = UniformQuantizedSubChannelType.new(
         UniformQuantizedSubChannelType.canonical_parameters(
             type_.common_parameters,
-            *found,
+            *parameters,
             counts,
             [*blocks],
             [size for _, size in blocks.values()],
@@ -113,7 +113,7 @@ def uniform_counterpart(
 
 
 def _has_uniform_storage(type_: BlockScaledQuantizedType) -> bool:
-    """True if `!quant.uniform` can store elements and numbers of blocks in this way."""
+    """Return True if `!quant.uniform` supports the storage and block parameters."""
     scales, zero_points = type_.scales, type_.zero_points
     if (
         not isinstance(type_.storage_type, MLIRStorageType)
@@ -129,10 +129,10 @@ def _has_uniform_storage(type_: BlockScaledQuantizedType) -> bool:
     )
 
 
-def _numbers_of_blocks(
+def _block_parameters(
     type_: BlockScaledQuantizedType,
 ) -> tuple[array[float], array[int]] | None:
-    """Return the numbers of blocks; `None` if they are missing or out of range."""
+    """Return scales and zero points of blocks; `None` if missing or out of range."""
     try:
         numbers = type_.get_numbers()
     except ValueError:
@@ -144,14 +144,14 @@ def _numbers_of_blocks(
     if "zero_points" not in numbers:
         return scales, array("q", bytes(8 * len(scales)))
     low, high = type_.full_storage_range
-    found = numbers["zero_points"]
-    if found.min() < low or found.max() > high:
+    zero_points = numbers["zero_points"]
+    if zero_points.min() < low or zero_points.max() > high:
         return None
-    return scales, array("q", found.astype("q").tobytes())
+    return scales, array("q", zero_points.astype("q").tobytes())
 
 
 class _NormalizedTypes(TypeReplacement):
-    """Types of tensors replaced by simpler ones."""
+    """Replacement of tensor element types by simpler ones."""
 
     def replace_quantized(
         self, type_: Attribute, quantized_type: QuantizedType
@@ -171,11 +171,10 @@ class _NormalizedTypes(TypeReplacement):
 @dataclass(frozen=True)
 class NormalizeQuantTypes(ModulePattern):
     """
-    Replace sub-channel types that are equivalent to per-tensor or per-axis, and
-    block-scaled types that are equivalent to one of these three, in the types of the
-    values that an op defines, and in the signature of a function.
+    Replace sub-channel and block-scaled types by equivalent simpler types, in the types
+    of the values that an op defines, and in the signature of a function.
 
-    The users of a value are ops of their own: the pattern is for whole functions.
+    Does not update the users of the op, so it must be applied to whole functions.
     """
 
     _types: _NormalizedTypes = field(
@@ -190,7 +189,7 @@ class NormalizeQuantTypes(ModulePattern):
             rewriter.notify_op_modified(op)
 
     def rewrite_module(self, module: ModuleOp) -> int:
-        """Rewrite all ops of functions, and return the number of those that changed."""
+        """Rewrite all ops of functions, and return the number of changed ops."""
         changed = 0
         for function in module.walk():
             for op in function.walk() if isinstance(function, FuncOp) else ():
@@ -203,15 +202,16 @@ class NormalizeQuantTypes(ModulePattern):
 @dataclass(frozen=True)
 class NormalizeQuantTypesPass(QuantizedTypePass):
     """
-    Replace sub-channel types that are equivalent to per-tensor or per-axis, and
-    block-scaled types that are equivalent to one of these three.
+    Replace sub-channel types by equivalent per-tensor or per-axis types, and
+    block-scaled types by equivalents of these three kinds.
 
-    The types of all values inside of `func.func` and the signatures of functions are
-    replaced, provided that they are tensors. Tuples and attributes stay as they are.
+    Replaces tensor types of all values inside of `func.func`, and in signatures. Tuples
+    and attributes are unchanged.
 
-    See external [documentation](https://mlir.llvm.org/docs/Passes/#-normalize-quant-types).
+    See external
+    [documentation](https://mlir.llvm.org/docs/Passes/#-normalize-quant-types).
     """
 
     name = "normalize-quant-types"
     pattern_type = NormalizeQuantTypes
-    expected = "values of a type with blocks that has a simpler form"
+    expected = "values of a sub-channel or block-scaled type with a simpler equivalent"

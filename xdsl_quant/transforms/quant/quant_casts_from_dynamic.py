@@ -1,13 +1,12 @@
 """
-Replace operands with the parameters of a quantized type: a dynamic cast whose scales and
-zero points are constants becomes `quant.qcast` or `quant.dcast`, and a `quant.scast`
-between stored and quantized values.
+Replace dynamic casts whose scales and zero points are constants by `quant.qcast` or
+`quant.dcast`, and a `quant.scast` between stored and quantized values.
 
-A cast stays as it is if no type has its parameters, e.g. for negative scales or a shorter
-last block, or if the compute type would change: see `quant-casts-to-dynamic`.
+A cast is kept if no type has its parameters, e.g. for negative scales or a shorter last
+block, or if the compute type would change: see `quant-casts-to-dynamic`.
 
-With the rounding mode `truncate`, the result of a typed cast is undefined for values out of
-range, as in MLIR; that of a dynamic cast saturates.
+With the rounding mode `truncate`, out-of-range values saturate in a dynamic cast, but
+have an undefined result in a typed cast, as in MLIR.
 """
 
 from dataclasses import dataclass
@@ -46,8 +45,8 @@ from .quant_casts_to_dynamic import keeps_compute_type
 @dataclass(frozen=True)
 class DynamicCastToTyped(RewritePattern):
     """
-    Replace one `quant.dynamic_qcast` or `quant.dynamic_dcast` with constant operands by
-    `quant.qcast` or `quant.dcast`.
+    Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` with constant operands by
+    `quant.qcast` and `quant.dcast`.
     """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
@@ -70,9 +69,7 @@ class DynamicCastToTyped(RewritePattern):
 
 
 def constant_type(op: DynamicCastOp) -> UniformType | None:
-    """
-    Return the type with the constant scales and zero points of a cast, if there is one.
-    """
+    """Return the quantized type for the constant operands of a cast, or `None`."""
     zero_points = None if op.zero_point is None else _constant_array(op.zero_point)
     scales = _constant_array(op.scale)
     if scales is None or (op.zero_point is not None and zero_points is None):
@@ -100,15 +97,15 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
             quantized_dimension=next(iter(blocks)) if is_per_axis else None,
             block_sizes=None if is_per_axis or not blocks else blocks,
         )
-        found = uniform_type(parameters)
-        # A table has the same text.
+        uniform = uniform_type(parameters)
+        # The quantized type of the cast has the table in the same spelling.
         common = expressed, *storage.common_parameters[1:]
-        quantized_type = found.new((*common, *found.parameters[len(common) :]))
+        quantized_type = uniform.new((*common, *uniform.parameters[len(common) :]))
         quantized_type.verify_container(container)
     except (ValueError, ImportError, VerifyException):
         return None
-    is_kept = keeps_compute_type(quantized_type, op.zero_point is not None)
-    return quantized_type if is_kept else None
+    same_compute_type = keeps_compute_type(quantized_type, op.zero_point is not None)
+    return quantized_type if same_compute_type else None
 
 
 def _constant_array(value: SSAValue) -> Array | None:
@@ -127,40 +124,40 @@ def _constant_array(value: SSAValue) -> Array | None:
 
 def _shortest(scales: Array, expressed: AnyFloat) -> Array:
     """
-    Return the doubles of the shortest texts that are these scales in the expressed
-    type.
+    Return the doubles with the shortest decimal texts that round to these scales in the
+    expressed type.
     """
     dtype = float_dtype(expressed.name)
     exact = scales.astype(np.float64)
     if dtype == np.float64:
         return exact
     shortest = exact.copy()
-    is_open = np.isfinite(exact) & (exact != 0)
+    is_pending = np.isfinite(exact) & (exact != 0)
     exponents = np.floor(
-        np.log10(np.abs(exact, where=is_open, out=np.ones_like(exact)))
+        np.log10(np.abs(exact, where=is_pending, out=np.ones_like(exact)))
     )
     for digits in range(1, _MAX_DIGITS + 1):
         places = digits - 1 - exponents
         powers = 10.0 ** np.abs(places)
-        # A quotient of integers is rounded once, as a text is, if both are exact.
+        # A quotient of exact integers is rounded once, like a parsed decimal.
         texts = np.where(
             places < 0,
             np.rint(exact / powers) * powers,
             np.rint(exact * powers) / powers,
         )
         is_exact = np.abs(places) <= _MAX_EXACT_POWER
-        shortest[is_open & is_exact] = texts[is_open & is_exact]
-        for i in np.flatnonzero(is_open & ~is_exact):
+        shortest[is_pending & is_exact] = texts[is_pending & is_exact]
+        for i in np.flatnonzero(is_pending & ~is_exact):
             shortest.flat[i] = float(f"{exact.flat[i]:.{digits}g}")
-        is_open &= rounded(shortest, dtype) != exact
-    return np.where(is_open, exact, shortest)
+        is_pending &= rounded(shortest, dtype) != exact
+    return np.where(is_pending, exact, shortest)
 
 
 _MAX_DIGITS = 9
-"""How many digits tell numbers of f32 apart."""
+"""Number of decimal digits that distinguish all f32 numbers."""
 
 _MAX_EXACT_POWER = 22
-"""The largest power of ten that is a double, and those below it."""
+"""Largest exponent of a power of ten that is exact in f64."""
 
 
 # Pass
@@ -169,13 +166,13 @@ _MAX_EXACT_POWER = 22
 @dataclass(frozen=True)
 class QuantCastsFromDynamicPass(PatternPass):
     """
-    Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` whose scales and zero points are
-    constants by `quant.qcast` and `quant.dcast`.
+    Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` with constant scales and
+    zero points by `quant.qcast` and `quant.dcast`.
     """
 
     name = "quant-casts-from-dynamic"
     pattern_type = DynamicCastToTyped
     op_types = DynamicCastOp
-    expected = "a 'quant.dynamic_qcast' or a 'quant.dynamic_dcast' by constants"
+    expected = "a 'quant.dynamic_qcast' or 'quant.dynamic_dcast' with constant scales"
     replaces_all = True
     remedy = "their scales are not constants"

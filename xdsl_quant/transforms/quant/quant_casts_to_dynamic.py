@@ -1,13 +1,12 @@
 """
-Replace the parameters of quantized types with operands: a cast becomes a dynamic cast whose
-scales and zero points are constants, and a `quant.scast` between stored and quantized
-values.
+Replace casts by dynamic casts with constants for scales and zero points, and a
+`quant.scast` between stored and quantized values.
 
-Results stay the same. A cast whose results could change is an error: the compute type of a
-typed cast is wide enough for the zero points of its type, that of a dynamic cast for all
-zero points of the storage type. For `bf16` and `i8<-8:7>`, for example, these differ.
+Results are unchanged: a cast whose results could change is refused. The compute type of
+a typed cast must hold the zero points of its type, that of a dynamic cast all zero
+points of the storage type. For `bf16` and `i8<-8:7>`, for example, these types differ.
 
-`canonicalize` and `quant-casts-from-dynamic` reverse this.
+`canonicalize` and `quant-casts-from-dynamic` are the inverse.
 """
 
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ CastOp = QuantizeCastOp | DequantizeCastOp
 @dataclass(frozen=True)
 class TypedCastToDynamic(CheckedPattern[UniformType]):
     """
-    Replace one `quant.qcast` or `quant.dcast` by a `quant.dynamic_qcast` or
+    Replace `quant.qcast` and `quant.dcast` by `quant.dynamic_qcast` and
     `quant.dynamic_dcast`. The plan is the quantized type.
     """
 
@@ -56,13 +55,13 @@ class TypedCastToDynamic(CheckedPattern[UniformType]):
         quantized_type = scalar_or_element_type(quantized.type)
         reason = unsupported_cast_reason(quantized_type, needs_integers=False)
         if reason is None and not isinstance(quantized_type, UniformType):
-            reason = f"type '{quantized_type}' has no scales that are floats"
+            reason = f"type '{quantized_type}' has no floating-point scales"
         if reason is None:
             assert isinstance(quantized_type, UniformType)
             reason = _unsupported_operands_reason(quantized_type, quantized.type)
             if reason is None:
                 return quantized_type
-        refuse(op, "cannot have operands for scales", reason)
+        refuse(op, "cannot be converted to a dynamic cast", reason)
 
     def rewrite(
         self, op: Operation, plan: UniformType, rewriter: PatternRewriter
@@ -93,9 +92,9 @@ class TypedCastToDynamic(CheckedPattern[UniformType]):
 def _unsupported_operands_reason(
     quantized_type: UniformType, container: Attribute
 ) -> str | None:
-    """Why a cast cannot have operands for scales; `None` if it can."""
+    """Return the reason why a cast cannot be dynamic, or `None` if it can."""
     if isinstance(container, UnrankedTensorType) and not quantized_type.is_per_tensor:
-        return f"the rank of '{container}' is not known"
+        return f"'{container}' is unranked, expected a ranked tensor"
     has_zero_points = not quantized_type.is_fixed_point
     if has_zero_points and not quantized_type.has_integer_storage:
         return (
@@ -104,7 +103,7 @@ def _unsupported_operands_reason(
         )
     if not keeps_compute_type(quantized_type, has_zero_points):
         return (
-            f"for type '{quantized_type}' it would be computed in another float type, "
+            f"for type '{quantized_type}' it would compute in another float type, "
             "which is wide enough for all zero points"
         )
     return None
@@ -112,8 +111,11 @@ def _unsupported_operands_reason(
 
 def keeps_compute_type(quantized_type: UniformType, has_zero_points: bool) -> bool:
     """
-    Return True if casts of a type are computed in the same float type if scales and,
-    perhaps, zero points are operands.
+    Return True if dynamic casts compute in the same float type as casts of a type.
+
+    Args:
+        quantized_type: the type.
+        has_zero_points: True if zero points are operands as well.
     """
     dynamic = quantized_type.full_storage_range if has_zero_points else (0, 0)
     first, second = (
@@ -126,9 +128,9 @@ def keeps_compute_type(quantized_type: UniformType, has_zero_points: bool) -> bo
 def _constants(
     builder: LoweringBuilder, quantized_type: UniformType
 ) -> tuple[SSAValue, SSAValue | None]:
-    """Return the scales and, if any is not 0, the zero points."""
+    """Build constants for the scales and, unless all are 0, the zero points."""
     casts = Dequantization(quantized_type, Rounding("truncate"), fuse=True)
-    # Operands have the expressed type, whatever is computed in.
+    # Operands have the expressed type, not the compute type.
     casts.computed = casts.expressed
     layout = casts.layout
     operands = (
@@ -146,10 +148,10 @@ def _constants(
 class QuantCastsToDynamicPass(PatternPass):
     """
     Replace `quant.qcast` and `quant.dcast` by `quant.dynamic_qcast` and
-    `quant.dynamic_dcast`, with constants for the scales and zero points of the type.
+    `quant.dynamic_dcast`, with the scales and zero points of the type as constants.
     """
 
     name = "quant-casts-to-dynamic"
     pattern_type = TypedCastToDynamic
     op_types = CastOp
-    expected = "a 'quant.qcast' or a 'quant.dcast'"
+    expected = "a 'quant.qcast' or 'quant.dcast'"

@@ -1,9 +1,9 @@
 """
-Replace fixed-point scales by floating-point ones: `!quant.fixed_point` becomes
+Replace fixed-point scales by floating-point scales: `!quant.fixed_point` becomes
 `!quant.uniform`.
 
-A scale becomes the double `multiplier * 2**-shift`, which is exact, so
-`quant-scales-to-fixed-point` gives the same type back.
+A scale becomes the double `multiplier * 2**-shift`, which is exact:
+`quant-scales-to-fixed-point` restores the type.
 """
 
 from dataclasses import dataclass

@@ -1,16 +1,14 @@
 """
-Replace floating-point scales by integer ones: `!quant.uniform` becomes
+Replace floating-point scales by fixed-point scales: `!quant.uniform` becomes
 `!quant.fixed_point`.
 
-A scale becomes the nearest `multiplier * 2**-shift` with a multiplier of 31 bits, and the
-larger one if two are equally near: what
-[`quantize_multiplier`][xdsl_quant.numerics.quantize_multiplier] gives. So the scale changes
-by at most `2**-31` of itself, and not at all if it has 31 significant bits or fewer, as
-every `f32` number has. The number is the double that the type says: it is not rounded to
-the expressed type first.
+[`quantize_multiplier`][xdsl_quant.numerics.quantize_multiplier] rounds a scale to the
+nearest `multiplier * 2**-shift` with a multiplier of 31 bits, and half up. The relative
+error is at most `2**-31`, and 0 for scales with up to 31 significant bits, such as all
+`f32` numbers. It starts from the double in the type, which is not rounded to the
+expressed type first.
 
-All types of a module are converted, or none: no floating-point scale is left. Types without
-a scale stay as they are.
+Either all types of a module are converted or none. Types without a scale are unchanged.
 """
 
 from __future__ import annotations
@@ -47,21 +45,21 @@ _BLOCK_TYPES: Mapping[type[QuantizedType], str] = {
     UniformQuantizedSubChannelType: "sub-channel",
     BlockScaledQuantizedType: "block-scaled",
 }
-"""Types with scales of blocks, by the name of their kind."""
+"""Names of the kinds of types that have scales of blocks."""
 
 _SMALLEST, _LARGEST = 2.0**-32, (2.0**31 - 1) / 4
-"""The scales of the smallest multiplier and shift 62, and of the largest and shift 2."""
+"""Scales of the smallest multiplier with shift 62, and the largest with shift 2."""
 
 
 def fixed_point_type(
     quantized_type: UniformQuantizedType | UniformQuantizedPerAxisType,
 ) -> FixedPointType:
     """
-    Return the type with the nearest fixed-point scales, and all else equal.
+    Return the same type with the nearest fixed-point scales.
 
     Raises:
-        ValueError: if a scale is less than `2**-32`, or `2**29` once it is rounded.
-        VerifyException: if a zero point does not fit the storage type.
+        ValueError: if a scale is less than `2**-32`, or rounds to `2**29` or more.
+        VerifyException: if a zero point is out of range of the storage type.
     """
     common = quantized_type.common_parameters
     multipliers, shifts = _fixed_point_scales(quantized_type.get_scales().ravel())
@@ -85,10 +83,10 @@ def fixed_point_type(
 def _fixed_point_scales(
     scales: NDArray[np.float64],
 ) -> tuple[array[int], array[int]]:
-    # What is less than half a unit above the largest scale is rounded to it.
-    is_wrong = (scales < _SMALLEST) | (scales >= _LARGEST + 0.125)
-    if is_wrong.any():
-        index = int(is_wrong.argmax())
+    # Scales less than half a unit above the largest one are rounded down to it.
+    is_out_of_range = (scales < _SMALLEST) | (scales >= _LARGEST + 0.125)
+    if is_out_of_range.any():
+        index = int(is_out_of_range.argmax())
         where = f" at index {index}" if scales.size > 1 else ""
         raise ValueError(
             f"scale {scales[index]}{where} is not in the range {_SMALLEST} to {_LARGEST} "
@@ -100,16 +98,16 @@ def _fixed_point_scales(
 
 class ScalesToFixedPoint(QuantizedTypeConversion):
     """
-    Replace per-tensor and per-axis `!quant.uniform` types by `!quant.fixed_point`, with the
-    nearest fixed-point scales. It fails for sub-channel and block-scaled types.
+    Replace per-tensor and per-axis `!quant.uniform` types by `!quant.fixed_point`, with
+    the nearest fixed-point scales. Sub-channel and block-scaled types are refused.
     """
 
     def convert(self, quantized_type: QuantizedType) -> QuantizedType:
         if (kind := _BLOCK_TYPES.get(type(quantized_type))) is not None:
             raise ValueError(
-                f"there are no fixed-point scales for the blocks of a {kind} type; "
-                "'normalize-quant-types' makes it per-axis or per-tensor if it is "
-                "equivalent"
+                f"fixed-point scales are unsupported in {kind} types; "
+                "'normalize-quant-types' converts equivalent types "
+                "to per-axis or per-tensor"
             )
         if isinstance(
             quantized_type, UniformQuantizedType | UniformQuantizedPerAxisType

@@ -1,26 +1,25 @@
 """
-Replace quantized types by their storage types wherever functions pass values.
+Replace quantized types by their storage types at the boundaries of functions.
 
-The types of arguments, of call results and of block arguments of functions become storage
-types in place. Where another op still needs a quantized value, a `quant.scast` makes it:
+The types of function arguments, block arguments and call results become storage types
+in place. `quant.scast` converts back to quantized types, or to storage types:
 
-* after an argument or a call that had a quantized type, for those uses that are not
-  themselves a call, a return or a branch;
-* after any other op with a quantized result that is passed, returned or branched with.
+* after an argument or call result that had a quantized type, for uses other than calls,
+  returns and branches;
+* after any other op whose quantized result is passed to a call, return or branch.
 
-Hence a value that is only passed on has no cast at all. The order of casts is MLIR's: each
-cast is inserted right after the definition of its operand, so that the last one comes
-first. (Results of one op that are needed in several blocks are cast in the order of the
-blocks in the text; MLIR takes that of the dominator tree.)
+A value that is only passed on gets no cast. Casts are in MLIR's order: each one is
+inserted right after the definition of its operand, so the last one comes first.
+(Results of one op that are needed in several blocks are cast in the textual order of
+the blocks; MLIR uses the dominator tree.)
 
-Of the casts that are there already, one storage cast after another goes if it reverses it,
-as in MLIR. MLIR's conversion folds all other ops as well, and with them a quantization that
-is followed by a dequantization, which changes numbers. This is left to `canonicalize`.
+Existing storage casts that reverse each other are folded, as in MLIR. MLIR's conversion
+folds all other ops as well, and with them a quantization followed by a dequantization,
+which changes numbers. This pass leaves that to `canonicalize`.
 
-Everything that may fail is checked before the first change. MLIR fails where this pass
-does not: quantized arguments of blocks other than the entry block, and functions used as
-values. The type of a function value has no cast, and changes wherever such a value is
-defined.
+The pass checks the whole module before the first change. Unlike MLIR's, it supports
+quantized arguments of blocks other than the entry block, and functions as values: the
+type of a function value changes without a cast, wherever one is defined.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,7 +49,7 @@ from xdsl_quant.transforms.building.type_replacement import (
 
 
 class _StrippedTypes(TypeReplacement):
-    """Quantized types replaced by their storage types."""
+    """Replacement of quantized types by their storage types."""
 
     def replace_quantized(
         self, type_: Attribute, quantized_type: QuantizedType
@@ -58,7 +57,7 @@ class _StrippedTypes(TypeReplacement):
         storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
         if storage is None:
             raise ValueError(
-                f"'{quantized_type}' has no storage type: give the value a uniform type "
+                f"'{quantized_type}' has no storage type; convert it to '!quant.uniform' "
                 "first"
             )
         return storage
@@ -69,19 +68,16 @@ def _is_call(op: Operation) -> bool:
     return isinstance(op, CallOp) or op_name(op) == "func.call_indirect"
 
 
-def _is_entering(value: SSAValue) -> bool:
-    """
-    Return True if a value is an argument of a block of a function, or the result of a
-    call.
-    """
+def _is_boundary_value(value: SSAValue) -> bool:
+    """Return True if a value is a function's block argument or a call's result."""
     owner = value.owner
     if isinstance(owner, Block):
         return isinstance(owner.parent_op(), FuncOp)
     return _is_call(owner)
 
 
-def _passed_value_name(value: OpResult | BlockArgument) -> str:
-    """What a function or a call has a value as."""
+def _boundary_name(value: OpResult | BlockArgument) -> str:
+    """Return the name of a block argument or call result for messages."""
     if isinstance(value, OpResult):
         return f"result #{value.index}"
     kind = "argument" if value.block.prev_block is None else "block argument"
@@ -90,8 +86,9 @@ def _passed_value_name(value: OpResult | BlockArgument) -> str:
 
 def _targets(op: Operation) -> list[SSAValue]:
     """
-    Return the block arguments that the last operands of a branch in a function become,
-    by convention of all ops that have block arguments and no operands in between.
+    Return the successors' block arguments, to which an op passes its last operands.
+
+    All ops with successors follow this convention if no operands come in between.
     """
     if not isinstance(op.parent_op(), FuncOp):
         return []
@@ -111,26 +108,26 @@ def _is_passed(use: Use) -> bool:
 
 
 class _Interface(NamedTuple):
-    """Where values enter and leave functions and blocks at one op."""
+    """Quantized values that cross the boundary of a function or block at one op."""
 
     entering: Sequence[OpResult | BlockArgument]
     """Quantized arguments of the blocks of a function, or results of a call."""
 
     passing: Sequence[int]
-    """The indices of quantized operands that are passed, and need a cast."""
+    """Indices of quantized operands that are passed on and need a cast."""
 
     function_values: Sequence[SSAValue]
-    """Values that are functions."""
+    """Values of function type."""
 
 
 @dataclass(frozen=True)
 class StripFuncQuantTypes(CheckedPattern[_Interface]):
     """
     Replace quantized types by storage types in the signature of a function and the
-    arguments of its blocks, or in the operands and results of a call, a return or a branch.
+    arguments of its blocks, or in the operands and results of a call, a return or a
+    branch.
 
-    The types of a function and of its callers belong together: the pattern is for whole
-    modules.
+    Does not update the callers of a function, so it must be applied to a whole module.
     """
 
     _types: _StrippedTypes = field(
@@ -140,7 +137,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
     _stored: dict[SSAValue, SSAValue] = field(
         default_factory=dict[SSAValue, SSAValue], init=False, compare=False, repr=False
     )
-    """The casts of values that are passed."""
+    """Storage casts of passed values."""
 
     # Planning
 
@@ -160,25 +157,25 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
         self._check_types(op, [op.operands[i].type for i in passed], "operand")
         interface = _Interface(
             [value for value in entering if is_quantized(value)],
-            self._to_be_cast(op, passed),
+            self._operands_to_cast(op, passed),
             [v for v in defined_values(op) if isinstance(v.type, FunctionType)],
         )
         for value in interface.function_values:
             self._check_type(op, value.type, "function value")
         for value in interface.entering:
             if not all(map(_is_passed, value.uses)):
-                self._check_castable(op, value, _passed_value_name(value))
+                self._check_castable(op, value, _boundary_name(value))
         for i in interface.passing:
             self._check_castable(op, op.operands[i], f"operand #{i}")
         return interface if any(interface) or isinstance(op, FuncOp) else None
 
     @staticmethod
-    def _to_be_cast(op: Operation, passed: Sequence[int]) -> Sequence[int]:
-        """Which of some operands are quantized and remain so."""
+    def _operands_to_cast(op: Operation, passed: Sequence[int]) -> Sequence[int]:
+        """Return the passed operands that are quantized and keep their type."""
         return [
             i
             for i in passed
-            if is_quantized(op.operands[i]) and not _is_entering(op.operands[i])
+            if is_quantized(op.operands[i]) and not _is_boundary_value(op.operands[i])
         ]
 
     def _check_branch(self, op: Operation) -> None:
@@ -201,14 +198,14 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
         for index, type_ in enumerate(types):
             self._check_type(op, type_, f"{kind} #{index}")
 
-    def _check_type(self, op: Operation, type_: Attribute, what: str) -> None:
-        with refusing(op, f"{what} cannot be stripped"):
+    def _check_type(self, op: Operation, type_: Attribute, subject: str) -> None:
+        with refusing(op, f"{subject} cannot be stripped"):
             self._types.replace(type_)
 
-    def _check_castable(self, op: Operation, value: SSAValue, what: str) -> None:
+    def _check_castable(self, op: Operation, value: SSAValue, subject: str) -> None:
         quantized_type = QuantizedType.get_quantized_element_type(value.type)
         assert quantized_type is not None
-        with refusing(op, f"{what} cannot be stripped"):
+        with refusing(op, f"{subject} cannot be stripped"):
             quantized_type.verify_container(value.type)
 
     # Rewriting
@@ -220,8 +217,8 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
             set_type(value, self._types.replace(value.type))
         replaced = isinstance(op, FuncOp) and self._types.replace_in_signature(op)
         self._strip_entering(op, plan.entering)
-        # Casts may have been folded since, in front of them.
-        if passing := self._to_be_cast(op, plan.passing):
+        # Folding may have removed the need for a cast since planning.
+        if passing := self._operands_to_cast(op, plan.passing):
             operands = list(op.operands)
             for index in passing:
                 operands[index] = self._stored_value(op, operands[index])
@@ -246,15 +243,12 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
                 if user not in operands_of_users:
                     operands_of_users[user] = list(user.operands)
                 operands_of_users[user][use.index] = cast_value
-        # An op with many operands gets all of its new ones at once.
+        # Set all operands at once: one by one is quadratic in their number.
         for user, operands in operands_of_users.items():
             user.operands = operands
 
     def _stored_value(self, op: Operation, value: SSAValue) -> SSAValue:
-        """
-        Return the stored value of a quantized one, which `op` is the first to need
-        perhaps.
-        """
+        """Return the storage cast of a quantized value, inserted on first use."""
         if (known := self._stored.get(value)) is None:
             hint = value.name_hint
             known = self._stored[value] = _insert_cast(
@@ -286,9 +280,10 @@ class StripFuncQuantTypesPass(CountingPass):
     Replace quantized types by their storage types in the signatures and block arguments
     of all `func.func`, and in all calls, returns and branches.
 
-    Inside of functions, `quant.scast` converts between the two.
+    `quant.scast` converts between the two inside of functions.
 
-    See external [documentation](https://mlir.llvm.org/docs/Passes/#-strip-func-quant-types).
+    See external
+    [documentation](https://mlir.llvm.org/docs/Passes/#-strip-func-quant-types).
     """
 
     name = "strip-func-quant-types"
@@ -298,7 +293,7 @@ class StripFuncQuantTypesPass(CountingPass):
         pattern = StripFuncQuantTypes()
         with without_garbage_collection():
             pattern.plan_module(op)
-            # MLIR's conversion folds them on this occasion.
+            # MLIR's conversion folds these as well.
             folds = find_folds(storage_casts)
             remove_folded(storage_casts, folds)
             changed = pattern.rewrite_planned()

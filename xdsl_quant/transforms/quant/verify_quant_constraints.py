@@ -1,10 +1,9 @@
 """
-Hold a module against rules for quantized types that are stricter than those of MLIR.
+Check a module against rules for quantized types that are stricter than MLIR's.
 
-MLIR accepts a zero point of 300 for `i8` and three scales for a dimension of size two.
-All types are looked at: those of values, in signatures, and in attributes. Each of them is
-judged once, however often it is used. The rules of TensorFlow Lite have more for what
-values are for, and for the kernels of ops.
+MLIR accepts a zero point of 300 for `i8`, and three scales for a dimension of size two.
+The types of values, signatures and attributes are checked, each of them once. The
+TensorFlow Lite rules also check values by their use, and the kernels of ops.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,8 +27,8 @@ Rules = Literal["stablehlo", "tflite"]
 @dataclass(frozen=True)
 class QuantConstraintViolation:
     """
-    A rule that a quantized type violates. Its `str()` is one line for a user, with the
-    place if that is known.
+    Violation of a rule by a quantized type. `str()` formats it as one line, with the
+    location if that is known.
     """
 
     rule: str
@@ -39,13 +38,13 @@ class QuantConstraintViolation:
     """The op with the type."""
 
     subject: str
-    """Where on the op the type is, e.g. `result #0`, or which attribute is wrong."""
+    """Position of the type on the op, e.g. `result #0`, or the invalid attribute."""
 
     message: str
-    """The offending values and what would be legal."""
+    """The offending values, and what is legal."""
 
     location: Attribute
-    """Where the value or the op is."""
+    """Location of the value or the op."""
 
     def __str__(self) -> str:
         prefix = location_prefix(self.location)
@@ -62,11 +61,11 @@ def quant_constraint_violations(
     Return all violations of a rule set in a module, in the order of its ops.
 
     Args:
-        module: a valid module, which is not changed, or any other op.
+        module: a valid module, or any other op.
         rules: `stablehlo` or `tflite`.
 
     Raises:
-        ValueError: if there are no such rules.
+        ValueError: for unknown rules.
     """
     return list(_violations(module, _rule_set(rules)))
 
@@ -74,7 +73,7 @@ def quant_constraint_violations(
 def _rule_set(rules: Rules) -> RuleSet:
     known = plugins().rule_sets
     if rules not in known:
-        raise ValueError(f"rules must be one of {', '.join(known)}, not {rules!r}")
+        raise ValueError(f"unknown rules {rules!r}; expected one of {', '.join(known)}")
     return known[rules]()
 
 
@@ -102,15 +101,15 @@ def _violations(
 
 
 Subject = tuple[str, Attribute, SSAValue | None]
-"""What to call a type, the type, and the value that has it, if it is one."""
+"""Description of a type for messages, the type, and its value if it has one."""
 
 
 def _subjects(op: Operation) -> Iterator[Subject]:
-    """Yield all types and attributes of an op; nothing is looked at twice."""
+    """Yield each type and attribute of an op once."""
     blocks = dict(enumerate(block for region in op.regions for block in region.blocks))
     properties = dict(op.properties)
     if isinstance(op, FuncOp):
-        # The types of a function are those of the arguments of its entry block.
+        # The entry block's arguments have the types of the function's inputs.
         function_type = op.function_type
         del properties["function_type"]
         arguments = blocks.pop(0).args if blocks else None
@@ -131,14 +130,14 @@ def _subjects(op: Operation) -> Iterator[Subject]:
 @dataclass(frozen=True)
 class VerifyQuantConstraintsPass(ModulePass):
     """
-    Fail if a quantized type violates the rules of StableHLO or TensorFlow Lite, with one
-    line for each violation. The module is not changed.
+    Fail if a quantized type violates the rules of StableHLO or TensorFlow Lite, with
+    one line for each violation.
     """
 
     name = "verify-quant-constraints"
 
     rules: Rules = "stablehlo"
-    """The rule set."""
+    """Rule set: `stablehlo` or `tflite`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not (violations := quant_constraint_violations(op, self.rules)):

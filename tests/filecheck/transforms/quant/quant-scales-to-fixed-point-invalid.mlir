@@ -13,7 +13,7 @@ func.func @f(%x: tensor<2xf32>) {
 
 // -----
 
-// CHECK:       'func.func' op has a type that cannot be converted: there are no fixed-point scales for the blocks of a sub-channel type; 'normalize-quant-types' makes it per-axis or per-tensor if it is equivalent
+// CHECK:       'func.func' op has a type that cannot be converted: fixed-point scales are unsupported in sub-channel types; 'normalize-quant-types' converts equivalent types to per-axis or per-tensor
 func.func private @f(tensor<2x2x!quant.uniform<i8:f32:{0:1, 1:1}, {{1.0, 2.0}, {3.0, 4.0}}>>)
 
 // -----
@@ -23,5 +23,5 @@ func.func private @f(!quant.uniform<i8:f32, 1.0:300>)
 
 // -----
 
-// CHECK:       'func.func' op has a type that cannot be converted: there are no fixed-point scales for the blocks of a block-scaled type; 'normalize-quant-types' makes it per-axis or per-tensor if it is equivalent
+// CHECK:       'func.func' op has a type that cannot be converted: fixed-point scales are unsupported in block-scaled types; 'normalize-quant-types' converts equivalent types to per-axis or per-tensor
 func.func private @f(tensor<4x!quant.block_scaled<i8:f32:{0:2}, scales = dense<[0.5, 0.25]> : tensor<2xf32>>>)

@@ -1,16 +1,16 @@
 // RUN: xdsl-opt %s -p strip-func-quant-types --allow-unregistered-dialect --verify-diagnostics --split-input-file | filecheck %s
 
-// CHECK: 'func.func' op argument #1 cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type: give the value a uniform type first
+// CHECK: 'func.func' op argument #1 cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type; convert it to '!quant.uniform' first
 func.func private @argument(f32, !quant.calibrated<f32<-1.0:1.0>>)
 
 // -----
 
-// CHECK: 'func.func' op result #0 cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type: give the value a uniform type first
+// CHECK: 'func.func' op result #0 cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type; convert it to '!quant.uniform' first
 func.func private @result() -> tensor<4x!quant.calibrated<f32<-1.0:1.0>>>
 
 // -----
 
-// CHECK: 'func.func' op block argument #0 cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type: give the value a uniform type first
+// CHECK: 'func.func' op block argument #0 cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type; convert it to '!quant.uniform' first
 func.func @block_argument() {
   %a = "test.op"() : () -> !quant.calibrated<f32<-1.0:1.0>>
   cf.br ^bb1(%a : !quant.calibrated<f32<-1.0:1.0>>)
@@ -20,7 +20,7 @@ func.func @block_argument() {
 
 // -----
 
-// CHECK: 'func.call_indirect' op operand #1 cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type: give the value a uniform type first
+// CHECK: 'func.call_indirect' op operand #1 cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type; convert it to '!quant.uniform' first
 func.func @operand() {
   %f, %a = "test.op"() : () -> (f32, !quant.calibrated<f32<-1.0:1.0>>)
   "func.call_indirect"(%f, %a) : (f32, !quant.calibrated<f32<-1.0:1.0>>) -> ()
@@ -29,7 +29,7 @@ func.func @operand() {
 
 // -----
 
-// CHECK: 'test.op' op function value cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type: give the value a uniform type first
+// CHECK: 'test.op' op function value cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type; convert it to '!quant.uniform' first
 func.func @function_value() {
   %f = "test.op"() : () -> (() -> !quant.calibrated<f32<-1.0:1.0>>)
   return

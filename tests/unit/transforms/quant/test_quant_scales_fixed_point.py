@@ -226,8 +226,8 @@ def test_what_has_no_scale_to_convert_is_the_same_object():
         ),
         (
             "!quant.uniform<i8:f32:{0:1}, {1.0, 2.0}>",
-            "there are no fixed-point scales for the blocks of a sub-channel type; "
-            "'normalize-quant-types' makes it per-axis or per-tensor if it is equivalent",
+            "fixed-point scales are unsupported in sub-channel types; "
+            "'normalize-quant-types' converts equivalent types to per-axis or per-tensor",
         ),
         (
             "!quant.uniform<i8:f32, 1.0:300>",

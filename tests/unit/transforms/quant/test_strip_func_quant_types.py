@@ -310,8 +310,8 @@ def test_branches_are_valid_mlir(mlir: Mlir):
 
 
 CALIBRATED = (
-    "'!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type: give the "
-    "value a uniform type first"
+    "'!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type; convert "
+    "it to '!quant.uniform' first"
 )
 
 GOOD_FUNCTION = """

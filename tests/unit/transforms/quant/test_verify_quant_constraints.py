@@ -94,9 +94,8 @@ def test_one_violation_is_no_plural():
 
 
 def test_unknown_rules():
-    with pytest.raises(
-        ValueError, match=r"^rules must be one of stablehlo, tflite, not"
-    ):
+    message = "^unknown rules 'tosa'; expected one of stablehlo, tflite$"
+    with pytest.raises(ValueError, match=message):
         quant_constraint_violations(ModuleOp([]), "tosa")  # pyright: ignore[reportArgumentType] that is the mistake
 
 
