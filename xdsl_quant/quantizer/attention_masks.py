@@ -329,7 +329,7 @@ def _mark(op: Operation | Block) -> None:
 
 @dataclass(frozen=True)
 class AttentionMasks:
-    """Masks of a float model, and the constants that replace theirs."""
+    """Masks of a float model with statistics."""
 
     flows: Mapping[int, _Flow]
     selects: Mapping[int, Operation]
@@ -429,12 +429,13 @@ def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
             most, (first, second) = _LOST, op.operands[:2]
         else:
             continue
-        for value, other in ((first, second), (second, first)):
+        for value, other_value in ((first, second), (second, first)):
             constant = _constant_in(value)
-            if constant is None or _moved_constant(other) is not None:
+            if constant is None or _moved_constant(other_value) is not None:
                 continue
             own, beside, number = (
-                _range_of(each, ranges) for each in (value, other, constant.results[0])
+                _range_of(each, ranges)
+                for each in (value, other_value, constant.results[0])
             )
             if own is None or beside is None or number is None:
                 continue

@@ -125,7 +125,7 @@ def correct_biases(
             results of all `biased_kernels`.
 
     Returns:
-        The correction; `None` if there are no constant biases.
+        The correction; `None` without constant biases.
     """
     biases = _biases(resolved, entry)
     if not biases:

@@ -269,10 +269,7 @@ class BitSearch:
         return (*self.widest[:kernel], width, *self.widest[kernel + 1 :])
 
     def _options(self, kernel: int) -> Sequence[tuple[int, int, float]]:
-        """
-        Return, for each width of a kernel, the difference in bytes from the widest
-        assignment, the width of activations, and the added noise.
-        """
+        """Return the added bytes, activation width and noise of each width."""
         widest = self.measured[self.widest]
         options: list[tuple[int, int, float]] = []
         for number, width in enumerate(self._searched[kernel]):
@@ -311,8 +308,8 @@ class BitSearch:
 
     def _near(self, choice: Choice, budget: Budget) -> Sequence[Choice]:
         """
-        Return unmeasured assignments that may be better than a given one, with the
-        least expected noise among those that differ from it in one or two kernels.
+        Return unmeasured variants of an assignment in one or two kernels that may be
+        better, with the least expected noise.
         """
         kernels, widths, added = self._changes(choice)
         first, second = np.triu_indices(len(kernels), 1)

@@ -276,15 +276,15 @@ def _matched_pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, 
         if (
             other is not None
             and float_model.counts[group] == quantized.counts[group]
-            and (value.is_constant or _says_the_same(value.op, other.op))
+            and (value.is_constant or _have_equal_attributes(value.op, other.op))
         ):
             match(value, other)
     return pairs
 
 
-def _may_be_equal(one: Sequence[int], other: Sequence[int]) -> bool:
-    return len(one) == len(other) and all(
-        a == b or min(a, b) < 0 for a, b in zip(one, other, strict=True)
+def _may_be_equal(shape: Sequence[int], other_shape: Sequence[int]) -> bool:
+    return len(shape) == len(other_shape) and all(
+        a == b or min(a, b) < 0 for a, b in zip(shape, other_shape, strict=True)
     )
 
 
@@ -292,13 +292,13 @@ _COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArra
 """Attributes that do not contain types or elements of types."""
 
 
-def _says_the_same(one: Operation, other: Operation) -> bool:
+def _have_equal_attributes(float_op: Operation, quantized_op: Operation) -> bool:
     """Return True if the compared attributes of both ops are equal."""
     return all(
         known == value
-        for name, value in (one.properties | one.attributes).items()
+        for name, value in (float_op.properties | float_op.attributes).items()
         if isinstance(value, _COMPARED_ATTRIBUTES)
-        and (known := other.get_attr_or_prop(name)) is not None
+        and (known := quantized_op.get_attr_or_prop(name)) is not None
     )
 
 
@@ -384,11 +384,11 @@ def _record(
     float_model: _Model, quantized: _Model, pairs: Iterable[_Pair]
 ) -> dict[str, Error]:
     errors: dict[str, Error] = {}
-    for key, one, other in pairs:
-        if not one.is_constant:
-            record(one.value, key)
-            record(other.value, key)
-        elif (error := _constant_error(one, other)) is not None:
+    for key, float_value, quantized_value in pairs:
+        if not float_value.is_constant:
+            record(float_value.value, key)
+            record(quantized_value.value, key)
+        elif (error := _constant_error(float_value, quantized_value)) is not None:
             errors[key] = error
     for model in (float_model, quantized):
         record_results(model.function, OUTPUT)
@@ -400,9 +400,9 @@ def _compared_values(
 ) -> Sequence[ComparedValue]:
     sqnrs = {
         value: errors[key].sqnr
-        for value, (key, one, _) in pairs.items()
+        for value, (key, float_value, _) in pairs.items()
         # The ops that use a constant account for its error.
-        if key in errors and not one.is_constant
+        if key in errors and not float_value.is_constant
     }
     inputs = _input_sqnrs(float_model.module, sqnrs)
     return [
@@ -438,27 +438,27 @@ def _measure(
         )
         scores.add(expected, actual)
         for key, values in expected.items():
-            if (other := actual.get(key)) is None:
+            if (actual_values := actual.get(key)) is None:
                 continue
-            if values.shape != other.shape:
+            if values.shape != actual_values.shape:
                 raise ValueError(
                     f"{key} has shape {[*values.shape]} in the float model and "
-                    f"{[*other.shape]} in the quantized one; compare models of the same "
-                    "sizes"
+                    f"{[*actual_values.shape]} in the quantized one; compare models of the "
+                    "same sizes"
                 )
-            errors.setdefault(key, Error()).add(values, other)
+            errors.setdefault(key, Error()).add(values, actual_values)
 
 
 def _compared_value(
     pair: _Pair, error: Error | None, input_sqnr: float
 ) -> ComparedValue:
-    _, one, other = pair
-    type_ = scalar_or_element_type(other.value.type)
-    name = one.tensor_name
+    _, float_value, quantized_value = pair
+    type_ = scalar_or_element_type(quantized_value.value.type)
+    name = float_value.tensor_name
     return ComparedValue(
-        one.statistics_key if name is None else name[1],
-        op_name(one.op),
-        op_name(other.op),
+        float_value.statistics_key if name is None else name[1],
+        op_name(float_value.op),
+        op_name(quantized_value.op),
         type_.storage_text if isinstance(type_, UniformType) else "",
         math.nan if error is None else error.sqnr,
         input_sqnr,
@@ -483,8 +483,12 @@ def _input_sqnrs(
     return inputs
 
 
-def _constant_error(one: _ModelValue, other: _ModelValue) -> Error | None:
-    expected, actual = (_constant_floats(each.value) for each in (one, other))
+def _constant_error(
+    float_value: _ModelValue, quantized_value: _ModelValue
+) -> Error | None:
+    expected, actual = (
+        _constant_floats(each.value) for each in (float_value, quantized_value)
+    )
     if expected is None or actual is None:
         return None
     error = Error()

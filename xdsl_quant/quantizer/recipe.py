@@ -81,9 +81,11 @@ class RecipeError(TomlError):
 
     def __init__(self, message: str, key: str | None = None, found: str | None = None):
         """
+        Describe the problem of a recipe.
+
         Args:
             message: the problem.
-            key: the key in a file that has the problem, if any.
+            key: the key of the file that has the problem, if any.
             found: the invalid string, if the key has several.
         """
         super().__init__(message)

@@ -137,7 +137,7 @@ class StaticModel(QuantizedModel):
 
     @property
     def kernel_count(self) -> int:
-        """Number of kernels, including those that stay in floating point."""
+        """Number of kernels, including kernels in floating point."""
         return sum(isinstance(op, RegionOp) for op in self.resolved.walk())
 
     def _named(self, report: ModelReport) -> ModelReport:

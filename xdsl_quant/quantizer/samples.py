@@ -198,7 +198,7 @@ def spread_batches(batches: Iterable[Batch], most: int) -> list[Arguments]:
         batches: all batches, read once.
         most: the maximum number of batches, at least 2; fewer if batches are large.
     """
-    kept: list[Arguments] = []
+    selected: list[Arguments] = []
     distance = 1
     for number, batch in enumerate(batches):
         if number % distance:
@@ -206,10 +206,10 @@ def spread_batches(batches: Iterable[Batch], most: int) -> list[Arguments]:
         arguments = as_tuple(batch)
         size = sum(np.asarray(each).nbytes for each in arguments)
         most = max(min(most, _MOST_BYTES // max(size, 1)), 2)
-        kept.append(arguments)
-        if len(kept) > most:
-            kept, distance = kept[::2], 2 * distance
-    return kept
+        selected.append(arguments)
+        if len(selected) > most:
+            selected, distance = selected[::2], 2 * distance
+    return selected
 
 
 def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:

@@ -45,7 +45,7 @@ class Selection:
         """
         inlined = {*self.float_kernels}
         return {
-            number - sum(other < number for other in inlined): bits
+            number - sum(position < number for position in inlined): bits
             for number, overrides in self.kernels.items()
             if number not in inlined
             for override in overrides
@@ -92,7 +92,7 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
     references = [op for op in module.walk() if isinstance(op, StatisticsRefOp)]
     all_keys = [op.stats_key.data for op in references]
     check_selectors(recipe, [*names.values(), {"values": all_keys}])
-    kernels = {n: found for n in names if (found := overrides_of(recipe, names[n]))}
+    kernels = {n: each for n in names if (each := overrides_of(recipe, names[n]))}
     keys: dict[str, list[Override]] = {}
     for number, kernel in enumerate(kernels_of(module)):
         # Quantized kernels may use the results of a float kernel.

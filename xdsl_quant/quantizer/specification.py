@@ -64,7 +64,7 @@ def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> Targ
 def _known_targets(
     targets: Sequence[str | TargetSpec],
 ) -> tuple[Sequence[TargetSpec], Sequence[TargetError]]:
-    """Return the readable targets, and the errors of those that are not."""
+    """Return the readable targets, and the errors of unreadable ones."""
     specs: list[TargetSpec] = []
     mistakes: list[TargetError] = []
     for each in targets:
@@ -82,11 +82,13 @@ def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
     if recipe.targets == Recipe.targets:
         return
     known, _ = _known_targets(recipe.targets)
-    asked = {bits for each in known for bits in result_widths(each)}
-    if asked.isdisjoint(found := result_widths(target)):
-        asked, found = (" or ".join(map(str, sorted(each))) for each in (asked, found))
+    recipe_widths = {bits for each in known for bits in result_widths(each)}
+    if recipe_widths.isdisjoint(widths := result_widths(target)):
+        expected, found = (
+            " or ".join(map(str, sorted(each))) for each in (recipe_widths, widths)
+        )
         warn_user(
-            f"recipe '{recipe.name}' is for activations of {asked} bits, found target "
+            f"recipe '{recipe.name}' is for activations of {expected} bits, found target "
             f"'{target.name}' with {found or 'none'}; leave the target out, or use another "
             "recipe"
         )

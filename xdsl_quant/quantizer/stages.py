@@ -72,6 +72,8 @@ class Pipeline(ABC):
 
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
         """
+        Prepare the pipeline of a request.
+
         Args:
             request: the arguments of the quantization.
             recipe: the recipe of the request.
@@ -81,7 +83,7 @@ class Pipeline(ABC):
         self.recipe = recipe
         self.float_model = module
         self.modules: dict[str, ModuleOp] = {}
-        """The module after each stage that has run."""
+        """Module after each stage that has run."""
 
     @property
     def module(self) -> ModuleOp:

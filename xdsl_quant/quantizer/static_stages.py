@@ -253,15 +253,15 @@ class StaticPipeline(Pipeline):
     ) -> Selection:
         """Select kernels with lost operands for floating point if the recipe asks."""
         numbers = {kernel: number for number, kernel in enumerate(kernels_of(module))}
-        kept: list[int] = []
+        float_numbers: list[int] = []
         for operand in lost_operands(module, ranges, self.target):
             if numbers[operand.kernel] in self.selection.float_kernels:
                 continue
             if self.recipe.float_concatenations and operand.can_be_kept:
-                kept += [numbers[kernel] for kernel in operand.float_kernels]
+                float_numbers += [numbers[kernel] for kernel in operand.float_kernels]
             else:
                 operand.warn()
-        return self.selection.with_float_kernels(kept)
+        return self.selection.with_float_kernels(float_numbers)
 
     def correction(self, module: ModuleOp) -> Correction | None:
         """Correct the biases of a module; return `None` if it has none."""

@@ -63,7 +63,7 @@ def with_float_values(
         and quantized product, in the order of `products_of`.
     """
     result = quantized.clone()
-    found: list[tuple[Operation, Operation]] = []
+    pairs: list[tuple[Operation, Operation]] = []
     for original, op in zip(products_of(module), products_of(result), strict=True):
         weight = weight_of(original)
         assert weight is not None
@@ -72,8 +72,8 @@ def with_float_values(
         float_op.operands[weight.operand] = constant.results[0]
         Rewriter.insert_op((constant, float_op), InsertPoint.before(op))
         op.results[0].replace_all_uses_with(float_op.results[0])
-        found.append((float_op, op))
-    return result, found
+        pairs.append((float_op, op))
+    return result, pairs
 
 
 def check_finite_values(
@@ -102,7 +102,7 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
 
     Raises:
         RecipeError: if an override selects nothing, or has no effect on weights.
-        ValueError: if there are no products with constants, or all stay in floating
+        ValueError: if the model has no products with constants, or all stay in floating
             point.
         PassFailedException: if a weight is not finite.
     """
@@ -159,10 +159,10 @@ def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
         erase_unused(dequantized, PatternRewriter(op))
 
 
-def _granularity(wanted: WeightGranularity, op: Operation) -> Granularity:
-    if wanted == "block-or-axis":
+def _granularity(granularity: WeightGranularity, op: Operation) -> Granularity:
+    if granularity == "block-or-axis":
         return "axis" if op_name(op).startswith("tfl.") else "block"
-    return wanted
+    return granularity
 
 
 def _bits_of_products(
