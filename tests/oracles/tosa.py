@@ -6,7 +6,7 @@ Compare models of one op in TOSA with the reference kernels: `make oracles`.
 Each recorded case, and some of ops without a kernel, is converted, validated by MLIR,
 lowered and executed. In the environment that `make tosa-tools` makes, it is run by TOSA's
 reference model, too, and so is what the public converter makes of the same file. Its table
-is the one in docs/tosa.md, which `--write` writes.
+is the one in docs/measured/tosa.md, which `--write` writes.
 
 The exit code is 1 if a value differs, or if the table is not the one in the docs.
 """
@@ -51,7 +51,7 @@ from xdsl_quant.rosetta.tosa import TosaTools
 Array = NDArray[Any]
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "tosa.md"
+PAGE = ROOT / "docs" / "measured" / "tosa.md"
 TOOLS = ROOT / ".venv-tosa" / "bin" / "python"
 """The Python of the environment of `tosa-tools`, which needs an old NumPy."""
 
@@ -301,7 +301,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if options.write:
             _write(table)
         elif table != table_in_docs():
-            print("the table of docs/tosa.md is another one: run with --write")
+            print("the table of docs/measured/tosa.md is another one: run with --write")
             failures += 1
     return 1 if failures else 0
 

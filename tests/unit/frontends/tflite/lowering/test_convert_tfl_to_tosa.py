@@ -348,7 +348,7 @@ def test_streaming_models(mlir: Mlir, path: Path):
         state = results[1:]
 
 
-PAGE = (Path(__file__).parents[5] / "docs" / "tosa.md").read_text()
+PAGE = (Path(__file__).parents[5] / "docs" / "reference" / "tosa.md").read_text()
 
 
 @pytest.mark.parametrize("passes", [VALIDATE, TO_LINALG])

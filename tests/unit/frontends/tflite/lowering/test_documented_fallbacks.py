@@ -20,7 +20,9 @@ from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.loading import multiverse_context, parse_module
 
-PAGE = (Path(__file__).parents[5] / "docs" / "tflite_integers.md").read_text()
+PAGE = (
+    Path(__file__).parents[5] / "docs" / "reference" / "tflite_integers.md"
+).read_text()
 REASONS = [
     reason
     for row in re.findall(r"^\| .* \| (`has .*`) \| .* \|$", PAGE, re.M)
