@@ -175,7 +175,7 @@ class CastProver:
         """Expected results."""
         return CastFormula(self._terms, self.cast, self._scale.term)
 
-    def _returned(self, op: str, argument: Term) -> Number:
+    def _lowered_result(self, op: str, argument: Term) -> Number:
         """Return the result of the lowered code."""
         terms, function = self._terms, self._functions[op]
         known: dict[SSAValue, Number] = {}
@@ -217,7 +217,7 @@ class CastProver:
 
     def is_defined(self) -> Theorem:
         """Decide whether `qcast` is defined for all expressed values."""
-        found = self._returned("q", self._x.term)
+        found = self._lowered_result("q", self._x.term)
         values = [self._x, *self._results(found)]
         claim = "qcast(x) is defined for all x"
         return self._decided(claim, found.is_defined, values, "q")
@@ -225,7 +225,7 @@ class CastProver:
     def quantizes_by_the_formula(self) -> Theorem:
         """Decide whether `qcast` equals its formula where the formula is defined."""
         x = self._x.term
-        found, right = self._returned("q", x), self.formula.stored(x)
+        found, right = self._lowered_result("q", x), self.formula.stored(x)
         condition = self._implies(right.is_defined, self._same(found, right.term))
         values = [self._x, *self._results(found, right.term)]
         return self._decided(
@@ -235,7 +235,7 @@ class CastProver:
     def is_monotone(self) -> Theorem:
         """Decide whether `qcast` is monotonic."""
         terms, x, y = self._terms, self._x, self._symbol("y")
-        first, second = (self._returned("q", each.term) for each in (x, y))
+        first, second = (self._lowered_result("q", each.term) for each in (x, y))
         are_defined = (self.formula.stored(each.term).is_defined for each in (x, y))
         premise = terms.all(terms.op("FP_LEQ", x.term, y.term), *are_defined)
         condition = self._implies(premise, self._at_most(first.term, second.term))
@@ -245,7 +245,7 @@ class CastProver:
 
     def dequantizes_by_the_formula(self) -> Theorem:
         """Decide whether `dcast` equals its formula for all stored values."""
-        found = self._returned("d", self._q.term)
+        found = self._lowered_result("d", self._q.term)
         right = self.formula.expressed(self._q.term)
         values = [self._q, *results(self._terms, self.cast.expressed, found, right)]
         claim = "dcast(q) is the formula for all q"
@@ -256,7 +256,7 @@ class CastProver:
         q = self._q
         low, high = (self._terms.of_bits(q.type, bound) for bound in self.cast.bounds)
         in_range = self._at_most(low, q.term), self._at_most(q.term, high)
-        found = self._returned("q", self._returned("d", q.term).term)
+        found = self._lowered_result("q", self._lowered_result("d", q.term).term)
         condition = self._implies(self._terms.all(*in_range), self._same(found, q.term))
         values = [q, *self._results(found)]
         claim = "qcast(dcast(q)) = q for all q"
@@ -334,7 +334,7 @@ class CastProver:
         ):
             start = time.perf_counter()
             found = first_difference(steps, function, progress)
-            yield self._tried(
+            yield self._exhaustive_theorem(
                 f"qcast(x) is the formula for all x, {name}",
                 1 << steps.order.width,
                 time.perf_counter() - start,
@@ -380,10 +380,10 @@ class CastProver:
             first = int(stored[place]), int(found[place]), int(stored[place])
         claim = "qcast(dcast(q)) = q for all q, compiled"
         show = ShowCompiled(self.text("dq"), self._options)
-        return self._tried(claim, stored.size, seconds, first, show)
+        return self._exhaustive_theorem(claim, stored.size, seconds, first, show)
 
     @staticmethod
-    def _tried(
+    def _exhaustive_theorem(
         claim: str,
         count: int,
         seconds: float,

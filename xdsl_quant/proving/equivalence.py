@@ -59,25 +59,21 @@ def equivalent(
     claim: str = CLAIM,
 ) -> Theorem:
     """
-    Prove that two functions return bit-identical results.
+    Prove that two functions return bit-identical results for all arguments.
 
-    The claim covers all arguments, those of quantized types within their storage
-    ranges. Where a result of the first function is defined, that of the second must be
-    defined and equal; all NaNs are equal. Both modules are lowered as copies.
+    Stored values are within their storage ranges. Where a result of the first function
+    is defined, that of the second must be defined and equal; all NaNs are equal.
 
     Args:
         before: module with a function of scalars and of tensors with static sizes.
-        after: second module, such as the output of a pass. Argument and result types
-            may differ if they have the same numbers of elements and bits, such as
-            integers instead of stored values.
-        lowered_by: passes or a pipeline that lower both modules.
+        after: second module. Types may differ, if shapes and widths are the same.
+        lowered_by: passes or a pipeline that lower copies of both modules.
         entry: name of the function; by default the only public one, or else `main`.
         seconds: time limit of the solver.
         claim: text of the claim.
 
     Raises:
-        UnsupportedError: if an op has no term; if arguments or results differ in
-            number, shape or bits; or if stored values express different numbers.
+        UnsupportedError: if an op has no term, or types or their meanings differ.
         IRError: if a pass fails.
         ValueError: if the function is missing.
     """
@@ -91,7 +87,11 @@ def equivalent(
     ]
     given = [*map(_argument_value, inputs, arguments)]
     expected, found = (
-        [*_result_elements(outputs, _returned(terms, module, lowered_by, entry, given))]
+        [
+            *_result_elements(
+                outputs, _function_results(terms, module, lowered_by, entry, given)
+            )
+        ]
         for module in (before, after)
     )
     known = [*chain(*arguments)]
@@ -312,7 +312,7 @@ def _result_elements(
             yield _Element(name, stored, cast(Number, array[index]))
 
 
-def _returned(
+def _function_results(
     terms: Terms,
     module: ModuleOp,
     lowered_by: str | Sequence[ModulePass],

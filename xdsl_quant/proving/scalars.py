@@ -266,7 +266,7 @@ _FLOAT_ORDER = (
 """All predicates, in MLIR order."""
 
 
-def _compared_floats(
+def _float_comparison(
     terms: Terms, op: Operation, operands: Sequence[Term]
 ) -> _Translated:
     predicate = _FLOAT_ORDER[cast(CmpfOp, op).predicate.value.data]
@@ -302,7 +302,9 @@ _OVERFLOWS = {
 }
 
 
-def _overflowing(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
+def _arithmetic_rule(
+    terms: Terms, op: Operation, operands: Sequence[Term]
+) -> _Translated:
     kind, name = _OVERFLOWS[op_name(op)]
     attribute = op.get_attr_or_prop("overflowFlags")
     is_set = isinstance(attribute, IntegerOverflowAttr)
@@ -347,7 +349,7 @@ def _shift(kind: str) -> _Rule:
     return rule
 
 
-def _resized(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
+def _resize(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
     before, after = bit_count(_source_type(op)), bit_count(_result_type(op))
     if after < before:
         return terms.op("BV_EXTRACT", *operands, indices=[after - 1, 0]), None
@@ -363,7 +365,7 @@ _INTEGER_PREDICATES = (
 """Operations of `arith.cmpi` predicates, in MLIR order."""
 
 
-def _compared_integers(
+def _integer_comparison(
     terms: Terms, op: Operation, operands: Sequence[Term]
 ) -> _Translated:
     kind = _INTEGER_PREDICATES[cast(CmpiOp, op).predicate.value.data]
@@ -389,7 +391,7 @@ _RULES: Mapping[str, _Rule] = {
     "arith.minnumf": _extreme_float("FP_LT", keeps_nan=False),
     "arith.maximumf": _extreme_float("FP_GT", keeps_nan=True),
     "arith.minimumf": _extreme_float("FP_LT", keeps_nan=True),
-    "arith.cmpf": _compared_floats,
+    "arith.cmpf": _float_comparison,
     "arith.extf": _to_float,
     "arith.truncf": _to_float,
     "arith.sitofp": _to_float,
@@ -404,9 +406,9 @@ _RULES: Mapping[str, _Rule] = {
     "math.floor": _rounding_rule("FP_RTI", "RTN"),
     "math.ceil": _rounding_rule("FP_RTI", "RTP"),
     "math.trunc": _rounding_rule("FP_RTI", "RTZ"),
-    "arith.addi": _overflowing,
-    "arith.subi": _overflowing,
-    "arith.muli": _overflowing,
+    "arith.addi": _arithmetic_rule,
+    "arith.subi": _arithmetic_rule,
+    "arith.muli": _arithmetic_rule,
     "arith.divsi": _division_rule("BV_SDIV"),
     "arith.divui": _division_rule("BV_UDIV"),
     "arith.remui": _division_rule("BV_UREM"),
@@ -416,11 +418,11 @@ _RULES: Mapping[str, _Rule] = {
     "arith.shli": _shift("BV_SHL"),
     "arith.shrsi": _shift("BV_ASHR"),
     "arith.shrui": _shift("BV_SHR"),
-    "arith.extsi": _resized,
-    "arith.extui": _resized,
-    "arith.trunci": _resized,
-    "arith.index_cast": _resized,
-    "arith.cmpi": _compared_integers,
+    "arith.extsi": _resize,
+    "arith.extui": _resize,
+    "arith.trunci": _resize,
+    "arith.index_cast": _resize,
+    "arith.cmpi": _integer_comparison,
     "arith.maxsi": _extreme_integer("BV_SGT"),
     "arith.minsi": _extreme_integer("BV_SLT"),
     "arith.maxui": _extreme_integer("BV_UGT"),

@@ -240,7 +240,9 @@ def resize_bilinear(
         half_pixel_centers: measure positions from the centers of elements.
     """
     (y, top, bottom), (x, left, right) = (
-        _neighbors(values.shape[axis + 1], size, align_corners, half_pixel_centers)
+        _interpolation_neighbors(
+            values.shape[axis + 1], size, align_corners, half_pixel_centers
+        )
         for axis, size in enumerate(sizes)
     )
     y, x = y[:, None, None], x[:, None]
@@ -254,7 +256,7 @@ def resize_bilinear(
     )
 
 
-def _neighbors(
+def _interpolation_neighbors(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
     """Return the fraction, and the indices of both neighbors, for each result index."""

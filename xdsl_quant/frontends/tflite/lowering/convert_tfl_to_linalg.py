@@ -175,7 +175,7 @@ class _LinalgConversion:
                     self._convert_op(op)
                     self.converted[op] = None
                 case _:
-                    self._keep(op)
+                    self._restore_operands(op)
         for op in reversed(self.converted):
             Rewriter.erase_op(op)
         values = (value for op in module.walk() for value in defined_values(op))
@@ -186,15 +186,15 @@ class _LinalgConversion:
 
     # Ops of other dialects
 
-    def _keep(self, op: Operation) -> None:
+    def _restore_operands(self, op: Operation) -> None:
         """Cast the operands of an op that remains back to their original types."""
         if not op.operands:
             return
         builder = LoweringBuilder.before(op)
         for index, operand in enumerate(op.operands):
-            op.operands[index] = self._declared(builder, operand)
+            op.operands[index] = self._original_value(builder, operand)
 
-    def _declared(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+    def _original_value(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         """Return a value with its type before the conversion."""
         if value in self.arrays and self.arrays[value] is not None:
             element_type = cast(TensorType, _stored_type(value.type)).get_element_type()
@@ -234,11 +234,11 @@ class _LinalgConversion:
         builder = LoweringBuilder.before(op)
         operands = [self._operand(builder, operand) for operand in op.operands]
         if not isinstance(implementation, Computation):
-            return self._computed(op, implementation(op, *operands))
+            return self._stored_results(op, implementation(op, *operands))
         before, mode = op.prev_op, self.fallback
         try:
             results = implementation.results(op, operands, self._fall_back, mode)
-            return self._computed(op, results)
+            return self._stored_results(op, results)
         except Unsupported as e:
             if implementation.missing_kernel(op) is not None:
                 raise
@@ -248,9 +248,11 @@ class _LinalgConversion:
                 assert built is not None
                 Rewriter.erase_op(built, safe_erase=False)
             self._fall_back(op, str(e))
-            return self._computed(op, implementation.results(op, operands, mode="only"))
+            return self._stored_results(
+                op, implementation.results(op, operands, mode="only")
+            )
 
-    def _computed(
+    def _stored_results(
         self, op: Operation, results: Any
     ) -> Sequence[SSAValue | NDArray[Any]]:
         values = cast(
@@ -315,7 +317,7 @@ class _LinalgConversion:
 
     def _convert_if(self, op: tfl.IfOp) -> None:
         builder = LoweringBuilder.before(op)
-        condition = _scalar(op, builder, self._declared(builder, op.cond))
+        condition = _scalar(op, builder, self._original_value(builder, op.cond))
         if not op.else_region.blocks:
             fail(op, "'tfl.if' op has no region for a false condition")
         then_region, else_region = (op.detach_region(region) for region in op.regions)
@@ -324,7 +326,7 @@ class _LinalgConversion:
 
     def _convert_while(self, op: tfl.WhileOp) -> None:
         builder = LoweringBuilder.before(op)
-        operands = [self._declared(builder, operand) for operand in op.input]
+        operands = [self._original_value(builder, operand) for operand in op.input]
         for region in op.regions:
             _check_types(op, "arguments of a region", region.block.arg_types)
         _check_types(op, "operands", op.operand_types)
@@ -341,7 +343,7 @@ class _LinalgConversion:
 
     def _convert_yield(self, op: tfl.YieldOp) -> None:
         builder = LoweringBuilder.before(op)
-        values = [self._declared(builder, value) for value in op.arguments]
+        values = [self._original_value(builder, value) for value in op.arguments]
         parent = op.parent_op()
         if (
             isinstance(parent, scf.WhileOp)

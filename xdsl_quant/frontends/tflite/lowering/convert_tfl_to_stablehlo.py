@@ -65,7 +65,7 @@ Form: TypeAlias = Callable[[StableHLOBuilder], Sequence[SSAValue]]
 _CONSTANTS = tfl.ConstOp | tfl.QConstOp | arith.ConstantOp
 
 
-def _rebuilt_constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
+def _rebuild_constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
     """Return a `stablehlo.constant` with the same (stored) elements."""
     (result,), value = op.results, op.value
     element_type = scalar_or_element_type(result.type)
@@ -95,7 +95,7 @@ def _rebuilding_form(op: Operation, *, is_stored: bool) -> Form:
 
     def build(b: StableHLOBuilder) -> Sequence[SSAValue]:
         if isinstance(op, _CONSTANTS):
-            return (_rebuilt_constant(b, op),)
+            return (_rebuild_constant(b, op),)
         operands = [
             None if isinstance(operand.type, NoneType) else operand
             for operand in op.operands

@@ -99,7 +99,7 @@ class ConvertTFLToTosaPass(CountingPass):
         if self.fallback == "on":
             fallbacks = []
         functions = [
-            (function, _converted_function(function, errors, fallbacks))
+            (function, _convert_function(function, errors, fallbacks))
             for function in op.body.block.ops
             if isinstance(function, func.FuncOp)
         ]
@@ -118,7 +118,7 @@ def _message(op: Operation, words: str) -> str:
     return located_message(op, f"'{op_name(op)}' op {words}")
 
 
-def _converted_function(
+def _convert_function(
     function: func.FuncOp,
     errors: list[str],
     fallbacks: list[Fallback] | None,

@@ -56,7 +56,7 @@ def _logical(function: Callable[..., Array]) -> Implementation:
     return Computation(formula_of(function), takes_truths=True)
 
 
-def _fused(
+def _with_activation(
     function: Callable[..., Array],
     kernel: Kernel | None = None,
     requirement: Requirement | None = None,
@@ -67,15 +67,15 @@ def _fused(
     return Computation(formula, kernel, requirement)
 
 
-def _multiplied(x: Array, y: Array) -> Array:
+def _multiply(x: Array, y: Array) -> Array:
     """Multiply; `uint32` is computed as `int32`, which wraps to the same bits."""
     if x.dtype != np.uint32:
         return np.multiply(x, y)
     return np.multiply(x.astype(np.int32), y.astype(np.int32)).astype(np.uint32)
 
 
-def _squared(x: Array) -> Array:
-    return _multiplied(x, x)
+def _square(x: Array) -> Array:
+    return _multiply(x, x)
 
 
 def _sum(function: Callable[..., Array]) -> Kernel:
@@ -95,7 +95,7 @@ def _squared_difference(lhs: Array, rhs: Array) -> Array:
     return (lhs - rhs) * (lhs - rhs)
 
 
-def _compared(direction: str) -> Implementation:
+def _comparison_computation(direction: str) -> Implementation:
     function = elementwise.COMPARISONS[direction]
 
     def kernel(op: Operation, result: None, lhs: Quantized, rhs: Quantized) -> Array:
@@ -115,11 +115,11 @@ def _unary(
     return _binary(floats.UNARY[name], kernel, requirement)
 
 
-def _looked_up(name: str) -> Kernel:
+def _table_kernel(name: str) -> Kernel:
     return kernel_of(partial(looked_up, name))
 
 
-def _negated(op: Operation, result: Parameters, x: Quantized) -> Array:
+def _negate(op: Operation, result: Parameters, x: Quantized) -> Array:
     # The smallest stored value has no negative; the kernel leaves it unchanged.
     half = 1 << (result.storage_width - 1)
     return np.where(x.values == -half, -half, -x.values)
@@ -153,7 +153,7 @@ def _gelu(op: tfl.GeluOp, result: Parameters, x: Quantized) -> Array:
     return looked_up(name, x, result)
 
 
-def _selected(
+def _select(
     op: tfl.SelectOp | tfl.SelectV2Op, condition: Array, x: Array, y: Array
 ) -> Array:
     if isinstance(op, tfl.SelectOp) and np.ndim(condition) == 1:
@@ -210,12 +210,16 @@ def _beta(op: tfl.SoftmaxOp) -> float:
 
 
 ELEMENTWISE: Mapping[type[Operation], Implementation] = {
-    tfl.AddOp: _fused(np.add, _sum(elementwise.add), requirements.takes_one_storage),
-    tfl.SubOp: _fused(
+    tfl.AddOp: _with_activation(
+        np.add, _sum(elementwise.add), requirements.takes_one_storage
+    ),
+    tfl.SubOp: _with_activation(
         np.subtract, _sum(elementwise.subtract), requirements.takes_one_storage
     ),
-    tfl.MulOp: _fused(_multiplied, kernel_of(elementwise.multiply, activation_of)),
-    tfl.DivOp: _fused(floats.divide),
+    tfl.MulOp: _with_activation(
+        _multiply, kernel_of(elementwise.multiply, activation_of)
+    ),
+    tfl.DivOp: _with_activation(floats.divide),
     tfl.FloorDivOp: _binary(floats.floor_divide),
     tfl.FloorModOp: _binary(floats.floor_modulo),
     tfl.PowOp: _binary(np.power),
@@ -226,29 +230,29 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     ),
     tfl.MaximumOp: _binary(np.maximum, OnStoredValues(formula_of(np.maximum))),
     tfl.MinimumOp: _binary(np.minimum, OnStoredValues(formula_of(np.minimum))),
-    tfl.EqualOp: _compared("equal"),
-    tfl.NotEqualOp: _compared("not_equal"),
-    tfl.GreaterOp: _compared("greater"),
-    tfl.GreaterEqualOp: _compared("greater_equal"),
-    tfl.LessOp: _compared("less"),
-    tfl.LessEqualOp: _compared("less_equal"),
+    tfl.EqualOp: _comparison_computation("equal"),
+    tfl.NotEqualOp: _comparison_computation("not_equal"),
+    tfl.GreaterOp: _comparison_computation("greater"),
+    tfl.GreaterEqualOp: _comparison_computation("greater_equal"),
+    tfl.LessOp: _comparison_computation("less"),
+    tfl.LessEqualOp: _comparison_computation("less_equal"),
     tfl.LogicalAndOp: _logical(np.logical_and),
     tfl.LogicalOrOp: _logical(np.logical_or),
     tfl.LogicalNotOp: _logical(np.logical_not),
-    tfl.SelectOp: on_stored_values(_selected, 0),
-    tfl.SelectV2Op: on_stored_values(_selected, 0),
-    tfl.NegOp: _unary("neg", _negated, requirements.takes_negated),
+    tfl.SelectOp: on_stored_values(_select, 0),
+    tfl.SelectV2Op: on_stored_values(_select, 0),
+    tfl.NegOp: _unary("neg", _negate, requirements.takes_negated),
     tfl.AbsOp: _unary("abs", table_of(kernel_of(elementwise.absolute))),
     tfl.SqrtOp: _unary("sqrt", table_of(kernel_of(elementwise.square_root))),
     tfl.RsqrtOp: _unary(
         "rsqrt", _reciprocal_square_root, requirements.takes_zero_points
     ),
-    tfl.ExpOp: _unary("exp", _looked_up("exp"), requirements.takes_zero_points),
-    tfl.LogOp: _unary("log", _looked_up("log"), requirements.takes_zero_points),
+    tfl.ExpOp: _unary("exp", _table_kernel("exp"), requirements.takes_zero_points),
+    tfl.LogOp: _unary("log", _table_kernel("log"), requirements.takes_zero_points),
     tfl.SignOp: _binary(np.sign),
     tfl.SinOp: _unary("sin"),
     tfl.CosOp: _unary("cos"),
-    tfl.SquareOp: _binary(_squared),
+    tfl.SquareOp: _binary(_square),
     tfl.FloorOp: _unary("floor"),
     tfl.CeilOp: _unary("ceil"),
     tfl.RoundOp: _unary("round"),
@@ -269,16 +273,16 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
         table_of(kernel_of(elementwise.hard_swish)),
         requirements.takes_hard_swish,
     ),
-    tfl.EluOp: _unary("elu", _looked_up("elu"), requirements.takes_bytes),
+    tfl.EluOp: _unary("elu", _table_kernel("elu"), requirements.takes_bytes),
     tfl.GeluOp: Computation(
         formula_of(floats.gelu, _is_approximate),
         _gelu,
         requirements.takes_zero_points,
     ),
     tfl.LogisticOp: _unary(
-        "logistic", _looked_up("logistic"), requirements.takes_sigmoid
+        "logistic", _table_kernel("logistic"), requirements.takes_sigmoid
     ),
-    tfl.TanhOp: _unary("tanh", _looked_up("tanh"), requirements.takes_sigmoid),
+    tfl.TanhOp: _unary("tanh", _table_kernel("tanh"), requirements.takes_sigmoid),
     tfl.SoftmaxOp: Computation(
         formula_of(floats.softmax, _beta),
         kernel_of(rows.softmax, _beta),
@@ -287,7 +291,7 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.LogSoftmaxOp: _binary(
         floats.log_softmax, kernel_of(rows.log_softmax), requirements.takes_log_softmax
     ),
-    tfl.L2NormalizationOp: _fused(
+    tfl.L2NormalizationOp: _with_activation(
         floats.l2_normalization,
         kernel_of(rows.l2_normalization),
         requirements.takes_l2_normalization,

@@ -176,7 +176,7 @@ def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Array, table: Array) -
     return np.take(*_with_indices(table, indices, np.shape(table)[0]), axis=0)
 
 
-def _reversed(op: Operation, value: Array, axes: Array) -> Array:
+def _reverse(op: Operation, value: Array, axes: Array) -> Array:
     return np.flip(value, tuple(integers_of(axes)))
 
 
@@ -207,20 +207,22 @@ class _Concatenation(Computation):
         return super().results(op, values, fall_back, mode)
 
 
-def _concatenated_floats(op: tfl.ConcatenationOp, *parts: Array) -> Array:
+def _concatenate_floats(op: tfl.ConcatenationOp, *parts: Array) -> Array:
     return floats.activated(np.concatenate(parts, number(op.axis)), activation_of(op))
 
 
-def _concatenated(
+def _concatenate(
     op: tfl.ConcatenationOp, result: QuantizationParameters, *parts: Quantized
 ) -> Array:
-    whole = np.concatenate([_rescaled(x, result) for x in parts], number(op.axis))
+    whole = np.concatenate(
+        [_requantize_in_f32(x, result) for x in parts], number(op.axis)
+    )
     if (activation := activation_of(op)) == "NONE":
         return whole
     return np.clip(whole, *activation_bounds(result, activation))
 
 
-def _rescaled(x: Quantized, result: QuantizationParameters) -> Array:
+def _requantize_in_f32(x: Quantized, result: QuantizationParameters) -> Array:
     """Requantize stored values to the parameters of the result, in `f32` arithmetic."""
     if have_one_scale(result, x.parameters):
         return x.values
@@ -334,7 +336,7 @@ MOVING: Mapping[type[Operation], Implementation] = {
     tfl.StridedSliceOp: _strided_slice,
     tfl.DynamicUpdateSliceOp: _dynamic_update_slice,
     tfl.ConcatenationOp: _Concatenation(
-        _concatenated_floats, _concatenated, takes_truths=True
+        _concatenate_floats, _concatenate, takes_truths=True
     ),
     tfl.PackOp: _pack,
     tfl.UnpackOp: _unpack,
@@ -349,7 +351,7 @@ MOVING: Mapping[type[Operation], Implementation] = {
     tfl.TopKV2Op: _top_k,
     tfl.TileOp: _by_numbers(np.tile),
     tfl.BroadcastToOp: _by_numbers(np.broadcast_to),
-    tfl.ReverseV2Op: on_stored_values(_reversed, 1),
+    tfl.ReverseV2Op: on_stored_values(_reverse, 1),
     tfl.SpaceToDepthOp: _by_blocks(data_movement.space_to_depth),
     tfl.DepthToSpaceOp: _by_blocks(data_movement.depth_to_space),
     tfl.SpaceToBatchNdOp: _space_to_batch,

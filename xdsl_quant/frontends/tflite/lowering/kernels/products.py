@@ -59,7 +59,7 @@ def _has_wide_accumulator(op: Operation, x: Quantized, bias: Array | None) -> bo
     return not isinstance(bias, Quantized) and bias.dtype == np.int64
 
 
-def _centered(weights: Quantized) -> Quantized:
+def _weights_without_zero_points(weights: Quantized) -> Quantized:
     """Return weights with zero points subtracted; kernels expect zero point 0."""
     if weights.parameters.has_zero_points:
         return weights._replace(values=weights.corrected)
@@ -67,7 +67,7 @@ def _centered(weights: Quantized) -> Quantized:
 
 
 def _convolution(
-    sums: Sums, operand_roles: Operands, is_depthwise: bool | None = None
+    sums: Sums, roles: Operands, is_depthwise: bool | None = None
 ) -> Computation:
     """
     Return the implementation of a convolution.
@@ -75,14 +75,14 @@ def _convolution(
     Args:
         sums: computes the accumulators, given the op, its operands, the image and the
             weights.
-        operand_roles: indices of input, weights and bias.
+        roles: indices of input, weights and bias.
         is_depthwise: True if the hybrid kernel convolves each channel separately;
             `None` if there is no hybrid kernel.
     """
 
-    assert operand_roles.weights is not None
-    assert operand_roles.bias is not None
-    indices = operand_roles.input, operand_roles.weights, operand_roles.bias
+    assert roles.weights is not None
+    assert roles.bias is not None
+    indices = roles.input, roles.weights, roles.bias
 
     def formula(op: Operation, *operands: Array) -> Array:
         x, weights, bias = (operands[index] for index in indices)
@@ -94,7 +94,7 @@ def _convolution(
 
         x, weights, bias = (operands[index] for index in indices)
         options = window_of(op), activation_of(op), _has_wide_accumulator(op, x, bias)
-        weights, bias = _centered(weights), _integers(bias)
+        weights, bias = _weights_without_zero_points(weights), _integers(bias)
         return products.convolution(x, weights, bias, result, *options, accumulators)
 
     def hybrid_kernel(
@@ -105,9 +105,7 @@ def _convolution(
         return floats.activated(values, activation_of(op))
 
     hybrid_or_none = None if is_depthwise is None else hybrid_kernel
-    return Computation(
-        formula, kernel, takes_product(operand_roles), operand_roles, hybrid_or_none
-    )
+    return Computation(formula, kernel, takes_product(roles), roles, hybrid_or_none)
 
 
 def _image_sums(function: Callable[..., Array]) -> Sums:
@@ -168,12 +166,12 @@ def _fully_connected(has_multiplier: bool) -> Computation:
         result = hybrid.fully_connected(x, weights, bias, *options)
         return floats.activated(result, activation_of(op))
 
-    operand_roles = Operands(plain=(2,), weights=1, bias=2)
+    roles = Operands(plain=(2,), weights=1, bias=2)
     return Computation(
         _fully_connected_formula,
         kernel,
-        takes_product(operand_roles, 16),
-        operand_roles,
+        takes_product(roles, 16),
+        roles,
         hybrid_kernel,
     )
 
@@ -193,7 +191,7 @@ def _sizes(op: Any) -> tuple[int, int]:
     return number(op.filter_height), number(op.filter_width)
 
 
-def _pooled(
+def _pooling(
     on_floats: Callable[..., Array], function: Callable[..., Array]
 ) -> Implementation:
     def formula(op: Operation, x: Array) -> Array:
@@ -229,7 +227,7 @@ def _resize_bilinear(
 # Along dimensions
 
 
-def _reduced(
+def _reduction(
     on_numbers: Callable[..., Array],
     function: Callable[..., Array] | None = None,
     requirement: Requirement | None = None,
@@ -274,7 +272,7 @@ def _keeping_dims(function: Any) -> Callable[..., Array]:
     return reduce
 
 
-def _first(function: Callable[..., Array], worst: float) -> Implementation:
+def _arg_extreme(function: Callable[..., Array], worst: float) -> Implementation:
     """Return the implementation of `arg_max` or `arg_min`; `worst` replaces NaN."""
 
     def index(op: Operation, x: Array, dim: Array) -> Array:
@@ -356,23 +354,23 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
         kernel_of(products.batch_matmul, _adj_x, _adj_y),
         takes_product(Operands(weights=1), 16),
     ),
-    tfl.AveragePool2DOp: _pooled(floats.average_pool_2d, windows.average_pool_2d),
-    tfl.MaxPool2DOp: _pooled(floats.max_pool_2d, windows.max_pool_2d),
+    tfl.AveragePool2DOp: _pooling(floats.average_pool_2d, windows.average_pool_2d),
+    tfl.MaxPool2DOp: _pooling(floats.max_pool_2d, windows.max_pool_2d),
     tfl.ResizeBilinearOp: Computation(
         _resize_bilinear_of_floats,
         _resize_bilinear,
         takes_one_scale,
         Operands((1,)),
     ),
-    tfl.MeanOp: _reduced(floats.mean, reduction.mean),
-    tfl.SumOp: _reduced(_keeping_dims(np.sum), reduction.sum_of),
-    tfl.ReduceProdOp: _reduced(
+    tfl.MeanOp: _reduction(floats.mean, reduction.mean),
+    tfl.SumOp: _reduction(_keeping_dims(np.sum), reduction.sum_of),
+    tfl.ReduceProdOp: _reduction(
         _keeping_dims(np.prod), reduction.reduce_prod, takes_zero_points
     ),
-    tfl.ReduceMaxOp: _reduced(_keeping_dims(np.max)),
-    tfl.ReduceMinOp: _reduced(_keeping_dims(np.min)),
-    tfl.ArgMaxOp: _first(np.argmax, -np.inf),
-    tfl.ArgMinOp: _first(np.argmin, np.inf),
+    tfl.ReduceMaxOp: _reduction(_keeping_dims(np.max)),
+    tfl.ReduceMinOp: _reduction(_keeping_dims(np.min)),
+    tfl.ArgMaxOp: _arg_extreme(np.argmax, -np.inf),
+    tfl.ArgMinOp: _arg_extreme(np.argmin, np.inf),
 }
 """Implementations of contractions, pooling, resizing and reductions."""
 

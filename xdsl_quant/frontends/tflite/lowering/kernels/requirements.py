@@ -156,19 +156,19 @@ def takes_l2_normalization(
 # Products and reductions
 
 
-def takes_product(operand_roles: Operands, widest_weights: int = 8) -> Requirement:
+def takes_product(roles: Operands, widest_weights: int = 8) -> Requirement:
     """
     Return the requirement of convolutions and matrix products.
 
     Args:
-        operand_roles: indices of input, weights and bias.
+        roles: indices of input, weights and bias.
         widest_weights: largest storage width of weights, in bits.
     """
-    assert operand_roles.weights is not None
+    assert roles.weights is not None
     x_index, weights_index, bias_index = (
-        operand_roles.input,
-        operand_roles.weights,
-        operand_roles.bias,
+        roles.input,
+        roles.weights,
+        roles.bias,
     )
 
     def requirement(

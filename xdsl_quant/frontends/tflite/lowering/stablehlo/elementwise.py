@@ -35,7 +35,7 @@ def _elementwise(op_type: type[Operation]) -> Lowering:
     return lower
 
 
-def _compared(direction: ComparisonDirection) -> Lowering:
+def _comparison_lowering(direction: ComparisonDirection) -> Lowering:
     def lower(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
         lhs, rhs = _operands(b, op, operands)
         return b.add(
@@ -49,7 +49,7 @@ def _compared(direction: ComparisonDirection) -> Lowering:
     return lower
 
 
-def _rectified(activation: str) -> Lowering:
+def _relu(activation: str) -> Lowering:
     def lower(b: StableHLOBuilder, op: Operation, x: SSAValue) -> SSAValue:
         # Clamp in the type of the result, whose scale may be finer.
         type_ = op.results[0].type
@@ -60,14 +60,14 @@ def _rectified(activation: str) -> Lowering:
     return lower
 
 
-def _converted(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
+def _convert(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
     element_types = element_type_of(x), element_type_of(op.output)
     if any(isinstance(type_, QuantizedType) for type_ in element_types):
         raise Unsupported("converts stored values")
     return b.op(stablehlo.ConvertOp, (x,), op.output.type)
 
 
-def _quantized(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
+def _quantize(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
     """
     Lower `tfl.quantize` to `quant.qcast`, which tells later passes the result type of a
     kernel.
@@ -85,7 +85,7 @@ def _quantized(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue
     return b.as_type(x, op.output.type)
 
 
-def _dequantized(b: StableHLOBuilder, op: tfl.DequantizeOp, x: SSAValue) -> SSAValue:
+def _dequantize(b: StableHLOBuilder, op: tfl.DequantizeOp, x: SSAValue) -> SSAValue:
     return b.expressed(x)
 
 
@@ -98,7 +98,7 @@ def _squared_difference(
     return b.op(stablehlo.MultiplyOp, (difference, difference), type_)
 
 
-def _squared(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
+def _square(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
     (value,) = _operands(b, op, operands)
     return b.op(stablehlo.MultiplyOp, (value, value), value.type)
 
@@ -121,20 +121,20 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.RsqrtOp: _elementwise(stablehlo.RsqrtOp),
     tfl.SqrtOp: _elementwise(stablehlo.SqrtOp),
     tfl.TanhOp: _elementwise(stablehlo.TanhOp),
-    tfl.SquareOp: _squared,
+    tfl.SquareOp: _square,
     tfl.SquaredDifferenceOp: _squared_difference,
-    tfl.EqualOp: _compared(ComparisonDirection.EQ),
-    tfl.NotEqualOp: _compared(ComparisonDirection.NE),
-    tfl.GreaterOp: _compared(ComparisonDirection.GT),
-    tfl.GreaterEqualOp: _compared(ComparisonDirection.GE),
-    tfl.LessOp: _compared(ComparisonDirection.LT),
-    tfl.LessEqualOp: _compared(ComparisonDirection.LE),
-    tfl.ReluOp: _rectified("RELU"),
-    tfl.Relu6Op: _rectified("RELU6"),
-    tfl.Relu1Op: _rectified("RELU_N1_TO_1"),
-    tfl.Relu0To1Op: _rectified("RELU_0_TO_1"),
-    tfl.CastOp: _converted,
-    tfl.QuantizeOp: _quantized,
-    tfl.DequantizeOp: _dequantized,
+    tfl.EqualOp: _comparison_lowering(ComparisonDirection.EQ),
+    tfl.NotEqualOp: _comparison_lowering(ComparisonDirection.NE),
+    tfl.GreaterOp: _comparison_lowering(ComparisonDirection.GT),
+    tfl.GreaterEqualOp: _comparison_lowering(ComparisonDirection.GE),
+    tfl.LessOp: _comparison_lowering(ComparisonDirection.LT),
+    tfl.LessEqualOp: _comparison_lowering(ComparisonDirection.LE),
+    tfl.ReluOp: _relu("RELU"),
+    tfl.Relu6Op: _relu("RELU6"),
+    tfl.Relu1Op: _relu("RELU_N1_TO_1"),
+    tfl.Relu0To1Op: _relu("RELU_0_TO_1"),
+    tfl.CastOp: _convert,
+    tfl.QuantizeOp: _quantize,
+    tfl.DequantizeOp: _dequantize,
 }
 """Lowerings of elementwise ops, which compute with floats, by op class."""

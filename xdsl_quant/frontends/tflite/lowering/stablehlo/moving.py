@@ -21,13 +21,11 @@ from .building import Lowering, StableHLOBuilder, integers, number, result_shape
 from .windows import over_windows
 
 
-def _reshaped(
-    b: StableHLOBuilder, op: Operation, x: SSAValue, *_: SSAValue
-) -> SSAValue:
+def _reshape(b: StableHLOBuilder, op: Operation, x: SSAValue, *_: SSAValue) -> SSAValue:
     return b.with_shape(x, result_shape(op))
 
 
-def _transposed(
+def _transpose(
     b: StableHLOBuilder, op: tfl.TransposeOp, x: SSAValue, perm: SSAValue
 ) -> SSAValue:
     permutation = [axis % len(shape_of(x)) for axis in integers(perm)]
@@ -37,7 +35,7 @@ def _transposed(
 # Slices
 
 
-def _sliced(
+def _slice(
     b: StableHLOBuilder, op: tfl.SliceOp, x: SSAValue, begin: SSAValue, size: SSAValue
 ) -> SSAValue:
     starts = integers(begin)
@@ -48,7 +46,7 @@ def _sliced(
     return b.sliced(x, starts, limits)
 
 
-def _strided(
+def _strided_slice(
     b: StableHLOBuilder, op: tfl.StridedSliceOp, x: SSAValue, *bounds: SSAValue
 ) -> SSAValue:
     if any(number(flag) for flag in (op.ellipsis_mask, op.new_axis_mask, op.offset)):
@@ -73,7 +71,7 @@ def _strided(
     return b.with_shape(b.sliced(x, starts, limits, strides), result_shape(op))
 
 
-def _parts(
+def _split_parts(
     b: StableHLOBuilder, x: SSAValue, axis: int, sizes: Sequence[int]
 ) -> Sequence[SSAValue]:
     shape = shape_of(x)
@@ -95,30 +93,32 @@ def _split(
     (axis,) = integers(op.split_dim)
     x = operands[[*op.operands].index(op.value)]
     sizes = [shape_of(result)[axis] for result in op.results]
-    return _parts(b, x, axis, sizes)
+    return _split_parts(b, x, axis, sizes)
 
 
-def _unpacked(b: StableHLOBuilder, op: tfl.UnpackOp, x: SSAValue) -> Sequence[SSAValue]:
-    parts = _parts(b, x, number(op.axis), [1] * len(op.results))
+def _unpack(b: StableHLOBuilder, op: tfl.UnpackOp, x: SSAValue) -> Sequence[SSAValue]:
+    parts = _split_parts(b, x, number(op.axis), [1] * len(op.results))
     return [b.with_shape(part, result_shape(op)) for part in parts]
 
 
 # Concatenation and padding
 
 
-def _joined(b: StableHLOBuilder, op: tfl.ConcatenationOp, *parts: SSAValue) -> SSAValue:
+def _concatenate(
+    b: StableHLOBuilder, op: tfl.ConcatenationOp, *parts: SSAValue
+) -> SSAValue:
     axis = number(op.axis) % len(shape_of(parts[0]))
     return b.activated(op, b.joined(parts, axis))
 
 
-def _packed(b: StableHLOBuilder, op: tfl.PackOp, *parts: SSAValue) -> SSAValue:
+def _pack(b: StableHLOBuilder, op: tfl.PackOp, *parts: SSAValue) -> SSAValue:
     shape = [*result_shape(op)]
     axis = number(op.axis) % len(shape)
     shape[axis] = 1
     return b.joined([b.with_shape(part, shape) for part in parts], axis)
 
 
-def _padded(
+def _pad(
     b: StableHLOBuilder,
     op: tfl.PadOp | tfl.PadV2Op,
     x: SSAValue,
@@ -145,7 +145,7 @@ def _broadcast(
     return b.broadcast(x, result_shape(op))
 
 
-def _selected(
+def _select(
     b: StableHLOBuilder, op: Operation, condition: SSAValue, *values: SSAValue
 ) -> SSAValue:
     shape = result_shape(op)
@@ -159,7 +159,7 @@ def _selected(
 # Maxima and minima
 
 
-def _extreme(op_type: type[BinaryOp], worst: float) -> Lowering:
+def _reduction(op_type: type[BinaryOp], worst: float) -> Lowering:
     def lower(
         b: StableHLOBuilder, op: Operation, x: SSAValue, axes: SSAValue
     ) -> SSAValue:
@@ -175,24 +175,24 @@ def _max_pool(b: StableHLOBuilder, op: tfl.MaxPool2DOp, x: SSAValue) -> SSAValue
 
 
 LOWERINGS: Mapping[type[Operation], Any] = {
-    tfl.ReshapeOp: _reshaped,
-    tfl.SqueezeOp: _reshaped,
-    tfl.ExpandDimsOp: _reshaped,
-    tfl.TransposeOp: _transposed,
-    tfl.SliceOp: _sliced,
-    tfl.StridedSliceOp: _strided,
+    tfl.ReshapeOp: _reshape,
+    tfl.SqueezeOp: _reshape,
+    tfl.ExpandDimsOp: _reshape,
+    tfl.TransposeOp: _transpose,
+    tfl.SliceOp: _slice,
+    tfl.StridedSliceOp: _strided_slice,
     tfl.SplitOp: _split,
     tfl.SplitVOp: _split,
-    tfl.UnpackOp: _unpacked,
-    tfl.ConcatenationOp: _joined,
-    tfl.PackOp: _packed,
-    tfl.PadOp: _padded,
-    tfl.PadV2Op: _padded,
+    tfl.UnpackOp: _unpack,
+    tfl.ConcatenationOp: _concatenate,
+    tfl.PackOp: _pack,
+    tfl.PadOp: _pad,
+    tfl.PadV2Op: _pad,
     tfl.BroadcastToOp: _broadcast,
-    tfl.SelectOp: _selected,
-    tfl.SelectV2Op: _selected,
-    tfl.ReduceMaxOp: _extreme(stablehlo.MaximumOp, -np.inf),
-    tfl.ReduceMinOp: _extreme(stablehlo.MinimumOp, np.inf),
+    tfl.SelectOp: _select,
+    tfl.SelectV2Op: _select,
+    tfl.ReduceMaxOp: _reduction(stablehlo.MaximumOp, -np.inf),
+    tfl.ReduceMinOp: _reduction(stablehlo.MinimumOp, np.inf),
     tfl.MaxPool2DOp: _max_pool,
 }
 """Lowerings that accept stored values, by op class."""

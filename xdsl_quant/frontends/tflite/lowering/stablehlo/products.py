@@ -32,7 +32,7 @@ _IMAGE = 0, 3, [1, 2]
 """Batch, feature and spatial dimensions of an NHWC image."""
 
 
-def _finished(
+def _with_bias_and_activation(
     b: StableHLOBuilder, op: Operation, value: SSAValue, bias: SSAValue | None
 ) -> SSAValue:
     """Add the bias, and apply the fused activation."""
@@ -46,7 +46,7 @@ def _finished(
     return b.activated(op, value)
 
 
-def _convolved(
+def _convolution(
     kernel: tuple[int, int, Sequence[int]], count: Callable[[int, int], int]
 ) -> Lowering:
     """
@@ -82,7 +82,7 @@ def _convolved(
             batch_group_count=1,
             feature_group_count=count(shape_of(x)[3], shape[kernel[0]]),
         )
-        return _finished(b, op, b.add(product), bias)
+        return _with_bias_and_activation(b, op, b.add(product), bias)
 
     return lower
 
@@ -118,7 +118,7 @@ def _fully_connected(
         rows = DYNAMIC_INDEX if is_dynamic else prod(shape) // max(inputs, 1)
         x = b.with_shape(x, (rows, inputs))
     value = _dot(b, x, weights, (len(shape_of(x)) - 1, 1))
-    value = _finished(b, op, value, bias)
+    value = _with_bias_and_activation(b, op, value, bias)
     return b.with_shape(b.as_type(value, op.results[0].type), result)
 
 
@@ -135,7 +135,7 @@ def _batch_matmul(
 # Sums
 
 
-def _summed(*, is_mean: bool) -> Lowering:
+def _sum_or_mean(*, is_mean: bool) -> Lowering:
     def lower(
         b: StableHLOBuilder, op: Operation, x: SSAValue, axes: SSAValue
     ) -> SSAValue:
@@ -172,12 +172,12 @@ def _average_pool(
 
 
 LOWERINGS: Mapping[type[Operation], Any] = {
-    tfl.Conv2DOp: _convolved((3, 0, [1, 2]), lambda x, weights: x // weights),
-    tfl.DepthwiseConv2DOp: _convolved((0, 3, [1, 2]), lambda x, weights: x),
+    tfl.Conv2DOp: _convolution((3, 0, [1, 2]), lambda x, weights: x // weights),
+    tfl.DepthwiseConv2DOp: _convolution((0, 3, [1, 2]), lambda x, weights: x),
     tfl.FullyConnectedOp: _fully_connected,
     tfl.BatchMatMulOp: _batch_matmul,
-    tfl.SumOp: _summed(is_mean=False),
-    tfl.MeanOp: _summed(is_mean=True),
+    tfl.SumOp: _sum_or_mean(is_mean=False),
+    tfl.MeanOp: _sum_or_mean(is_mean=True),
     tfl.AveragePool2DOp: _average_pool,
 }
 """Lowerings of contractions, sums, means and pooling, by op class."""

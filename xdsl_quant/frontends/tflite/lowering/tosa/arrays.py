@@ -45,7 +45,7 @@ from .positions import Positions, positions_of
 # One tensor
 
 
-def _moved(
+def _move_by_positions(
     function: Callable[..., Array], x: TosaTensor, *args: object, **options: object
 ) -> TosaTensor | list[TosaTensor]:
     """Apply a data movement function to positions, and take the elements there."""
@@ -59,7 +59,9 @@ for _function in (
     *(np.reshape, np.transpose, np.squeeze, np.expand_dims, np.moveaxis),
     *(np.flip, np.tile, np.broadcast_to, np.split),
 ):
-    FORMS[_function] = partial(_moved, cast("Callable[..., Array]", _function))
+    FORMS[_function] = partial(
+        _move_by_positions, cast("Callable[..., Array]", _function)
+    )
 
 
 @tosa_form("part")
@@ -70,11 +72,11 @@ def _part(x: TosaTensor, key: tuple[object, ...]) -> TosaTensor:
 
 
 @tosa_form(np.pad)
-def _padded(
+def _pad(
     x: TosaTensor, widths: ArrayLike, mode: str = "constant", constant_values: float = 0
 ) -> TosaTensor | list[TosaTensor]:
     if mode != "constant":
-        return _moved(np.pad, x, widths, mode=mode)
+        return _move_by_positions(np.pad, x, widths, mode=mode)
     pads = np.broadcast_to(np.asarray(widths), (x.ndim, 2)).tolist()
     if not any(map(any, pads)):
         return x
@@ -89,7 +91,7 @@ def _padded(
 # Several tensors
 
 
-def _joined(
+def _build_joint(
     parts: Sequence[TosaTensor],
     build: Callable[[Sequence[SSAValue]], SSAValue],
     shape: Sequence[int],
@@ -151,7 +153,7 @@ def tosa_builder_of(*values: object) -> TosaBuilder:
 
 
 @tosa_form("chosen")
-def _chosen(
+def _select(
     condition: TosaTruth, a: TosaTensor | float, b: TosaTensor | float
 ) -> TosaTensor:
     builder = condition.builder
@@ -166,17 +168,17 @@ def _chosen(
         type_ = element_type_of(values[0])
         return builder.tosa(tosa_ops.SelectOp, operands, shape, type_)
 
-    return _joined(pair, build, shape)
+    return _build_joint(pair, build, shape)
 
 
 @tosa_form(np.concatenate)
-def _concatenated(parts: Sequence[TosaTensor | Array], axis: int = 0) -> TosaTensor:
+def _concatenate(parts: Sequence[TosaTensor | Array], axis: int = 0) -> TosaTensor:
     builder = tosa_builder_of(*parts)
     every = [lifted(x, builder) for x in parts if x.shape[axis]]
     shape = [*every[0].shape]
     shape[axis] = sum(x.shape[axis] for x in every)
     axis %= len(shape)
-    return _joined(every, lambda values: builder.concatenated(values, axis), shape)
+    return _build_joint(every, lambda values: builder.concatenated(values, axis), shape)
 
 
 @tosa_form("alongside")
@@ -185,11 +187,11 @@ def _alongside(values: TosaTensor | Array, *others: TosaTensor | Array) -> TosaT
 
 
 @tosa_form(np.take)
-def _picked(
+def _take(
     x: TosaTensor, indices: TosaTensor | Array, axis: int = 0
 ) -> TosaTensor | list[TosaTensor]:
     if not isinstance(indices, TosaTensor):
-        return _moved(np.take, x, indices, axis)
+        return _move_by_positions(np.take, x, indices, axis)
     builder, axis = x.builder, axis % x.ndim
     outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     shape = *x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]
@@ -200,7 +202,7 @@ def _picked(
         positions = builder.tiled(positions, (outer, 1))
         return builder.with_shape(builder.rows(rows, positions), shape)
 
-    return _joined([x], build, shape)
+    return _build_joint([x], build, shape)
 
 
 @tosa_form("with_part")
@@ -211,7 +213,7 @@ def _with_part(
         raise Unsupported("has sizes, axes or indices that are not constant")
     own, other = positions_of(x.shape), positions_of(update.shape)
     positions = primitives.with_part(own, other + own.size, start)
-    return _concatenated([x.reshape(-1), update.reshape(-1)]).taken(positions)
+    return _concatenate([x.reshape(-1), update.reshape(-1)]).taken(positions)
 
 
 # Along dimensions
@@ -226,7 +228,7 @@ _REDUCTIONS: Mapping[str, type[Operation]] = {
 
 
 @tosa_form("reduced")
-def _reduced(
+def _reduce(
     kind: str,
     x: TosaTensor,
     axis: Axis,
@@ -259,7 +261,7 @@ def _reduced(
         low, high = base.bounds
         result.bounds = low * count, high * count
     result = together(result, constant * count)
-    return result if keepdims else _moved(np.squeeze, result, tuple(axes))
+    return result if keepdims else _move_by_positions(np.squeeze, result, tuple(axes))
 
 
 # Orders
@@ -272,7 +274,7 @@ def _largest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
     shape = [size for d, size in enumerate(x.shape) if d != axis]
     if base.element_type not in (i8, i16, f32):
         # `tosa.argmax` supports fewer bits.
-        rows = cast(TosaTensor, _moved(np.moveaxis, base, axis, -1))
+        rows = cast(TosaTensor, _move_by_positions(np.moveaxis, base, axis, -1))
         return _largest_indices(rows.reshape(-1, x.shape[axis]), 1).reshape(*shape)
 
     def build() -> SSAValue:
@@ -327,4 +329,4 @@ def _top_k(x: TosaTensor, count: int) -> tuple[TosaTensor, TosaTensor]:
         found = builder.rows(elements, indices.value)
         return builder.with_shape(found, (*outer, count))
 
-    return _joined([x], build, (*outer, count)), indices.reshape(*outer, count)
+    return _build_joint([x], build, (*outer, count)), indices.reshape(*outer, count)

@@ -146,7 +146,7 @@ class _Steps:
         return image.builder.sliced(image.native, [0] * 4, sizes)
 
 
-def _convolved(
+def _convolution(
     op_type: type[Operation],
     values: Factors,
     weights: Factors,
@@ -183,7 +183,7 @@ def _over_image(
 ) -> TosaTensor:
     """Return the sums of a convolution whose window moves over an image."""
     steps = _Steps(values.shape, sizes, window)
-    return _convolved(
+    return _convolution(
         op_type,
         values,
         weights,
@@ -235,7 +235,7 @@ def _transposed_sums(
         before, _ = window.padding_before(shape[axis + 1], sizes[axis], axis)
         size = (values.shape[axis + 1] - 1) * window.strides[axis] + sizes[axis]
         pads += [-before, shape[axis + 1] - size + before]
-    return _convolved(
+    return _convolution(
         tosa_ops.TransposeConv2DOp,
         values,
         weights,
@@ -297,11 +297,11 @@ class _Windows(NamedTuple):
 
     def max(self, axis: ArrayLike) -> TosaTensor:
         base, constant = apart(self.x)
-        pooled = _pooled(tosa.MaxPool2DOp, base, self.sizes, self.window)
+        pooled = _pooling(tosa.MaxPool2DOp, base, self.sizes, self.window)
         return together(pooled, constant)
 
 
-def _pooled(
+def _pooling(
     op_type: type[Operation],
     x: TosaTensor,
     sizes: Sequence[int],
@@ -322,7 +322,7 @@ def _pooled(
 
 
 @tosa_form("windows")
-def _windows(
+def _windows_form(
     values: TosaTensor, sizes: tuple[int, int], window: Window, fill: float = 0
 ) -> _Windows:
     return _Windows(values, sizes, window)
@@ -336,4 +336,4 @@ def _average_pool(x: TosaTensor, sizes: tuple[int, int], window: Window) -> Tosa
     def zeros() -> Sequence[SSAValue]:
         return [x.builder.one(0, f32)] * 2
 
-    return _pooled(tosa.AvgPool2DOp, x, sizes, window, zeros, acc_type=f32)
+    return _pooling(tosa.AvgPool2DOp, x, sizes, window, zeros, acc_type=f32)

@@ -68,7 +68,7 @@ def _rescaled_wide(x: TosaInteger, multiplier: Multiplier) -> TosaInteger:
     return TosaRescaling.by(x, multiplier, is_wide=True).expression()
 
 
-def _ordered(lhs: Number, rhs: Number) -> tuple[TosaInteger, Number]:
+def _tensor_first(lhs: Number, rhs: Number) -> tuple[TosaInteger, Number]:
     """Return the operands of a commutative function, a tensor first."""
     if isinstance(lhs, TosaInteger):
         return lhs, rhs
@@ -77,7 +77,7 @@ def _ordered(lhs: Number, rhs: Number) -> tuple[TosaInteger, Number]:
 
 @tosa_form("rounded_product")
 def _rounded_product(lhs: Number, rhs: Number, exponent: Number) -> TosaInteger:
-    x, factor = _ordered(lhs, rhs)
+    x, factor = _tensor_first(lhs, rhs)
     whole = x * factor
     if isinstance(exponent, TosaInteger):
         return (whole + (1 << (exponent - 1))) >> exponent
@@ -95,7 +95,7 @@ def _rounded_product(lhs: Number, rhs: Number, exponent: Number) -> TosaInteger:
 
 @tosa_form("doubling_high_product")
 def _doubling_high_product(lhs: Number, rhs: Number) -> TosaInteger:
-    x, factor = _ordered(lhs, rhs)
+    x, factor = _tensor_first(lhs, rhs)
     result = _rounded_product(x, factor, 31)
     if isinstance(factor, Expression):
         return result
@@ -111,7 +111,7 @@ def _doubling_high_product(lhs: Number, rhs: Number) -> TosaInteger:
 def _rounding_divide(values: Number, exponent: Number) -> Number:
     if bounds_of(exponent) == (0, 0):
         return values
-    x = _lifted(values, exponent)
+    x = _lift(values, exponent)
     is_away = x.bounds[0] < 0
     low, high = (
         combined(lambda end, bits: (end + (1 << bits >> 1)) >> bits, bound, exponent)
@@ -135,7 +135,7 @@ def _rounding_divide(values: Number, exponent: Number) -> Number:
 
 @tosa_form("half_sum")
 def _half_sum(lhs: Number, rhs: Number) -> TosaInteger:
-    x, other = _ordered(lhs, rhs)
+    x, other = _tensor_first(lhs, rhs)
     total = x + other
     if fits_i32((total.bounds[0], total.bounds[1] + 1)):
         return cast(TosaInteger, _rounding_divide(total, 1))
@@ -146,7 +146,7 @@ def _half_sum(lhs: Number, rhs: Number) -> TosaInteger:
 
 @tosa_form("saturating_shift")
 def _saturating_shift(values: Number, left: Number, bits: int = 32) -> TosaInteger:
-    x = _lifted(values, left)
+    x = _lift(values, left)
     shifted = x << left
     low, high = signed_bounds(bits)
     if bits < 32 or fits_i32(shifted.bounds):
@@ -155,7 +155,7 @@ def _saturating_shift(values: Number, left: Number, bits: int = 32) -> TosaInteg
     def limit(bound: int) -> Number:
         if not isinstance(left, TosaInteger):
             return bound >> int(cast(SupportsIndex, left))
-        return _lifted(bound, left) >> left
+        return _lift(bound, left) >> left
 
     builder, shape = shifted.builder, shifted.shape
     result = TosaInteger(builder, lambda: shifted.low, shape, i32, INT32)
@@ -167,7 +167,7 @@ def _saturating_shift(values: Number, left: Number, bits: int = 32) -> TosaInteg
     return TosaInteger(builder, lambda: result.low, shape, i32, bounds)
 
 
-def _lifted(number: Number, like: Number) -> TosaInteger:
+def _lift(number: Number, like: Number) -> TosaInteger:
     """Return a number as an expression of the rank of `like`."""
     if isinstance(number, TosaTruth):
         return number.number
@@ -305,7 +305,7 @@ class _StoredRange(np.ndarray[Any, Any]):
 
 
 @tosa_form("tabulated")
-def _tabulated(
+def _tabulate(
     values: TosaInteger,
     low: int,
     high: int,
@@ -369,7 +369,7 @@ def _erfc(values: TosaReal) -> TosaReal:
 
 
 @tosa_form("quantize")
-def _quantized_exactly(x: TosaReal, result: QuantizationParameters) -> TosaInteger:
+def _quantize_exactly(x: TosaReal, result: QuantizationParameters) -> TosaInteger:
     """
     Quantize floats exactly.
 
