@@ -325,8 +325,8 @@ class LoweringBuilder(Builder):
             outputs: one tensor with the initial values, of the type of the result.
             maps: the indexing map of each input and output.
             kinds: the iterator type of each loop: parallel or reduction.
-            body: builds the new element of the result from an element of each input and
-                of the output.
+            body: builds an element of the result from an element of each input and
+                output.
             names: name hints for the arguments of the body.
         """
         (result,) = self.generics(
@@ -419,8 +419,7 @@ class LoweringBuilder(Builder):
         Build a tensor whose elements are computed from elements of other tensors.
 
         Args:
-            inputs: the input tensors, each with the indices of the element to read, as
-                functions of the indices of the result.
+            inputs: the input tensors, each with affine indices of the element to read.
             type_: the type of the result.
             sizes: the sizes of the result.
             body: builds an element of the result; must not use its last argument.
@@ -455,8 +454,7 @@ class LoweringBuilder(Builder):
         """
         Build a `linalg.transpose`, or return the tensor if the order does not change.
 
-        A `linalg.generic` could be fused with a consumer that reads each element many
-        times; each of these reads would then be strided.
+        Fusion would turn a `linalg.generic` into strided reads by each consumer.
         """
         if [*permutation] == [*range(len(permutation))]:
             return value

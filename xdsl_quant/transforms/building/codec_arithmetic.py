@@ -132,10 +132,7 @@ def decoded(
 def _as_f16(
     builder: LoweringBuilder, code: SSAValue, format: SmallFloat
 ) -> FloatExpression:
-    """
-    Extend a code to f16, which CPUs convert to f32 in one instruction. The exponent
-    keeps the bias of the format.
-    """
+    """Extend a code to f16 for fast conversion, without adapting the exponent bias."""
     # Move the sign bit to that of f16 and clear the bits in between.
     zeros = 10 - format.mantissa_bits
     mask = builder.number((format.sign_bit - 1 << zeros) - (1 << 15), i16)
@@ -200,7 +197,7 @@ class TableStorage(StorageArithmetic):
     @cached_property
     def numbers(self) -> Floats:
         """
-        Table entries, rounded to the type of the arithmetic.
+        Entries of the table, rounded to the type of the arithmetic.
 
         Raises:
             ValueError: if the table is missing.
@@ -219,9 +216,7 @@ class TableStorage(StorageArithmetic):
         return starts, indices + parameters.storage_min
 
     def _tables(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
-        """
-        Return the lookup tables, built here unless they are hoisted out of a loop.
-        """
+        """Return the lookup tables, built here unless they are hoisted from a loop."""
         if self._hoisted_tables:
             return self._hoisted_tables
         if isinstance(self.casts, Dequantization):
@@ -304,8 +299,7 @@ def storage_arithmetic(
     Return the storage arithmetic of a type, and the rounding of casts to it.
 
     Raises:
-        ValueError: for an unsupported rounding, or a table with indices that cannot be
-            stored.
+        ValueError: for an unsupported rounding, or a table with indices out of range.
         ImportError: if the table needs a type of `ml_dtypes`, which is not installed.
     """
     if quantized_type.has_integer_storage:

@@ -192,9 +192,8 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
         """
         Refuse `op` with an error if it cannot be lowered.
 
-        This is the case if a quantized operand or result has no expressed type, or if a
-        quantized type does not match the shape of its tensor. A subclass may refuse
-        more.
+        By default this is the case if a quantized operand or result has no expressed
+        type or a type that does not match the shape of its tensor.
         """
         for kind, values in (("operand", op.operands), ("result", op.results)):
             for index, value in enumerate(values):

@@ -83,8 +83,7 @@ class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_Plan]):
     Lower `quant.dynamic_qcast` and `quant.dynamic_dcast` to arith, math, tensor and
     linalg.
 
-    With `runtime_checks`, assert the number of scales if it or the size of the
-    quantized dimension is dynamic.
+    With `runtime_checks`, assert dynamic numbers of scales.
     """
 
     def plan(self, op: Operation) -> _Plan | None:
@@ -179,10 +178,7 @@ class DynamicDequantization(OperandParameters, Dequantization):
 def _scalar_or_blocks(
     builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
 ) -> tuple[LoweringBuilder, SSAValue]:
-    """
-    Return scales or zero points with a builder of elementwise ops on them; a per-tensor
-    parameter becomes a scalar.
-    """
+    """Return scales or zero points, scalar if per-tensor, and a builder for them."""
     if not isinstance(value.type, TensorType):
         return builder, value
     if blocks:

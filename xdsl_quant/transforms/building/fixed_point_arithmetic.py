@@ -98,10 +98,7 @@ def _known_integer(number: SSAValue) -> int | None:
 def _rounded_first(
     builder: LoweringBuilder, product: SSAValue, value: SSAValue, shift: SSAValue
 ) -> SSAValue:
-    """
-    Add the first rounding of `double` to a product that is shifted by more than 31:
-    `2**30` away from zero.
-    """
+    """Add `2**30` away from zero, the first rounding of `double`, for long shifts."""
     known = _known_integer(shift)
     if known is not None and known <= 31:
         return product

@@ -65,10 +65,7 @@ class Requantization(ElementConversion):
 
     @cached_property
     def numbers(self) -> Mapping[str, Array]:
-        """
-        The arrays `multiplier`, `shift`, `source_zero_point` and `zero_point`, all of
-        one shape, with a dimension for each axis.
-        """
+        """Multipliers, shifts and zero points, with a dimension for each axis."""
         scales, source_zero_points = _parameter_arrays(self.source, self.axes)
         target_scales, zero_points = _parameter_arrays(self.target, self.axes)
         if (

@@ -118,12 +118,7 @@ class StorageArithmetic(ABC):
 
 @dataclass(eq=False)
 class CastArithmetic(ElementConversion, ABC):
-    """
-    Arithmetic of one quantized type, shared by
-    [`Quantization`][xdsl_quant.transforms.building.quantization_arithmetic.Quantization]
-    and
-    [`Dequantization`][xdsl_quant.transforms.building.quantization_arithmetic.Dequantization].
-    """
+    """Arithmetic shared by quantization and dequantization with one quantized type."""
 
     quantized_type: StoredQuantizedType
     """Storage and, unless they are operands, scales and zero points."""
@@ -140,7 +135,6 @@ class CastArithmetic(ElementConversion, ABC):
         self.storage = quantized_type.signless_storage_type
         """Integer type with the bit width of stored values."""
         self.expressed = cast(AnyFloat, quantized_type.expressed_type)
-        """Type of expressed values."""
         self.has_zero_points = self.zero_point_range != (0, 0)
         """True if any zero point is not 0."""
         self.truncates = self.rounding.mode == "truncate"
@@ -474,10 +468,7 @@ class RoundedCastPattern(RewritePattern, ABC):
     """Options of the patterns that lower casts."""
 
     rounding_mode: RoundingMode | None = None
-    """
-    Rounding to a stored value; by default `truncate` for integers, and `nearest-even`
-    for floats and table indices.
-    """
+    """Rounding; by default `truncate` to integers, else `nearest-even`."""
 
     fuse: bool = False
     """True if a cast of a ranked tensor becomes one `linalg.generic`."""
@@ -508,8 +499,8 @@ class RoundedCastPattern(RewritePattern, ABC):
         Return the rounding of a cast to or from a type.
 
         Raises:
-            PassFailedException: for an unknown `quant.nan`, with the location of the
-                op.
+            PassFailedException: with the location of the op, for an unknown
+                `quant.nan`.
         """
         rounding = self._rounding
         if (

@@ -237,10 +237,7 @@ def _split_shape(
 def _flattened(
     builder: LoweringBuilder, value: SSAValue, shape: SSAValue, layout: Layout | None
 ) -> SSAValue:
-    """
-    Reshape to `2 * n + 1` dimensions for `n` quantized ones, which are the odd ones.
-    The others merge the dimensions in between.
-    """
+    """Reshape so that odd dimensions are quantized, and even ones merge the others."""
     if layout is None or not layout.counts:
         count = _element_count(builder, shape)
         return _reshape_flat(builder, value, [count], [DYNAMIC_INDEX])

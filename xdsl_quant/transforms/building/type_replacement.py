@@ -18,10 +18,7 @@ from xdsl_quant.dialects.quant import QuantizedType
 
 @dataclass
 class TypeReplacement(ABC):
-    """
-    Replacement of quantized types, of tensors of them, and of both in the inputs and
-    outputs of function types. All other types, tuples included, are unchanged.
-    """
+    """Replacement of quantized types in tensor and function types, not in tuples."""
 
     _replaced: dict[Attribute, Attribute] = field(
         default_factory=dict[Attribute, Attribute], init=False

@@ -113,9 +113,12 @@ class LowerQuantCast(RoundedCastPattern):
     """
     Lower `quant.qcast` and `quant.dcast` to arith, math, tensor and linalg.
 
-    Lowers a `quant.qcast` of a `quant.dcast`, both with fixed-point scales, to integer
-    arithmetic. Does not fold casts. Raises `PassFailedException` for unsupported types,
-    and for options that exclude each other.
+    A `quant.qcast` of a `quant.dcast`, both with fixed-point scales, is lowered to
+    integer arithmetic. Other casts are not folded.
+
+    Raises:
+        PassFailedException: for unsupported types, and for options that exclude each
+            other.
     """
 
     _conversions: dict[tuple[object, ...], ElementConversion] = field(
@@ -248,16 +251,10 @@ class LowerQuantOpsPass(CountingPass):
     name = "lower-quant-ops"
 
     rounding_mode: RoundingMode | None = None
-    """
-    Rounding mode of quantization. By default `truncate` for integers, as in MLIR, and
-    `nearest-even` for floats and tables.
-    """
+    """Rounding mode; by default `truncate` to integers, else `nearest-even`."""
 
     fuse: bool = False
-    """
-    True if each cast of a ranked tensor becomes one `linalg.generic`, with per-tensor
-    scale and zero point in its body.
-    """
+    """True if each cast of a ranked tensor becomes one `linalg.generic`."""
 
     runtime_checks: bool = False
     """True if the ops assert dynamic sizes that must match scales or blocks."""
@@ -275,10 +272,7 @@ class LowerQuantOpsPass(CountingPass):
     """Addition of the zero point; MLIR truncates after it."""
 
     nan: NanResult = "storage-min"
-    """
-    Stored value for NaN, unless the cast has an attribute `quant.nan`. The default is
-    undefined with `truncate`, as in MLIR.
-    """
+    """Stored value for NaN without `quant.nan`; `truncate` ignores `storage-min`."""
 
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:

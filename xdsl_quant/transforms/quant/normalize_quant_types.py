@@ -49,11 +49,11 @@ def normalized(
     quantized_type: UniformQuantizedSubChannelType, *, is_ranked: bool = True
 ) -> UniformType:
     """
-    Return the simplest equivalent type for the elements of a tensor.
+    Return the simplest equivalent type for the elements of a tensor, with the same
+    scales.
 
-    A dimension without a block size, or with one scale, is a single block. The result
-    is per-tensor if there is one scale in total, and per-axis if only one dimension has
-    several scales and its block size is 1. Scales are unchanged.
+    The result is per-tensor if there is one scale in total, and per-axis if only one
+    dimension has several scales and its block size is 1.
     """
     common = quantized_type.common_parameters
     count = len(quantized_type.scales)
@@ -208,8 +208,7 @@ class NormalizeQuantTypesPass(QuantizedTypePass):
     Replaces tensor types of all values inside of `func.func`, and in signatures. Tuples
     and attributes are unchanged.
 
-    See external
-    [documentation](https://mlir.llvm.org/docs/Passes/#-normalize-quant-types).
+    See external [documentation](https://mlir.llvm.org/docs/Passes/#-normalize-quant-types).
     """
 
     name = "normalize-quant-types"

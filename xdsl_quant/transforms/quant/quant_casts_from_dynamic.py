@@ -44,10 +44,7 @@ from .quant_casts_to_dynamic import keeps_compute_type
 
 @dataclass(frozen=True)
 class DynamicCastToTyped(RewritePattern):
-    """
-    Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` with constant operands by
-    `quant.qcast` and `quant.dcast`.
-    """
+    """Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` of constant scales."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, DynamicCastOp):
@@ -123,10 +120,7 @@ def _constant_array(value: SSAValue) -> Array | None:
 
 
 def _shortest(scales: Array, expressed: AnyFloat) -> Array:
-    """
-    Return the doubles with the shortest decimal texts that round to these scales in the
-    expressed type.
-    """
+    """Return doubles with the shortest texts that round to `scales` in a type."""
     dtype = float_dtype(expressed.name)
     exact = scales.astype(np.float64)
     if dtype == np.float64:

@@ -43,10 +43,7 @@ CastOp = QuantizeCastOp | DequantizeCastOp
 
 @dataclass(frozen=True)
 class TypedCastToDynamic(CheckedPattern[UniformType]):
-    """
-    Replace `quant.qcast` and `quant.dcast` by `quant.dynamic_qcast` and
-    `quant.dynamic_dcast`. The plan is the quantized type.
-    """
+    """Replace `quant.qcast` and `quant.dcast` by casts with constant operands."""
 
     def plan(self, op: Operation) -> UniformType | None:
         if not isinstance(op, CastOp):
@@ -111,11 +108,11 @@ def _unsupported_operands_reason(
 
 def keeps_compute_type(quantized_type: UniformType, has_zero_points: bool) -> bool:
     """
-    Return True if dynamic casts compute in the same float type as casts of a type.
+    Return True if a cast keeps its compute type when it becomes dynamic.
 
     Args:
         quantized_type: the type.
-        has_zero_points: True if zero points are operands as well.
+        has_zero_points: True if zero points become operands.
     """
     dynamic = quantized_type.full_storage_range if has_zero_points else (0, 0)
     first, second = (

@@ -97,10 +97,7 @@ def _fixed_point_scales(
 
 
 class ScalesToFixedPoint(QuantizedTypeConversion):
-    """
-    Replace per-tensor and per-axis `!quant.uniform` types by `!quant.fixed_point`, with
-    the nearest fixed-point scales. Sub-channel and block-scaled types are refused.
-    """
+    """Replace per-tensor and per-axis `!quant.uniform` by `!quant.fixed_point`."""
 
     def convert(self, quantized_type: QuantizedType) -> QuantizedType:
         if (kind := _BLOCK_TYPES.get(type(quantized_type))) is not None:

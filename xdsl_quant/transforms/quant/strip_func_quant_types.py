@@ -85,11 +85,7 @@ def _boundary_name(value: OpResult | BlockArgument) -> str:
 
 
 def _targets(op: Operation) -> list[SSAValue]:
-    """
-    Return the successors' block arguments, to which an op passes its last operands.
-
-    All ops with successors follow this convention if no operands come in between.
-    """
+    """Return the block arguments that receive the last operands of a branch."""
     if not isinstance(op.parent_op(), FuncOp):
         return []
     return [arg for block in op.successors for arg in block.args]
@@ -108,7 +104,7 @@ def _is_passed(use: Use) -> bool:
 
 
 class _Interface(NamedTuple):
-    """Quantized values that cross the boundary of a function or block at one op."""
+    """Quantized values that enter or leave a function or block at one op."""
 
     entering: Sequence[OpResult | BlockArgument]
     """Quantized arguments of the blocks of a function, or results of a call."""
@@ -127,7 +123,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
     arguments of its blocks, or in the operands and results of a call, a return or a
     branch.
 
-    Does not update the callers of a function, so it must be applied to a whole module.
+    Callers are not updated, so apply the pattern to a whole module.
     """
 
     _types: _StrippedTypes = field(
@@ -282,8 +278,7 @@ class StripFuncQuantTypesPass(CountingPass):
 
     `quant.scast` converts between the two inside of functions.
 
-    See external
-    [documentation](https://mlir.llvm.org/docs/Passes/#-strip-func-quant-types).
+    See external [documentation](https://mlir.llvm.org/docs/Passes/#-strip-func-quant-types).
     """
 
     name = "strip-func-quant-types"

@@ -26,10 +26,7 @@ Rules = Literal["stablehlo", "tflite"]
 
 @dataclass(frozen=True)
 class QuantConstraintViolation:
-    """
-    Violation of a rule by a quantized type. `str()` formats it as one line, with the
-    location if that is known.
-    """
+    """Violation of a rule by a quantized type; `str()` is one line with location."""
 
     rule: str
     """The rule: `C1` to `C13`, or a name."""

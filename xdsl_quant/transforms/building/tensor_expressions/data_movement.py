@@ -279,10 +279,8 @@ def _padded_elements(
 
 def _preimage(x: Mapped, value: object) -> tuple[TensorExpression, int] | None:
     """
-    Find an array and a number that an elementwise function maps to `value`.
-
-    Padding the array in memory then replaces padding the result. Return `None` if there
-    is no such number.
+    Find an array and a number that an elementwise function maps to `value`, to pad the
+    array instead of the result.
     """
     tensors = [o for o in x.operands if isinstance(o, TensorExpression)]
     if len(tensors) != 1 or len(x.operands) > 2 or x.dtype.kind != "i":

@@ -121,8 +121,7 @@ class Loops:
             sizes: the trip count of each loop.
             outputs: the initial values of the results.
             parallel: the loop over each dimension of the results. All others reduce.
-            body: builds the new elements of the results from the current ones, in the
-                block.
+            body: builds the new elements of the results from the current ones.
         """
         indices = [indices for _, indices in self._loads]
         results = loops_of(parallel)

@@ -168,10 +168,7 @@ def _sum_bounds(
     count: int,
     bounds: Bounds,
 ) -> Bounds:
-    """
-    Return the bounds of a sum of products. Constant weights tighten them: the sum of
-    their absolute values counts, not the largest weight.
-    """
+    """Return the bounds of a sum of products, tightened by constant weights."""
     if bounds == ANY_INTEGER:
         return bounds
     low, high = bounds[0] * count, bounds[1] * count
