@@ -65,14 +65,14 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     Lower ops with quantized operands or results by `lower_float`, which only sees
     floats.
 
-    Quantized operands are dequantized (`quant.dcast`) and quantized results are quantized
-    again (`quant.qcast`), each as its own type says; scalars, ranked and unranked tensors
-    alike. Values of any other type (floats, integers, indices) pass unchanged, so that
-    mixed operations work as well. New operations get the location of the operation that
-    they stand for, unless `lower_float` gave them one; results keep their names, and the
-    floats are named after what they are the value of (`%sum_f32` for `%sum`).
+    Quantized operands are dequantized (`quant.dcast`) and results quantized
+    (`quant.qcast`) by their own types: scalars, ranked and unranked tensors. Other values
+    (floats, integers, indices) are passed unchanged, so mixed ops work as well. New ops
+    get the location of the lowered op, unless `lower_float` sets one. Results keep their
+    names, and floats are named after the quantized value (`%sum_f32` for `%sum`).
 
-    Put patterns that lower some cases directly before this one, and apply them all with
+    Put patterns that lower some cases directly before this one, and apply all of them
+    with
     [`lower_with_fallback`][xdsl_quant.transforms.building.dequantize_fallback.lower_with_fallback].
 
     Example:

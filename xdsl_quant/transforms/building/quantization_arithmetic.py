@@ -141,7 +141,7 @@ class CastArithmetic(ElementConversion, ABC):
         self.saturates = not self.truncates
         """True if values are clamped before they are converted to integers."""
         self.as_mlir = self.truncates and not self.fuse
-        """True if the ops must be those that MLIR builds."""
+        """True if the lowering must build the same ops as MLIR."""
         self.computed = self.compute_type(self.rounding.mode)
         """Float type to compute in."""
         self.clamped = self.computed

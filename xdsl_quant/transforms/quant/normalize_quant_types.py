@@ -82,7 +82,7 @@ def uniform_counterpart(
 
     An equivalent exists if casts compute in the expressed type, scales are positive
     numbers of it, blocks divide the dimensions, zero points are integers of the storage
-    type, and there are no offsets.
+    type, and no block has an offset.
 
     Args:
         quantized_type: the type.

@@ -282,7 +282,7 @@ def _top_elements(
     x: TensorExpression, count: int
 ) -> tuple[TensorExpression, TensorExpression]:
     x, size = x.computed, x.shape[-1]
-    # Materialize the elements once instead of for all pairs.
+    # As an expression: NumPy would compare all pairs and build a constant of them.
     numbers = constant(x.builder, np.arange(size))
     one, other = x[..., :, None], x[..., None, :]
     is_before = (other > one) | ((other == one) & (numbers[None, :] < numbers[:, None]))
