@@ -569,11 +569,11 @@ class TensorwiseBuilder(LoweringBuilder):
 
     def type(self, element_type: Attribute) -> Attribute:
         # All ops have one shape, so the element type alone is the key.
-        if (known := self._types.get(element_type)) is None:
+        if (cached := self._types.get(element_type)) is None:
             container = self.container
-            known = ranked_type(element_type, container.shape, container.encoding)
-            self._types[element_type] = known
-        return known
+            cached = ranked_type(element_type, container.shape, container.encoding)
+            self._types[element_type] = cached
+        return cached
 
     def lift(self, scalar: SSAValue) -> SSAValue:
         return self.op(

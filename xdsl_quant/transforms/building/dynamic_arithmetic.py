@@ -306,7 +306,7 @@ def _ranges(
     split = {axis: size for axis, size in blocks.items() if size != 1}
     value = _whole_blocks(builder, value, dict(zip(blocks, counts, strict=True)), split)
     # Positions of the block indices after the dimensions are split.
-    axes = [axis + sum(other < axis for other in split) for axis in blocks]
+    axes = [axis + sum(split_axis < axis for split_axis in split) for axis in blocks]
     value = builder.split_dimensions(value, split)
     rank = len(shape_of(value))
     block_map = AffineMap(rank, 0, tuple(dimensions(axes)))
@@ -348,12 +348,12 @@ def _whole_blocks(
 ) -> SSAValue:
     """Pad the values with zeros to whole blocks; block ranges include 0 anyway."""
     sizes = builder.sizes(value)
-    padded = [*sizes]
+    padded_sizes = [*sizes]
     for axis, block_size in block_sizes.items():
-        padded[axis] = builder.times(counts[axis], block_size)
-    if padded == sizes:
+        padded_sizes[axis] = builder.times(counts[axis], block_size)
+    if padded_sizes == sizes:
         return value
-    type_ = TensorType(element_type_of(value), static_sizes(padded))
-    into = builder.zeros(type_, padded)
+    type_ = TensorType(element_type_of(value), static_sizes(padded_sizes))
+    into = builder.zeros(type_, padded_sizes)
     count = len(sizes)
     return builder.inserted(value, into, [0] * count, sizes, [1] * count)

@@ -30,16 +30,16 @@ def _op(
     return builder.elementwise(op_type, operands, i64)
 
 
-def add(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
-    return _op(builder, arith.AddiOp, value, other)
+def add(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    return _op(builder, arith.AddiOp, lhs, rhs)
 
 
-def subtract(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
-    return _op(builder, arith.SubiOp, value, other)
+def subtract(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    return _op(builder, arith.SubiOp, lhs, rhs)
 
 
-def multiply(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
-    return _op(builder, arith.MuliOp, value, other)
+def multiply(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    return _op(builder, arith.MuliOp, lhs, rhs)
 
 
 def apply_scale(
@@ -79,10 +79,10 @@ def rounded_shift(
     Never overflows: the half is added after a shift by `shift - 1`.
     """
     one = i64_constant(builder, 1)
-    if (known := _known_integer(shift)) is None:
+    if (known_shift := _known_integer(shift)) is None:
         shift_less_one = subtract(builder, shift, one)
     else:
-        shift_less_one = i64_constant(builder, known - 1)
+        shift_less_one = i64_constant(builder, known_shift - 1)
     halves = _op(builder, arith.ShRSIOp, value, shift_less_one)
     return _op(builder, arith.ShRSIOp, add(builder, halves, one), one)
 
@@ -99,14 +99,14 @@ def _rounded_first(
     builder: LoweringBuilder, product: SSAValue, value: SSAValue, shift: SSAValue
 ) -> SSAValue:
     """Add `2**30` away from zero, the first rounding of `double`, for long shifts."""
-    known = _known_integer(shift)
-    if known is not None and known <= 31:
+    known_shift = _known_integer(shift)
+    if known_shift is not None and known_shift <= 31:
         return product
     # xDSL has no comparison of tensors: the shift yields a mask of all ones or zeros.
     is_negative = _op(builder, arith.ShRSIOp, value, i64_constant(builder, 63))
     sign = _op(builder, arith.OrIOp, is_negative, i64_constant(builder, 1))
     half = _op(builder, arith.ShLIOp, sign, i64_constant(builder, 30))
-    if known is None:
+    if known_shift is None:
         less = subtract(builder, i64_constant(builder, 31), shift)
         is_long = _op(builder, arith.ShRSIOp, less, i64_constant(builder, 63))
         half = _op(builder, arith.AndIOp, half, is_long)

@@ -459,8 +459,8 @@ def check_expressed_type(op: Operation, expressed_type: Attribute) -> None:
         PassFailedException: with the location of the op.
     """
     if isinstance(expressed_type, Float80Type | Float128Type):
-        found = f"xDSL has no constants of expressed type '{expressed_type}'"
-        refuse(op, "cannot be lowered", found, "use f64")
+        reason = f"xDSL has no constants of expressed type '{expressed_type}'"
+        refuse(op, "cannot be lowered", reason, "use f64")
 
 
 @dataclass(frozen=True)

@@ -87,10 +87,10 @@ class QuantizedTypeConversion(CheckedPattern[TypeChanges], ABC):
         """Return the converted attribute, or the same object if nothing changes."""
         if not isinstance(attribute, TypeAttribute):
             return self._rebuilt(attribute)
-        if (known := self._types.get(attribute)) is None:
-            known = self._types[attribute] = self._rebuilt(attribute)
+        if (cached := self._types.get(attribute)) is None:
+            cached = self._types[attribute] = self._rebuilt(attribute)
         # The cached type may be an equal object of another value.
-        return attribute if known == attribute else known
+        return attribute if cached == attribute else cached
 
     def _rebuilt(self, attribute: Attribute) -> Attribute:
         parts: Sequence[Attribute]

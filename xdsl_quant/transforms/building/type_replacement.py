@@ -37,10 +37,10 @@ class TypeReplacement(ABC):
         quantized_type = QuantizedType.get_quantized_element_type(type_)
         if quantized_type is None:
             return type_
-        if (known := self._replaced.get(type_)) is None:
-            known = self.replace_quantized(type_, quantized_type)
-            self._replaced[type_] = known
-        return known
+        if (cached := self._replaced.get(type_)) is None:
+            cached = self.replace_quantized(type_, quantized_type)
+            self._replaced[type_] = cached
+        return cached
 
     def replace_in_function_type(self, function_type: FunctionType) -> FunctionType:
         """Return the function type with its inputs and outputs replaced."""

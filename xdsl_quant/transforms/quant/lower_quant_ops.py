@@ -159,8 +159,8 @@ class LowerQuantCast(RoundedCastPattern):
         is_quantization = isinstance(op, QuantizeCastOp)
         rounding = self.rounding_of(op, quantized_type)
         key = (is_quantization, quantized_type, rounding)
-        if (known := self._conversions.get(key)) is not None:
-            return known
+        if (cached := self._conversions.get(key)) is not None:
+            return cached
         if not isinstance(quantized_type, BlockScaledQuantizedType):
             reason = unsupported_cast_reason(quantized_type, needs_integers=False)
             if reason is not None:
@@ -172,10 +172,12 @@ class LowerQuantCast(RoundedCastPattern):
             conversion = kind(type_, rounding, self.fuse)
         else:
             # NumPy takes longer to import than `xdsl-opt` to start.
-            from xdsl_quant.transforms.building import codec_arithmetic as rare
+            from xdsl_quant.transforms.building import codec_arithmetic
 
             with refusing(op, "cannot be lowered"):
-                conversion = rare.block_or_codec_cast(type_, rounding, is_quantization)
+                conversion = codec_arithmetic.block_or_codec_cast(
+                    type_, rounding, is_quantization
+                )
         self._conversions[key] = conversion
         return conversion
 
@@ -210,11 +212,11 @@ class LowerQuantCast(RoundedCastPattern):
         )
         assert source is not None
         assert target is not None
-        if (known := self._conversions.get(key)) is None:
+        if (cached := self._conversions.get(key)) is None:
             with refusing(qcast, "cannot be lowered"):
-                known = Requantization(source, target, self.scale_rounding)
-            self._conversions[key] = known
-        return known
+                cached = Requantization(source, target, self.scale_rounding)
+            self._conversions[key] = cached
+        return cached
 
     def _replace(
         self,
@@ -298,12 +300,12 @@ class LowerQuantOpsPass(CountingPass):
                     pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))
             for dynamic_pattern in dynamic_patterns:
                 dynamic_pattern.rewrite_planned()
-        left = [o for o in ops if isinstance(o, _NotLoweredOp)]
+        not_lowered = [o for o in ops if isinstance(o, _NotLoweredOp)]
         return PassOutcome(
-            [*casts, *dynamic_ops, *left],
+            [*casts, *dynamic_ops, *not_lowered],
             len(casts) + len(dynamic_ops),
             "quantized casts",
-            left,
+            not_lowered,
             "'quant-export' lowers kernels, 'quant-convert-simulated-quantization' "
             "converts fake quantization to casts",
         )

@@ -131,15 +131,15 @@ def _shortest(scales: Array, expressed: AnyFloat) -> Array:
         np.log10(np.abs(exact, where=is_pending, out=np.ones_like(exact)))
     )
     for digits in range(1, _MAX_DIGITS + 1):
-        places = digits - 1 - exponents
-        powers = 10.0 ** np.abs(places)
+        decimal_places = digits - 1 - exponents
+        powers = 10.0 ** np.abs(decimal_places)
         # A quotient of exact integers is rounded once, like a parsed decimal.
         texts = np.where(
-            places < 0,
+            decimal_places < 0,
             np.rint(exact / powers) * powers,
             np.rint(exact * powers) / powers,
         )
-        is_exact = np.abs(places) <= _MAX_EXACT_POWER
+        is_exact = np.abs(decimal_places) <= _MAX_EXACT_POWER
         shortest[is_pending & is_exact] = texts[is_pending & is_exact]
         for i in np.flatnonzero(is_pending & ~is_exact):
             shortest.flat[i] = float(f"{exact.flat[i]:.{digits}g}")

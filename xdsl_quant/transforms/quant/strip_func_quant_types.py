@@ -245,15 +245,15 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
 
     def _stored_value(self, op: Operation, value: SSAValue) -> SSAValue:
         """Return the storage cast of a quantized value, inserted on first use."""
-        if (known := self._stored.get(value)) is None:
+        if (cached := self._stored.get(value)) is None:
             hint = value.name_hint
-            known = self._stored[value] = _insert_cast(
+            cached = self._stored[value] = _insert_cast(
                 value,
                 self._types.replace(value.type),
                 None if hint is None else f"{hint}_stripped",
                 op.location,
             )
-        return known
+        return cached
 
 
 def _insert_cast(

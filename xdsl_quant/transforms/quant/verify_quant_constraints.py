@@ -68,26 +68,28 @@ def quant_constraint_violations(
 
 
 def _rule_set(rules: Rules) -> RuleSet:
-    known = plugins().rule_sets
-    if rules not in known:
-        raise ValueError(f"unknown rules {rules!r}; expected one of {', '.join(known)}")
-    return known[rules]()
+    rule_sets = plugins().rule_sets
+    if rules not in rule_sets:
+        raise ValueError(
+            f"unknown rules {rules!r}; expected one of {', '.join(rule_sets)}"
+        )
+    return rule_sets[rules]()
 
 
 def _violations(
     module: Operation, rules: RuleSet
 ) -> Iterator[QuantConstraintViolation]:
     value_findings = rules.value_findings(module)
-    known: dict[TypeUse, Sequence[Finding]] = {}
+    findings_by_use: dict[TypeUse, Sequence[Finding]] = {}
     for op in module.walk():
         for subject, (rule, message) in rules.op_findings(op):
             yield QuantConstraintViolation(rule, op, subject, message, op.location)
         for subject, attribute, value in _subjects(op):
             findings: list[Finding] = []
             for use in type_uses(attribute):
-                if use not in known:
-                    known[use] = [*rules.type_findings(use)]
-                findings += known[use]
+                if use not in findings_by_use:
+                    findings_by_use[use] = [*rules.type_findings(use)]
+                findings += findings_by_use[use]
             if value is not None:
                 findings += value_findings(value)
             location = op.location

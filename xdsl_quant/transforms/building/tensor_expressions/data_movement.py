@@ -105,8 +105,8 @@ def _transposition(
 ) -> TensorExpression:
     order = order or [*range(x.ndim)][::-1]
     order = [d % x.ndim for d in order]
-    moved = [d for d in order if x.shape[d] != 1]
-    if moved == sorted(moved):
+    moved_dimensions = [d for d in order if x.shape[d] != 1]
+    if moved_dimensions == sorted(moved_dimensions):
         return reshaped(x, [x.shape[d] for d in order])
     return Transposed(x, tuple(order))
 
@@ -115,13 +115,13 @@ def _transposition(
 def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
     """Index as NumPy does, with slices and numbers or with arrays of indices."""
     indexed_count = sum(item is not None and item is not ... for item in key)
-    rest = [slice(None)] * (x.ndim - indexed_count)
+    free_dimensions = [slice(None)] * (x.ndim - indexed_count)
     items = [*key]
     if any(item is ... for item in items):
         ellipsis_index = next(i for i, item in enumerate(items) if item is ...)
-        items[ellipsis_index : ellipsis_index + 1] = rest
+        items[ellipsis_index : ellipsis_index + 1] = free_dimensions
     else:
-        items += rest
+        items += free_dimensions
     axes = [
         axis
         for axis, item in enumerate(items)
@@ -130,8 +130,8 @@ def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
     if not axes:
         return _basic_slice(x, items)
     first, end = axes[0], axes[-1] + 1
-    others = items[:first] + items[end:]
-    if len(axes) < end - first or any(item != slice(None) for item in others):
+    other_items = items[:first] + items[end:]
+    if len(axes) < end - first or any(item != slice(None) for item in other_items):
         raise IndexError(
             "unsupported index: expected adjacent index arrays, and full slices "
             "in all other dimensions"
@@ -160,7 +160,7 @@ def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
             ranges = range(index % size, index % size + 1)
         sources.append(ranges)
     ranges = [range_ for range_ in sources if range_ is not None]
-    kept = [
+    result_ranges = [
         range_ for range_, item in zip(sources, items, strict=True) if _is_kept(item)
     ]
     if all(
@@ -180,7 +180,7 @@ def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
     def source(indices: Indices) -> Indices:
         rest = iter(
             index
-            for index, range_ in zip(indices, kept, strict=True)
+            for index, range_ in zip(indices, result_ranges, strict=True)
             if range_ is not None
         )
         return tuple(
@@ -199,8 +199,8 @@ def _is_kept(item: object) -> bool:
     return item is None or isinstance(item, slice)
 
 
-def _linear(index: AffineExpr, places: range) -> AffineExpr:
-    return index * places.step + places.start
+def _linear(index: AffineExpr, range_: range) -> AffineExpr:
+    return index * range_.step + range_.start
 
 
 @implements(np.take)
@@ -368,10 +368,10 @@ def expanded(x: TensorExpression, axis: int | Sequence[int]) -> TensorExpression
 def _squeezed(x: TensorExpression, axis: Axis = None) -> TensorExpression:
     if axis is None:
         axis = [d for d, size in enumerate(x.shape) if size == 1]
-    dropped = axes_of(axis, x.ndim)
-    if any(x.shape[d] != 1 for d in dropped):
+    squeezed_axes = axes_of(axis, x.ndim)
+    if any(x.shape[d] != 1 for d in squeezed_axes):
         raise ValueError("cannot squeeze a dimension whose size is not 1")
-    return reshaped(x, [s for d, s in enumerate(x.shape) if d not in dropped])
+    return reshaped(x, [s for d, s in enumerate(x.shape) if d not in squeezed_axes])
 
 
 @implements(np.split)
@@ -403,8 +403,8 @@ def _moved_axis(x: TensorExpression, source: int, target: int) -> TensorExpressi
 @implements(np.flip)
 def _flipped(x: TensorExpression, axis: int | tuple[int, ...]) -> TensorExpression:
     axes: tuple[int, ...] = (axis,) if isinstance(axis, int) else axis
-    dropped = {int(a) % x.ndim for a in axes}
-    step = [slice(None, None, -1 if d in dropped else None) for d in range(x.ndim)]
+    flipped_axes = {int(a) % x.ndim for a in axes}
+    step = [slice(None, None, -1 if d in flipped_axes else None) for d in range(x.ndim)]
     return x[tuple(step)]
 
 

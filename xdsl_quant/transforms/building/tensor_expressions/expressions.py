@@ -100,8 +100,8 @@ class TensorExpression(ArrayExpression):
         output = self.builder.empty(tensor_type, self.shape)
         if 0 in self.shape:
             return Loaded(self.builder, output, self.dtype, (0, 0))
-        every = range(self.ndim)
-        (result,) = loops.nest(self.shape, [output], every, lambda _: [value])
+        dimensions = range(self.ndim)
+        (result,) = loops.nest(self.shape, [output], dimensions, lambda _: [value])
         return Loaded(self.builder, result, self.dtype, integer_bounds(scalar))
 
     def tensor(self, element_type: Attribute) -> SSAValue:
@@ -311,9 +311,11 @@ class Picked(TensorExpression):
             if isinstance(index, AffineExpr):
                 values.append(loops.index(index))
                 continue
-            array, place = index
+            array, array_indices = index
             # Out-of-bounds indices must not be read.
-            number = cast(Any, np.clip)(array.element(loops, place), 0, size - 1)
+            number = cast(Any, np.clip)(
+                array.element(loops, array_indices), 0, size - 1
+            )
             values.append(
                 number.as_index()
                 if isinstance(number, IntegerExpression)

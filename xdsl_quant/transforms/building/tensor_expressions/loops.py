@@ -75,18 +75,18 @@ class Loops:
     def load(self, value: SSAValue, indices: Indices) -> SSAValue:
         """Return the element of a tensor at affine indices: an argument of the body."""
         key = value, indices
-        if (known := self._loads.get(key)) is None:
+        if (argument := self._loads.get(key)) is None:
             type_ = cast(TensorType, value.type).element_type
-            known = self.block.insert_arg(type_, len(self.block.args))
-            known.name_hint = "in"
-            self._loads[key] = known
-        return known
+            argument = self.block.insert_arg(type_, len(self.block.args))
+            argument.name_hint = "in"
+            self._loads[key] = argument
+        return argument
 
     def index(self, formula: AffineExpr) -> SSAValue:
         """Build the value of an affine expression of the loops, as an index."""
-        if (known := self._indices.get(formula)) is None:
-            known = self._indices[formula] = self._index(formula)
-        return known
+        if (cached := self._indices.get(formula)) is None:
+            cached = self._indices[formula] = self._index(formula)
+        return cached
 
     def _index(self, formula: AffineExpr) -> SSAValue:
         builder = self.builder

@@ -66,12 +66,12 @@ def _reduction(
 ) -> TensorExpression:
     axes = axes_of(axis, x.ndim)
     dimensions = [*range(x.ndim)]
-    kept = [d for d in dimensions if d not in axes]
+    kept_dimensions = [d for d in dimensions if d not in axes]
     if kind in ("max", "min"):
         dtype = x.dtype
     elif dtype is not None:
         x = x.astype(dtype)
-    result = _contracted(kind, [(x, dimensions)], kept, dtype)
+    result = _contracted(kind, [(x, dimensions)], kept_dimensions, dtype)
     if keepdims:
         result = expanded(result, axes) if axes else result
     return result
@@ -172,20 +172,20 @@ def _sum_bounds(
     if bounds == ANY_INTEGER:
         return bounds
     low, high = bounds[0] * count, bounds[1] * count
-    known = [(x, names) for x, names in arrays if isinstance(x, Known)]
-    if len(arrays) != 2 or len(known) != 1:
+    constants = [(x, names) for x, names in arrays if isinstance(x, Known)]
+    if len(arrays) != 2 or len(constants) != 1:
         return low, high
-    ((weights, names),) = known
+    ((weights, names),) = constants
     # Widen first: -128 has no absolute value in `i8`. Without weights, products are 0.
     sizes_of_weights = np.abs(weights.array.astype(np.int64))
     largest = int(sizes_of_weights.max(initial=1))
-    others = -(-max(abs(bounds[0]), abs(bounds[1])) // largest)
+    largest_factor = -(-max(abs(bounds[0]), abs(bounds[1])) // largest)
     axes = tuple(i for i, name in enumerate(names) if name not in result)
     sums = sizes_of_weights.sum(axis=axes)
     repeated = math.prod(
         size for name, size in sizes.items() if name not in (*result, *names)
     )
-    most = others * int(sums.max(initial=0)) * repeated
+    most = largest_factor * int(sums.max(initial=0)) * repeated
     return max(low, -most), min(high, most)
 
 
@@ -206,13 +206,15 @@ def _matmul(lhs: Value, rhs: Value) -> TensorExpression:
     names = [*range(len(batch))]
 
     def batched(
-        x: TensorExpression, own: Sequence[str]
+        x: TensorExpression, own_names: Sequence[str]
     ) -> tuple[Value, Sequence[Name]]:
         # Broadcast dimensions have no name, hence no loop.
         first = len(batch) - (x.ndim - 2)
-        kept = [d for d in range(x.ndim - 2) if x.shape[d] == batch[first + d]]
-        x = reshaped(x, [*(x.shape[d] for d in kept), *x.shape[-2:]])
-        return x, [*(names[first + d] for d in kept), *own]
+        kept_dimensions = [
+            d for d in range(x.ndim - 2) if x.shape[d] == batch[first + d]
+        ]
+        x = reshaped(x, [*(x.shape[d] for d in kept_dimensions), *x.shape[-2:]])
+        return x, [*(names[first + d] for d in kept_dimensions), *own_names]
 
     operands = [batched(a, ("i", "k")), batched(b, ("k", "j"))]
     return _contracted("sum", operands, [*names, "i", "j"])
@@ -284,8 +286,8 @@ def _top_elements(
     x, size = x.computed, x.shape[-1]
     # As an expression: NumPy would compare all pairs and build a constant of them.
     numbers = constant(x.builder, np.arange(size))
-    one, other = x[..., :, None], x[..., None, :]
-    is_before = (other > one) | ((other == one) & (numbers[None, :] < numbers[:, None]))
+    lhs, rhs = x[..., :, None], x[..., None, :]
+    is_before = (rhs > lhs) | ((rhs == lhs) & (numbers[None, :] < numbers[:, None]))
     ranks = is_before.sum(axis=-1)
     is_wanted = ranks[..., None, :] == np.arange(count)[:, None]
     where: Any = np.where
