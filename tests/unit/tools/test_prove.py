@@ -123,7 +123,7 @@ DOCS = Path(__file__).parents[3] / "docs/proving.md"
 def test_the_documentation_of_passes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    page = DOCS.read_text().partition("## Passes\n")[2]
+    page = DOCS.read_text().partition("## Check a pass\n")[2]
     model, session = re.findall(r"^```(?:mlir|text)\n(.*?)^```", page, re.M | re.S)[:2]
     (tmp_path / "model.mlir").write_text(model)
     monkeypatch.chdir(tmp_path)
