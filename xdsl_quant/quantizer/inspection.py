@@ -86,8 +86,8 @@ class QuantizedTensor:
 
     bytes: int | None = None
     """
-    Size of the stored values, `None` if unknown. Includes scales, zero points and
-    offsets of block-scaled types only.
+    Size of the stored values; `None` if unknown. For block-scaled types, it includes
+    scales, zero points and offsets.
     """
 
     stored: tuple[float, float] | None = None

@@ -80,14 +80,14 @@ class Labels:
 
         Args:
             labels: a `.npy` or `.npz` file with one array, or an array; class indices
-                without a metric.
+                if `metric` is `None`.
             batches: the samples, as returned by
                 [`batches_of`][xdsl_quant.quantizer.samples.batches_of].
             metric: the function that compares outputs with labels.
 
         Raises:
             DataError: if labels cannot be read, differ in number from the samples, or
-                are not class indices without a metric.
+                are not class indices although `metric` is `None`.
             TypeError: if labels or the metric have another type.
         """
         source, values = labels_of(labels, batches)

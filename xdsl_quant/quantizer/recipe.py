@@ -309,7 +309,7 @@ class Recipe:
     """The recipe in one line."""
 
     targets: Sequence[str] = ("tflite-int8", "stablehlo-int8")
-    """Names or files of targets; the one with the most kernels of the model is used."""
+    """Names or files of targets; the first with the most matching kernels is used."""
 
     observer: str = "min-max"
     """Observer of all values: see [`calibrate`][xdsl_quant.calibration.calibrate]."""
