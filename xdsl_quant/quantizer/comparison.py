@@ -318,25 +318,20 @@ def compare(
 
     Args:
         float_module: the float model: a module, MLIR text, or the path of a file.
-        quantized_module: the quantized model, in one of these forms or as returned by
-            `quantize`, with the same number of arguments and results. Quantized
-            arguments and results are converted with the parameters of their types.
-        data: samples for the float model: see
-            [`Data`][xdsl_quant.quantizer.samples.Data].
+        quantized_module: the quantized model, likewise or as `quantize` returns it.
+            Quantized arguments and results are converted.
+        data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
         entry: the function that takes the samples; by default the only public one, or
             `main`.
-        progress: a function that takes the batches and their number, `None` if unknown,
-            and returns the batches.
+        progress: see [`Progress`][xdsl_quant.quantizer.samples.Progress].
         labels: the classes of the samples, to measure the accuracy of both models.
 
     Returns:
-        The comparison of the values that both models have. Values in a loop are those
-            of the last
-        iteration.
+        The comparison of all matched values; values in a loop are those of the last
+            iteration.
 
     Raises:
-        ValueError: if a model cannot be run, or the arguments or results of the models
-            differ.
+        ValueError: if a model cannot be run, or its arguments or results differ.
         TypeError: if models, samples or labels have the wrong type.
     """
     float_model = _Model(float_module, entry)

@@ -67,8 +67,7 @@ def quantize(
             `main`.
         executor: runs batches: see [`calibrate`][xdsl_quant.calibration.calibrate].
         checkpoint: a file from which an interrupted calibration resumes.
-        progress: a function that takes the batches and their number, `None` if unknown,
-            and returns the batches.
+        progress: see [`Progress`][xdsl_quant.quantizer.samples.Progress].
 
     Raises:
         IRError: if the model cannot be read, or a pass fails.
