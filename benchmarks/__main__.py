@@ -48,9 +48,9 @@ and xDSL is Python, so the targets for passes are linear time in the size of the
 no Python code for each of a million scales. The target for compiled kernels is the speed of
 memory.
 
-`make bench` runs all benchmarks, `python -m benchmarks --write docs/measured/benchmarks.md` also
-writes this page, and the command in each section runs that section alone. `--quick` uses
-small sizes. Targets are not tests: those that do not hold are listed with the reason.
+`make bench` runs all benchmarks, `python -m benchmarks --write docs/measured/benchmarks.md`
+also writes this page, and the command in each section runs that section alone. `--quick`
+uses small sizes. Targets are not tests: those that do not hold are listed with the reason.
 
 Machine: {environment} The MLIR of the wheel is built with assertions. Peak memory is that
 of the process; an idle process has 25 MiB with xDSL and 125 MiB with MLIR.

@@ -1,10 +1,10 @@
 """
 How fast are weights in blocks of 4 bits dequantized, and multiplied with a vector?
 
-*Dequantize* is a compiled `quant.dcast` from a [`!quant.block_scaled`](../reference/formats.md#block-scaled-type)
-type to `f32`, 4096 x 4096 values, codes in bytes and results in an array that is there.
-A call checks that all codes have 4 bits, and a `memcpy` is the copy of the results by
-NumPy.
+*Dequantize* is a compiled `quant.dcast` from a
+[`!quant.block_scaled`](../reference/formats.md#block-scaled-type) type to `f32`,
+4096 x 4096 values, codes in bytes and results in an array that is there. A call checks
+that all codes have 4 bits, and a `memcpy` is the copy of the results by NumPy.
 
 *Products* are those of 4096 x 4096 constant weights and a vector of `f32`: `quant.dcast`
 and `stablehlo.dot_general`, after `convert-stablehlo-to-linalg,quant-split-reductions`.

@@ -5,7 +5,8 @@ Three models have the layer shapes of MobileNetV1 0.25 for 96 x 96 pixels, ResNe
 32 x 32 and DS-CNN for 49 x 10 features, and random weights. They are quantized with 8 bits
 by `xdsl_quant.quantizer` on random samples, so that values use the range of their type, and
 written to `.tflite` files. The others are the models of the
-[wake-word demo](../example_programs/wake_word.md), which have state: an inference is one step.
+[wake-word demo](../example_programs/wake_word.md), which have state: an inference is one
+step.
 
 *ours* is `xdsl_quant.execution`, *reference* is LiteRT with its reference kernels, and
 *XNNPACK* is LiteRT as it is by default; arrays are bound before. Times are microseconds of
