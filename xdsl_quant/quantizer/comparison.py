@@ -327,8 +327,7 @@ def compare(
         labels: the classes of the samples, to measure the accuracy of both models.
 
     Returns:
-        The comparison of all matched values; values in a loop are those of the last
-            iteration.
+        The comparison of all matched values; in loops, those of the last iteration.
 
     Raises:
         ValueError: if a model cannot be run, or its arguments or results differ.

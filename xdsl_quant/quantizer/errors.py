@@ -74,16 +74,13 @@ def measure_errors(
         resolved: a model whose kernels have quantization parameters.
         batches: the samples, as for [`calibrate`][xdsl_quant.calibration.calibrate].
         entry: the function that takes the samples.
-        reference: the same model with the constants of the float model, if those of
-            `resolved` differ.
-        observe: called for each batch with the values of the float model and of the
-            quantized model.
+        reference: `resolved` with the constants of the float model, if they differ.
+        observe: called with the float and quantized values of each batch.
 
     Returns:
         The errors by [`result_key`][xdsl_quant.quantizer.errors.result_key] and
-        [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT], in module order. For the
-            results of
-        the model, both errors are equal.
+        [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT], in module order. Both errors
+        are equal for results of the model.
 
     Raises:
         ValueError: if the samples do not match the function.

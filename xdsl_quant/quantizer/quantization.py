@@ -49,22 +49,18 @@ def quantize(
     progress: Progress | None = None,
 ) -> QuantizedModel:
     """
-    Quantize a model: calibrate the ranges of its values on samples, group its ops into
-    kernels of a target, choose all quantization parameters, and export the kernels as
-    quantized ops.
+    Quantize a model: calibrate ranges on samples, group ops into kernels of a target,
+    choose quantization parameters, and export the kernels as quantized ops.
 
     Args:
         model: the model, which does not change.
         data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
         recipe: a recipe, its name, or the path of a file.
-        target: a target; by default the target of the recipe with the most kernels for
-            the model.
-        budget: the budget of a search for bits: `"20 kB"` of constants, `"1 dB"` less
-            than the widest assignment, for example; by default that of the recipe.
-        labels: the classes of the samples, for a budget of accuracy such as `"0.5 %"`:
-            a file or an array.
-        entry: the function that takes the samples; by default the only public one, or
-            `main`.
+        target: by default the target of the recipe with the most kernels for the model.
+        budget: the budget of a search for bits, such as `"20 kB"` of constants or
+            `"1 dB"` of SQNR; by default that of the recipe.
+        labels: the classes of the samples, for a budget such as `"0.5 %"` of accuracy.
+        entry: the function to quantize; by default the only public one, or `main`.
         executor: runs batches: see [`calibrate`][xdsl_quant.calibration.calibrate].
         checkpoint: a file from which an interrupted calibration resumes.
         progress: see [`Progress`][xdsl_quant.quantizer.samples.Progress].
@@ -74,10 +70,9 @@ def quantize(
         RecipeError: if an override of the recipe selects nothing, or has no effect.
         TypeError: if an argument has the wrong type.
         DataError: if samples cannot be used.
-        ValueError: if the model is already quantized or has no floats, no target has a
-            kernel for it, none of its kernels or products can be quantized, an option
-            has no effect in the mode of the recipe, or a search finds no widths to
-            choose from or none that keep the budget.
+        ValueError: if the model cannot be quantized or is already, an option has no
+            effect in the mode of the recipe, or a search finds no widths to choose from
+            or none that keep the budget.
     """
     options = target, budget, labels, entry, executor, checkpoint, progress
     return pipeline(Request(model, data, recipe, *options)).result()

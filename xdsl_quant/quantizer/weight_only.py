@@ -59,8 +59,7 @@ def with_float_values(
 
     Returns:
         A copy of `quantized` whose values are those of the float model, and pairs of
-            the float
-        and quantized product, in the order of `products_of`.
+        the float and quantized product, in the order of `products_of`.
     """
     result = quantized.clone()
     pairs: list[tuple[Operation, Operation]] = []

@@ -71,11 +71,9 @@ def rounded_weights(
         entry: the function that takes the samples.
 
     Returns:
-        Weights by position of their product in module order, without products that no
-            sample
-        reaches, that are not quantized or not matrix products, or whose weights another
-            product
-        takes transposed.
+        Weights by position of their product in module order. Products are left out if
+        no sample reaches them, they are not quantized or not matrix products, or
+        another product takes their weights transposed.
 
     Raises:
         ValueError: if the model cannot be run, samples do not match, or a product takes
