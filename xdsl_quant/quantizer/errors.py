@@ -49,7 +49,7 @@ from .signal_noise import relative_noise as relative_noise
 
 @dataclass(frozen=True)
 class KernelErrors:
-    """Errors of a kernel result."""
+    """Errors of a result of a kernel, or of the model, which has equal errors."""
 
     accumulated: Error
     own: Error
@@ -79,8 +79,7 @@ def measure_errors(
 
     Returns:
         The errors by [`result_key`][xdsl_quant.quantizer.errors.result_key] and
-        [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT], in module order. Both errors
-        are equal for results of the model.
+        [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT], in module order.
 
     Raises:
         ValueError: if the samples do not match the function.

@@ -57,8 +57,7 @@ def quantize(
         data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
         recipe: a recipe, its name, or the path of a file.
         target: by default the target of the recipe with the most kernels for the model.
-        budget: the budget of a search for bits, such as `"20 kB"` of constants or
-            `"1 dB"` of SQNR; by default that of the recipe.
+        budget: the budget of a search, e.g. `"20 kB"` or `"1 dB"`; default: the recipe's.
         labels: the classes of the samples, for a budget such as `"0.5 %"` of accuracy.
         entry: the function to quantize; by default the only public one, or `main`.
         executor: runs batches: see [`calibrate`][xdsl_quant.calibration.calibrate].
