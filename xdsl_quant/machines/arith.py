@@ -157,7 +157,6 @@ class Condition(Truth):
         return self.number.as_float(type_)
 
     def as_value(self, type_: Attribute) -> SSAValue:
-        """Return the value; its type is `i1`."""
         return self.value
 
     def chosen(self, a: Any, b: Any) -> Any:
@@ -215,7 +214,6 @@ class IntegerExpression(Integer):
         return self.builder.op(op_type, (self.value,), type_)
 
     def as_value(self, type_: Attribute) -> SSAValue:
-        """Return the value as an integer type."""
         return self.as_type(cast(IntegerType, type_))
 
     def as_index(self) -> SSAValue:

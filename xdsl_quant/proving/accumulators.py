@@ -159,7 +159,6 @@ def _accumulator_of(
 def _of_weights(
     weights: Array, contracted: Sequence[int], values: Sequence[int]
 ) -> tuple[Array, Array]:
-    """Return the bounds of sums for constant weights."""
     if (
         max(map(abs, values)) * weights.size * int(np.abs(weights).max(initial=0))
         >= 1 << 63
@@ -221,7 +220,6 @@ def _without_storage_cast(value: SSAValue) -> SSAValue:
 
 
 def _bias_operand(op: Operation) -> SSAValue | None:
-    """Return the bias, which may be of type `none`."""
     trait = quantization_trait(op, AccumulatorUniformScale)
     if trait is None or trait.bias >= len(op.operands):
         return None
@@ -245,7 +243,6 @@ def _bias_bounds(
 
 
 def _integer_range(type_: Attribute) -> tuple[int, int]:
-    """Return the range of an integer type, or the storage range."""
     element = scalar_or_element_type(type_)
     if isinstance(element, StoredQuantizedType):
         return element.storage_range

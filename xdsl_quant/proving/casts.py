@@ -166,7 +166,6 @@ class CastProver:
         )
 
     def _float(self, value: float) -> Term:
-        """Return a constant of the expressed type."""
         type_ = self.cast.expressed
         return self._terms.of_bits(type_, bits_of(FloatAttr(value, type_)))
 
@@ -176,7 +175,6 @@ class CastProver:
         return CastFormula(self._terms, self.cast, self._scale.term)
 
     def _lowered_result(self, op: str, argument: Term) -> Number:
-        """Return the result of the lowered code."""
         terms, function = self._terms, self._functions[op]
         known: dict[SSAValue, Number] = {}
         if self.scales is not None:
@@ -266,7 +264,6 @@ class CastProver:
         return results(self._terms, self.cast.storage, found, right)
 
     def _at_most(self, first: Term, second: Term) -> Term:
-        """Return the condition that a stored value is at most another."""
         kind = "BV_SLE" if self.cast.type.is_signed else "BV_ULE"
         return self._terms.op(kind, first, second)
 
@@ -390,7 +387,6 @@ class CastProver:
         difference: tuple[float | str, int, int] | None,
         show: Show | ShowCompiled,
     ) -> Theorem:
-        """Return the theorem after an exhaustive test."""
         method = f"{count:,} inputs"
         if difference is None:
             return Theorem(claim, "proved", method, seconds)

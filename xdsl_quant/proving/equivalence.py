@@ -38,8 +38,6 @@ CLAIM = "results are the same for all inputs"
 
 
 class _Element(NamedTuple):
-    """Element of an argument or result."""
-
     name: str
     type: Attribute
     number: Number
@@ -157,7 +155,6 @@ def _has_numbers(type_: Attribute) -> bool:
 
 
 def _input_option(type_: Attribute, values: Sequence[float | str]) -> str:
-    """Return the option of `xdsl-quant-run` for an argument."""
     if not static_shape(type_):
         return f"--input={values[0]}"
     array = np.array(values, object).reshape(static_shape(type_))

@@ -32,12 +32,10 @@ class FloatOrder:
 
     @property
     def width(self) -> int:
-        """Width of a float in bits."""
         return self.exponent_bits + self.precision
 
     @property
     def infinity(self) -> int:
-        """Bits of inf."""
         return (1 << self.exponent_bits) - 1 << self.precision - 1
 
     @property

@@ -52,7 +52,6 @@ class Cast:
 
     @property
     def width(self) -> int:
-        """Width of a stored value in bits."""
         return self.type.storage_type_integral_width
 
     @property
@@ -103,7 +102,6 @@ class CastFormula:
     # Conversion to floats
 
     def _number(self, value: int) -> Term:
-        """Return an integer as a float of the compute type."""
         return self._float(value, self.cast.compute)
 
     def _float(self, value: int, type_: AnyFloat) -> Term:

@@ -188,7 +188,6 @@ class RequantizationProver:
     def _is_rounded(
         self, wide: WideIntegers, product: Term, r: Number, shift: int
     ) -> Term:
-        """Return the condition that a result is a product, shifted and rounded."""
         terms = self._terms
         offset = _zero_point_corrected(wide, r.term, self.target)
         scaled = terms.op("BV_SHL", offset, wide.constant(shift))

@@ -212,7 +212,6 @@ def _iteration_space(
 
 
 def _iteration_indices(terms: Terms, body: Block, iteration: Sequence[int]) -> Values:
-    """Return the results of `linalg.index` ops."""
     return {
         op.result: Number(
             terms.of_bits(op.result.type, iteration[op.dim.value.data]), terms.true()
@@ -270,7 +269,6 @@ def _rescale(
 def _rescale_constants(
     op: tosa.RescaleOp, operands: Sequence[Numbers]
 ) -> Sequence[Sequence[int]]:
-    """Return multipliers, shifts and both zero points."""
     nouns = ("a multiplier", "a shift", "a zero point", "a zero point")
     triples = zip(operands[1:], op.operands[1:], nouns, strict=True)
     constants = [

@@ -239,7 +239,6 @@ class _Structure:
         return self.maps[self.input_count :]
 
     def is_used(self, index: int) -> bool:
-        """Return True if the body uses an operand."""
         return self.block.args[index].first_use is not None
 
     def reduced_loops(self) -> tuple[int, ...]:
@@ -365,7 +364,6 @@ def _run_structured(
 
 
 def _map_without(rank: int, dimensions: Sequence[int]) -> AffineMap:
-    """Return the projection that drops the given dimensions."""
     kept = [dimension for dimension in range(rank) if dimension not in dimensions]
     return AffineMap(rank, 0, tuple(map(AffineDimExpr, kept)))
 

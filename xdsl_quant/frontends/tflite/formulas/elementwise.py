@@ -50,8 +50,6 @@ def add(
     Return the sum of two tensors, broadcast as in NumPy.
 
     Args:
-        lhs: first operand.
-        rhs: second operand.
         result: parameters of the result.
         activation: activation that is applied to the sum.
         pot_scale_int16: shift the operands instead of rescaling them, if storage has 16
@@ -176,8 +174,6 @@ def compare(direction: str, lhs: Quantized, rhs: Quantized) -> NDArray[np.bool_]
 
     Args:
         direction: a key of `COMPARISONS`.
-        lhs: first operand.
-        rhs: second operand.
     """
     first, second = (
         rescaled(x.corrected << 8, quantized_multiplier(x.scale)) for x in (lhs, rhs)

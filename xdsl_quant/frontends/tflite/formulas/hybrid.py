@@ -24,8 +24,6 @@ _LOW, _HIGH = -128, 127
 
 
 class _Rows(NamedTuple):
-    """Quantized rows."""
-
     corrected: Integers
     """Zero-point-corrected values."""
 
@@ -72,7 +70,6 @@ def _asymmetric(rows: Floats) -> _Rows:
 
 
 def _scales(weights: Quantized) -> Any:
-    """Return the `f32` scale of each output channel, or the per-tensor scale."""
     return weights.parameters.scales.astype(np.float32)
 
 

@@ -41,7 +41,6 @@ class Quantized(NamedTuple):
 
     @property
     def corrected(self) -> Integers:
-        """Zero-point-corrected values."""
         return self.values - self.zero_point
 
 

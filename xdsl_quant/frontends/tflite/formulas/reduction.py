@@ -13,7 +13,6 @@ from .quantized import Quantized, clamped, scale_of
 
 
 def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
-    """Return the sum of zero-point-corrected values, and the number of addends."""
     distinct = tuple({axis % x.values.ndim for axis in axes})
     count = math.prod(x.values.shape[axis] for axis in distinct)
     return x.corrected.sum(axis=distinct, keepdims=True), count

@@ -113,7 +113,6 @@ def _type_error(type_: Attribute) -> str | None:
 
 
 def _is_signed(type_: Attribute) -> bool:
-    """Return True if the (stored) integers of a type are signed."""
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, StoredQuantizedType):
         return element_type.is_signed
@@ -124,7 +123,6 @@ def _is_signed(type_: Attribute) -> bool:
 
 
 def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
-    """Cast a value to a type with the same bits."""
     if value.type == type_:
         return value
     types = scalar_or_element_type(value.type), scalar_or_element_type(type_)
@@ -362,7 +360,6 @@ class _LinalgConversion:
 
 
 def _scalar(op: Operation, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    """Extract the element of a condition."""
     type_ = value.type
     if not isa(type_, TensorType) or any(size != 1 for size in type_.get_shape()):
         fail(

@@ -230,7 +230,6 @@ class _TosaConversion:
                 self.arrays[result] = value
 
     def _operands(self, builder: TosaBuilder, op: Operation) -> list[Array | None]:
-        """Return arrays, expressions, and `None` for absent operands."""
         shape_index, first = SHAPES.get(type(op), (None, 0))
         return [
             np.array(lowered_type(op.results[0].type).get_shape()[first:])

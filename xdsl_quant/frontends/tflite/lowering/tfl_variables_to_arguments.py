@@ -99,8 +99,6 @@ _Values = dict[_Variable, SSAValue]
 
 
 class _Rewriting:
-    """Rewriting of one function."""
-
     def __init__(self, function: FuncOp, copies: Copies):
         self.copies = copies
         self.function = copies.copy(function)

@@ -310,7 +310,6 @@ def is_array(value: object) -> bool:
 
 
 def _operand(value: Array | None, type_: Attribute) -> Array | Quantized | None:
-    """Pair a value with its parameters if it is quantized."""
     if value is None or (parameters := parameters_of(type_)) is None:
         return value
     return Quantized(value.astype(np.int64), parameters)

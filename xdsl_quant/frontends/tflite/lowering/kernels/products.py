@@ -264,8 +264,6 @@ def _reduction(
 
 
 def _keeping_dims(function: Any) -> Callable[..., Array]:
-    """Return a NumPy reduction that keeps reduced dimensions."""
-
     def reduce(x: Array, axes: Sequence[int]) -> Array:
         return function(x, axis=tuple({a % x.ndim for a in axes}), keepdims=True)
 

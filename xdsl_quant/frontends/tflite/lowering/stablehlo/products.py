@@ -35,7 +35,6 @@ _IMAGE = 0, 3, [1, 2]
 def _with_bias_and_activation(
     b: StableHLOBuilder, op: Operation, value: SSAValue, bias: SSAValue | None
 ) -> SSAValue:
-    """Add the bias, and apply the fused activation."""
     if bias is not None:
         wide = b.expressed(b.broadcast(bias, shape_of(value)))
         if wide.type != value.type:

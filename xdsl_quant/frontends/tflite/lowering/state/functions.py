@@ -59,7 +59,6 @@ class Functions:
         ]
 
     def body_of(self, name: str, user: Operation) -> Block:
-        """Return the body of a called function."""
         function = self.by_name.get(name)
         if function is None or len(function.body.blocks) != 1:
             fail(

@@ -253,12 +253,10 @@ class TosaBuilder(LoweringBuilder):
         return self.tosa(tosa_ops.ReshapeOp, operands, shape, element_type_of(value))
 
     def with_rank(self, value: SSAValue, rank: int) -> SSAValue:
-        """Add leading dimensions of size 1."""
         shape = shape_of(value)
         return self.with_shape(value, (*[1] * (rank - len(shape)), *shape))
 
     def permuted(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
-        """Transpose a tensor."""
         if [*order] == [*range(len(order))]:
             return value
         shape = shape_of(value)
@@ -288,7 +286,6 @@ class TosaBuilder(LoweringBuilder):
     def padded(
         self, value: SSAValue, pads: Sequence[tuple[int, int]], fill: float
     ) -> SSAValue:
-        """Pad a tensor with a constant."""
         if not any(map(any, pads)):
             return value
         shape = [s + sum(pad) for s, pad in zip(shape_of(value), pads, strict=True)]

@@ -59,7 +59,6 @@ class _Factor(NamedTuple):
 
     @property
     def native(self) -> SSAValue:
-        """Stored values."""
         if isinstance(self.tensor, KnownInteger):
             return self.tensor.stored_as(self.element_type, -self.zero_point)
         return self.tensor.native
@@ -72,7 +71,6 @@ class _Factor(NamedTuple):
 
     @property
     def zero(self) -> SSAValue:
-        """Zero point as an operand."""
         return self.tensor.builder.one(self.zero_point, self.element_type)
 
 

@@ -311,7 +311,6 @@ def operand(
 
 
 def _element_type_of(*numbers: object) -> Attribute:
-    """Return the type in which an op on some numbers computes."""
     if any(isinstance(x, TosaReal) for x in numbers):
         return f32
     wide = any(isinstance(x, TosaInteger) and x.element_type == i64 for x in numbers)
@@ -381,7 +380,6 @@ class TosaRescaling(NamedTuple):
     def by(
         cls, x: TosaInteger, multiplier: Multiplier, is_wide: bool = False
     ) -> TosaRescaling:
-        """Return the product with a multiplier and a power of two."""
         return cls(x, multiplier[0], 31 - multiplier[1], is_wide)
 
     @property
@@ -556,7 +554,6 @@ class TosaInteger(TosaTensor, Integer):
     # Functions
 
     def _own(self, op_type: type[Operation], bounds: Bounds) -> TosaInteger:
-        """Build an elementwise op."""
         if self.element_type == i64:
             raise Unsupported(NO_FORM)
         if self.bounds == ANY_INTEGER:

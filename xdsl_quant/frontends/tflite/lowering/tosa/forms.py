@@ -300,7 +300,6 @@ class _StoredRange(np.ndarray[Any, Any]):
 
     @staticmethod
     def without_negative(values: Array) -> Array:
-        """Replace negative values by 0."""
         return np.maximum(values, 0)
 
 
@@ -396,7 +395,6 @@ def _quantize_exactly(x: TosaReal, result: QuantizationParameters) -> TosaIntege
     index = builder.with_shape((guess - low).value, (1, math.prod(shape)))
 
     def limit(entries: NDArray[np.float32]) -> TosaReal:
-        """Look up the table entry of each guess."""
         found = builder.rows(builder.array(entries.reshape(1, -1, 1), f32), index)
         return TosaReal.of(builder, builder.with_shape(found, shape))
 
