@@ -78,8 +78,7 @@ def measure_errors(
         observe: called with the float and quantized values of each batch.
 
     Returns:
-        The errors by [`result_key`][xdsl_quant.quantizer.errors.result_key] and
-        [`OUTPUT`][xdsl_quant.quantizer.signal_noise.OUTPUT], in module order.
+        The errors in module order, by `result_key` and `OUTPUT` with a number.
 
     Raises:
         ValueError: if the samples do not match the function.
