@@ -1,4 +1,4 @@
-"""Speed and memory of xdsl-quant, beside MLIR. One script for each question."""
+"""Speed, memory and accuracy of xdsl-quant, compared with MLIR and other libraries."""
 
 import os
 

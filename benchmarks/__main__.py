@@ -1,4 +1,4 @@
-"""Run all benchmarks, and optionally write the page of the documentation."""
+"""Run all benchmarks, and optionally write `docs/measured/benchmarks.md`."""
 
 import argparse
 from collections.abc import Iterator
@@ -45,15 +45,15 @@ _INTRODUCTION = """\
 Compile time and memory compared with MLIR, and kernels compared with onnxruntime and torch.
 Each table is measured in one run: do not compare numbers of different tables. MLIR is C++
 and xDSL is Python, so the targets for passes are linear time in the size of the input, and
-no Python code for each of a million scales. The target for compiled kernels is the speed of
-memory.
+no Python code that runs once per scale. The target for compiled kernels is memory
+bandwidth.
 
-`make bench` runs all benchmarks, `python -m benchmarks --write docs/measured/benchmarks.md`
-also writes this page, and the command in each section runs that section alone. `--quick`
-uses small sizes. Targets are not tests: those that do not hold are listed with the reason.
+`make bench` runs all benchmarks. `python -m benchmarks --write docs/measured/benchmarks.md`
+also writes this page. The command in each section runs that section alone. `--quick` uses
+small sizes. Targets are not tests: a target that does not hold is listed with the reason.
 
 Machine: {environment} The MLIR of the wheel is built with assertions. Peak memory is that
-of the process; an idle process has 25 MiB with xDSL and 125 MiB with MLIR.
+of the process; an idle process takes 25 MiB with xDSL and 125 MiB with MLIR.
 """
 
 

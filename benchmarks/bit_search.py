@@ -1,14 +1,15 @@
 """
-The search for bits compared with brute force, on the digits network of
+Compare the search for bits with brute force, on the digits network of
 `examples.classifiers` in StableHLO.
 
 `python -m benchmarks.bit_search` prints the page; `--write docs/measured/bit_search.md`
-also writes it. All assignments of 2, 4 or 8 bits to the weights of the four products are
-quantized and measured without the search: recipes set the bits. For some budgets, the best
-of them is compared with the choice of the search and its number of measurements, which
-are reused for the next budget. Accuracy is that on the other half of the samples.
-`--widths 4 8` tries 16 assignments instead of 81, and `--bias-correction` corrects biases,
-as recipes do by default, which takes three times as long.
+also writes it. Brute force assigns 2, 4 or 8 bits to the weights of the four products in
+all combinations, sets the bits by recipes, and measures each model. For several budgets,
+the table compares the best assignment with the choice of the search, and counts the
+measurements of the search, which it reuses for the next budget. The accuracy is that on
+the other half of the samples. `--widths 4 8` tries 16 assignments instead of 81.
+`--bias-correction` corrects biases, which is the default of recipes and takes three times
+as long.
 """
 
 from __future__ import annotations

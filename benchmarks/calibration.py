@@ -1,17 +1,18 @@
 """
-How long do calibration and the quantization of constants take?
+Overhead of calibration, throughput of the observers, and time to quantize constants.
 
 *Calibration* is the time of `calibrate` for a batch, with the observer `min-max` and all
-float tensors recorded, divided by that of the same compiled function without a
-`quant.stats_ref`, which writes to existing arrays. One thread on one core; both run
-alternately, and the cell is the median of the quotients.
+float tensors recorded, divided by the time of the same compiled function without
+`quant.stats_ref` ops, which writes to existing arrays. One thread runs on one core. Both
+run alternately; the cell is the median of the quotients.
 
 *Observers* record a tensor of 4M values of a normal distribution. With two threads, each
 thread has its own tensor.
 
-*Constants* is the time of `quant-convert-const` for one constant of 16M values, divided by
-that of a `memcpy` of the constants before and after. The data of a resource is converted to
-bytes when its text is parsed, and to text when it is printed; these times are below.
+*Constants* is the time of `quant-convert-const` for one constant of 16M values, divided
+by the time of a `memcpy` of the constants before and after the pass. Parsing converts the
+data of a resource from text to bytes, and printing converts it back; these times are
+given below the tables.
 """
 
 import gc

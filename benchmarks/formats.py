@@ -1,18 +1,20 @@
 """
-How fast are weights in blocks of 4 bits dequantized, and multiplied with a vector?
+Time to dequantize weights in blocks of 4 bits, compared with `memcpy`, and to multiply
+them by a vector, compared with onnxruntime.
 
 *Dequantize* is a compiled `quant.dcast` from a
-[`!quant.block_scaled`](../reference/formats.md#block-scaled-type) type to `f32`,
-4096 x 4096 values, codes in bytes and results in an array that is there. A call checks
-that all codes have 4 bits, and a `memcpy` is the copy of the results by NumPy.
+[`!quant.block_scaled`](../reference/formats.md#block-scaled-type) type to `f32`, for 4096 x 4096 values.
+Each code is a byte, and the results are written to an existing array. A call checks that
+all codes have 4 bits. *memcpy* is a copy of the results by NumPy.
 
-*Products* are those of 4096 x 4096 constant weights and a vector of `f32`: `quant.dcast`
-and `stablehlo.dot_general`, after `convert-stablehlo-to-linalg,quant-split-reductions`.
-No array of floats has the size of the weights. *onnxruntime* is `MatMulNBits` with
-blocks of 32 and weights of 4 bits, with `accuracy_level` 0, which computes in `f32` as
-we do, and with 4, which first quantizes the vector to 8 bits.
+*Product* multiplies 4096 x 4096 constant weights by a vector of `f32`: `quant.dcast` and
+`stablehlo.dot_general`, after `convert-stablehlo-to-linalg,quant-split-reductions`. No
+float array of the size of the weights is allocated. *onnxruntime* is `MatMulNBits` with
+blocks of 32 weights of 4 bits: with `accuracy_level` 0, which computes in `f32` as this
+package does, and with `accuracy_level` 4, which first quantizes the vector to 8 bits.
 
-One thread on one core; all run in random order, and a cell is the median of all rounds.
+One thread runs on one core. All kernels run in random order; a cell is the median of all
+rounds.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,26 +1,28 @@
 """
-How fast are matrix products and convolutions of 8-bit integers, and how long does the
-verification of StableHLO take?
+Throughput of 8-bit matrix products and convolutions compared with onnxruntime and with
+floats, and the time to verify StableHLO.
 
-*Kernels*: a product of two matrices of 1024 x 1024, and a convolution of 56 x 56 pixels of
-64 channels with a window of 3 x 3 to 64 channels. Activations have one scale and a zero
-point, weights are constants with a scale for each channel, and the result is requantized.
-*integers* and *floats* are the same `stablehlo` op through `xdsl_quant.execution`, after
-`stablehlo-legalize-quant-to-integer` and after `stablehlo-legalize-quantized-op-to-qdq`.
-*onnxruntime* is `QLinearMatMul` and `QLinearConv`, with activations of `i8`, as everywhere
-else, and with `u8`. One thread on one core; kernels run alternately, and *times* is the
-median of the quotients with *integers* of each round. A multiplication and an addition are
-two operations (OP).
+*Kernels*: a product of two 1024 x 1024 matrices, and a convolution of 56 x 56 pixels with
+64 channels, a 3 x 3 window and 64 output channels. Activations have one scale and a zero
+point, weights are constants with one scale per channel, and the result is requantized.
+*integers* and *floats* are the same `stablehlo` op compiled by `xdsl_quant.execution`:
+*integers* after `stablehlo-legalize-quant-to-integer`, *floats* after
+`stablehlo-legalize-quantized-op-to-qdq`. *onnxruntime* is `QLinearMatMul` and
+`QLinearConv`, with activations of `i8`, as in the other rows, and with `u8`. One thread
+runs on one core. The kernels run alternately. *times* is the time divided by that of
+*integers*: the median of the quotients of all rounds. A multiplication and an addition
+count as two operations (OP).
 
 *Products of two activations*, as in attention, are `tfl.batch_matmul` with zero points on
-both sides. `QLinearMatMul` and `MatMulInteger`, whose results are sums, have activations of
-`u8`.
+both operands. `QLinearMatMul` and `MatMulInteger`, which returns the sums, have
+activations of `u8`.
 
 *Layers* are the convolutions of the [models](#models), with random weights, as quantized
-`tfl` ops and as `QLinearConv` with activations of `u8`; results differ by one unit at most.
+`tfl` ops and as `QLinearConv` with activations of `u8`. The results differ by at most one
+unit.
 
-*Verification* is the CPU time for a module of 20,000 quantized ops (100,000 with `--all`),
-divided by that of parsing it without verification.
+*Verification* is the CPU time to verify a module of 20,000 quantized ops (100,000 with
+`--all`), divided by the time to parse it without verification.
 """
 
 import os

@@ -1,17 +1,19 @@
 """
-How fast are f32 -> i8 quantization and i8 -> f32 dequantization, compared with `memcpy`?
+Time of f32 -> i8 quantization and i8 -> f32 dequantization relative to `memcpy`, compared
+with onnxruntime, torch and NumPy.
 
-One thread on one core. Each cell is the time of a kernel divided by the time of a `memcpy`
-that reads and writes as many bytes, 5 for each element. The kernels of a column run
-alternately; each round gives one quotient, and the cell is the median. 1M elements fit into
-the cache, 16M do not. Quotients below 1 are possible, because half of the memory traffic of
-a copy is stores, but only a fifth of that of a quantization.
+Each cell is the time of a kernel divided by the time of a `memcpy` that reads and writes
+the same number of bytes, 5 for each element: lower is faster. One thread runs on one
+core. The kernels of a column run alternately; each round gives one quotient, and the cell
+is the median. 1M elements fit into the cache, 16M do not. Quotients below 1 are possible,
+because stores are half of the memory traffic of a copy, but only a fifth of that of a
+quantization.
 
 *compiled* is `xdsl_quant.execution` with static and dynamic shapes, bound to its arrays
-once, like a kernel of onnxruntime; *called* is an ordinary call, which checks its arrays
-each time. *numerics* is `xdsl_quant.numerics`, *naive NumPy* is the formula on whole
-arrays. Results are written to existing arrays, except with torch, which always allocates a
-new one. torch has no kernel for blocks.
+once, like a kernel of onnxruntime. *called* is an ordinary call, which checks its arrays
+each time. *numerics* is `xdsl_quant.numerics`. *naive NumPy* applies the formula to whole
+arrays. All kernels write to existing arrays, except torch, which always allocates the
+result. torch has no kernel for blocks.
 """
 
 import os

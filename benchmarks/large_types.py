@@ -1,10 +1,10 @@
 """
-How long do parsing, printing and CSE take for a type with a million scales?
+Time of parsing, printing and CSE for a type with a million scales, compared with MLIR.
 
-The expressed type is f32, with a scale for each of 1,000,000 elements or rows. *Short*
-literals have four digits, so that many are equal; *full* literals have 17, so that all
-differ. Times are CPU seconds, the median of three runs in one process, each with a new
-context; each row is a separate process.
+The expressed type is f32, with one scale for each of 1,000,000 elements or rows. *Short*
+literals have four digits, so many scales are equal. *Full* literals have 17 digits, so
+all scales differ. Times are CPU seconds: the median of three runs in one process, each
+with a new context. Each row is a separate process.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

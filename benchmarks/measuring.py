@@ -1,4 +1,4 @@
-"""Time and memory of work in fresh processes."""
+"""Measure time and memory in fresh processes."""
 
 import gc
 import resource

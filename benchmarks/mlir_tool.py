@@ -1,4 +1,4 @@
-"""MLIR through its Python bindings, on one thread."""
+"""MLIR on one thread, called through its Python bindings."""
 
 from importlib import import_module
 from typing import Any

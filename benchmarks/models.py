@@ -1,26 +1,26 @@
 """
-How long does an inference of a quantized model take, and how long until the first one?
+Time and memory of an inference of quantized models, and time until the first result,
+compared with LiteRT.
 
-Three models have the layer shapes of MobileNetV1 0.25 for 96 x 96 pixels, ResNet8 for
-32 x 32 and DS-CNN for 49 x 10 features, and random weights. They are quantized with 8 bits
-by `xdsl_quant.quantizer` on random samples, so that values use the range of their type, and
-written to `.tflite` files. The others are the models of the
-[wake-word demo](../example_programs/wake_word.md), which have state: an inference is one
-step.
+Three models have the layer shapes of MobileNetV1 0.25 for 96 x 96 pixels, ResNet8 for 32
+x 32 pixels and DS-CNN for 49 x 10 features, and random weights. `xdsl_quant.quantizer`
+quantizes them to 8 bits with random samples, so values use the range of their type, and
+writes `.tflite` files. The others are the models of the [wake-word
+demo](../example_programs/wake_word.md), which have state: an inference is one step.
 
 *ours* is `xdsl_quant.execution`, *reference* is LiteRT with its reference kernels, and
-*XNNPACK* is LiteRT as it is by default; arrays are bound before. Times are microseconds of
-an inference, one after the other in random order, the median of all rounds; one thread on
-one core. *Different* values of the results for eight inputs are those that are not what the
-reference kernels compute. *First* is the time from the file to the first result, *second*
-that in another process, which finds the code in the cache; *start* is all that process
-takes, with Python and imports. The last two are CPU time: on a busy machine it changes less
-than the time on the wall. Of a model with state, the cache has the code, but the file is
-read again.
+*XNNPACK* is LiteRT with its default options. Arrays are bound before. Times are
+microseconds for one inference, the median of all rounds, in random order, with one thread
+on one core. *Different* is the number of values that differ from the reference kernels,
+in the results for eight inputs. *First* is the time from the file to the first result.
+*Second* is the same in another process, which loads the code from the cache. *Start* is
+the time of that whole process, including Python and its imports. *Second* and *start* are
+CPU time, which varies less than wall time on a busy machine. For models with state, the
+cache contains the code, but the process reads the file again.
 
-*KB* is the memory of an inference: arguments, results and the intermediate values that are
-in memory at once. *Arena* is what the tensors of the file take if they are placed greedily
-by size, as LiteRT does; of models with state it is not compared.
+*KB* is the memory of an inference: arguments, results and the intermediate values that
+are live at the same time. *Arena* is the memory of the tensors of the file if they are
+placed greedily by size, as LiteRT does; it is not compared for models with state.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """
-How accurate is quantization with the ranges of the observers?
+Accuracy of quantization with the ranges of the observers, compared with onnxruntime.
 
-Each cell is the signal to quantization noise ratio (SQNR) in dB of 200,000 values that are
+Each cell is the signal-to-quantization-noise ratio (SQNR) in dB of 200,000 values
 quantized to `i8` with the range of the observer, widened to contain 0. The column
 *onnxruntime* is the entropy calibration of onnxruntime with its default options, which
-gives the range of all values here.
+returns the range of all values here.
 
-*One outlier* is the SQNR of 200,000 normal values without the outlier, if the range is the
-99.99th percentile of all values with it; *exact* uses the exact percentiles of NumPy.
+*One outlier* is the SQNR of 200,000 normal values without the outlier, for the range of
+the 99.99th percentile of all values including it. *Exact* uses the exact percentiles of
+NumPy.
 """
 
 from collections.abc import Iterator

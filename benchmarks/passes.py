@@ -1,12 +1,13 @@
 """
-How long do the passes that change types take, and does the time for each op grow with the
-size of the module?
+Time of the passes that change types, for each op of modules with 1,000 to 100,000 ops,
+compared with MLIR.
 
-Times are microseconds for each op of the module, for the pass alone, and each row is a
-separate process. *Functions* are small functions with quantized arguments and results, each
-of which calls the one before it. *Calls* are calls of one function in another one, each
-with the result of the previous call. *Types* are casts in one function, with sub-channel
-types that are alternately equivalent to per-tensor and per-axis types.
+Times are microseconds for each op of the module, for the pass alone. Each row is a
+separate process. *Functions*: small functions with quantized arguments and results; each
+calls the previous function. *Calls*: calls of one function; the operand of each call is
+the result of the previous call. *Types*: casts in one function, with sub-channel types
+that are alternately equivalent to per-tensor and per-axis types. Constant times mean
+linear time.
 """
 
 from collections.abc import Callable, Iterator, Sequence

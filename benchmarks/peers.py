@@ -1,7 +1,7 @@
 """
-Quantize and dequantize by other libraries, which are in the extra `bench`.
+Quantization and dequantization by other libraries, which the extra `bench` installs.
 
-All of them round to nearest even and saturate, as the kernels that they are compared with.
+All round half to even and saturate, like the kernels compared with them.
 """
 
 import warnings

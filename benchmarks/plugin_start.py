@@ -1,5 +1,5 @@
 """
-`xdsl-opt` in an environment that lacks some of the installed plugins.
+Run `xdsl-opt` with some of the installed plugins disabled.
 
     python -m benchmarks.plugin_start plugin,plugin,... arguments of xdsl-opt
 """

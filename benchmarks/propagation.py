@@ -1,12 +1,10 @@
 """
-How long does `quant-propagate` take, and does the time for each kernel grow with the size
-of the program?
+Time of `quant-propagate` for each kernel, for programs with 1,000 to 100,000 kernels.
 
-Times are microseconds for each kernel, for the pass without reading and printing; of
-`report` for what describes the result. *Statistics* is a chain of kernels, all of whose
-results have a range. *Same scale* is a chain of kernels that all take the parameters of the
-last result. *Conflicts* is a chain of kernels of one kind after the other, in which every
-fourth needs a rescale.
+Times are microseconds for each kernel. *Pass* is the pass without parsing and printing;
+*report* creates the report. *Statistics* is a chain of kernels whose results all have a
+range. *Same scale* is a chain of kernels that all have the parameters of the last result.
+*Conflicts* is a chain of kernels of one kind; every fourth kernel needs a rescale.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The output of a benchmark: Markdown tables, and whether targets hold."""
+"""Output of a benchmark: Markdown tables and the results of its targets."""
 
 import argparse
 import os

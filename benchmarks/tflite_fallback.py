@@ -1,18 +1,18 @@
 """
-How far is the fallback of `convert-tfl-to-linalg` from exact results, and from TensorFlow
-Lite's reference kernels?
+Deviation of the float fallback of `convert-tfl-to-linalg` from exact results and from
+TensorFlow Lite's reference kernels.
 
-Each op in the golden cases of the tests is lowered with `fallback=only`: operands are
-dequantized, the op is computed in `f32`, and its result is quantized, rounding half to
-even. *Exact* results are computed in `f64` from the exact values of the operands, then
-rounded and clamped in the same way. Differences are those of stored values. Results that
-are no numbers, such as logarithms of negative numbers, are left out. The storage is `i8` or
+Each op of the golden cases in the tests is lowered with `fallback=only`: the lowering
+dequantizes the operands, computes the op in `f32` and quantizes the result, rounding half
+to even. *Exact* results are computed in `f64` from the exact values of the operands, then
+rounded and clamped in the same way. Differences are counted in units of the stored value.
+NaN results, such as logarithms of negative numbers, are excluded. The storage is `i8` or
 `u8`, except where the row says `i16`.
 
-The reference is another computation where the fallback is far from it: `neg`, `floor_div`
-and `floor_mod` ignore zero points or scales there, products of `reduce_prod` wrap around,
-`sqrt` truncates, and functions of `i16` are tables with interpolation. `div` has no
-reference, as its kernel computes wrong quotients.
+Where the fallback is far from the reference, the reference computes something else:
+`neg`, `floor_div` and `floor_mod` ignore zero points or scales, products of `reduce_prod`
+wrap around, `sqrt` truncates, and functions of `i16` are tables with interpolation. `div`
+has no reference, because its kernel computes wrong quotients.
 """
 
 from __future__ import annotations

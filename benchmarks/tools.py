@@ -1,8 +1,8 @@
 """
-What xDSL with this package and MLIR both do, so that a benchmark is written once.
+Operations that xDSL with this package and MLIR both support, so that one benchmark
+measures both.
 
-Each of them is imported only where it is used: neither is to count for the memory of the
-other.
+A process imports only the tool that it uses: the other would count in its memory.
 """
 
 from typing import Literal, Protocol

@@ -1,11 +1,11 @@
 """
-What better weights are worth: the networks of `examples.classifiers`, as StableHLO, before
-and after each change of their weights.
+Accuracy of the networks of `examples.classifiers`, as StableHLO, before and after each
+change of their weights.
 
 `python -m benchmarks.weights [NETWORK ...]` prints the page; `--write
-docs/measured/weights.md` also writes it. Models see one half of the samples, and the signal
-to quantization noise ratio of the logits, in dB, is that of the other half. Biases are
-corrected only where that is what is compared.
+docs/measured/weights.md` also writes it. One half of the samples calibrates the models.
+The signal-to-quantization-noise ratio of the logits, in dB, is that on the other half.
+Biases are corrected only in the rows about bias correction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""xDSL as `xdsl-opt` has it, this package included."""
+"""xDSL with this package, as `xdsl-opt` loads it."""
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp

@@ -1,1 +1,1 @@
-"""Models that are quantized by several quantizers, with the same samples."""
+"""Comparison of quantizers on the same models and samples."""

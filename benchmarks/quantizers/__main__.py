@@ -1,14 +1,16 @@
 """
-Quantize the networks of `examples.classifiers` with this package, with litert-quantizer and
-with onnxruntime: 8 bits, with the same samples, and compare results on other samples.
+Quantize the networks of `examples.classifiers` to 8 bits with this package,
+litert-quantizer and onnxruntime, with the same samples, and compare the results on other
+samples.
 
-`make quantizers` runs this, `python -m benchmarks.quantizers --litert PYTHON`: the argument
-is the interpreter of an environment that has litert-quantizer. `--write
+`make quantizers` runs `python -m benchmarks.quantizers --litert PYTHON`. PYTHON is the
+interpreter of an environment that contains litert-quantizer. `--write
 docs/measured/quantizers.md` also writes the page.
 
-The float model is a `.tflite` file that `litert-converter` makes of text, and its ONNX
-twin. All calibrate with the same half of the samples, one after the other in the same
-order, and are compared on the other half. Files run in LiteRT's reference kernels.
+The float model is a `.tflite` file that `litert-converter` creates from text, and its
+ONNX twin. All quantizers calibrate with the same half of the samples, one sample at a
+time in the same order. The results are compared on the other half. Files run in LiteRT's
+reference kernels.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """
 Quantize fifteen networks of 3 to 40 kernels with this package, with and without bias
-correction, with onnxruntime, and with litert-quantizer where that is given.
+correction, with onnxruntime and, if given, with litert-quantizer.
 
-`python -m benchmarks.quantizers.deep_networks [--litert PYTHON] [NAME ...]`: networks are
-those of `tests/unit/quantizer/networks.py`. All quantizers calibrate with the same samples,
-and are compared on others: SQNR of the results in dB. The last column is how far bias
-correction, which is on by default, is below the best of all. The command fails if that is
-more than 0.5 dB.
+`python -m benchmarks.quantizers.deep_networks [--litert PYTHON] [NAME ...]`: the networks
+are in `tests/unit/quantizer/networks.py`. All quantizers calibrate with the same samples.
+The cells are the SQNR of the results on other samples, in dB. The last column is the
+difference between the best quantizer and this package with bias correction, which is the
+default. The command fails if it exceeds 0.5 dB.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """
-Quantize a `.tflite` file with litert-quantizer, which pins other packages: this runs in an
-environment of its own, and imports nothing of this package.
+Quantize a `.tflite` file with litert-quantizer.
+
+litert-quantizer pins other packages, so this script runs in its own environment and
+imports nothing from this package.
 
 `python litert_worker.py FLOAT.tflite SAMPLES.npz QUANTIZED.tflite RANGES`
 
-Its ranges are moving averages of the min and max of samples, which leave out what single
-samples exceed. With `min-max` for RANGES they contain all samples, as those of the others.
+By default, the ranges are moving averages of the min and max of the samples, which clip
+extreme samples. With `min-max` as RANGES they contain all samples, like the ranges of the
+other quantizers.
 """
 
 import sys

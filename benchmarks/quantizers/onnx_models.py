@@ -1,4 +1,4 @@
-"""ONNX models that onnxruntime quantizes."""
+"""ONNX models for the quantizer of onnxruntime."""
 
 from __future__ import annotations
 
