@@ -2,5 +2,5 @@
 
 import os
 
-# Nothing that is measured may come from another run.
+# No measurement may use results cached by another run.
 os.environ["XDSL_QUANT_CACHE"] = "off"

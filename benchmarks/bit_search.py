@@ -67,16 +67,16 @@ LOSSES = (9.5, 12, 18)
 
 
 class Measured(NamedTuple):
-    """An assignment that was quantized, and run."""
+    """A measured assignment of bits."""
 
     size: int
-    """The constants in bytes."""
+    """Size of the constants in bytes."""
 
     sqnr: float
-    """In dB, on the samples for calibration."""
+    """SQNR in dB, on the calibration samples."""
 
     accuracy: float
-    """On other samples."""
+    """Accuracy on the other samples."""
 
 
 Measurements: TypeAlias = "Mapping[Sequence[int | None], Measured]"
@@ -106,7 +106,7 @@ class Case:
         return np.concatenate([run(row[None]) for row in samples])
 
     def quantized(self, bits: Sequence[int]) -> QuantizedModel:
-        """The network with such weights of its products, without a search."""
+        """Quantize the network with these bits, without a search."""
         overrides = tuple(
             Override(locations=[f"^{location}$"], weight_bits=width)
             for location, width in zip(self.locations, bits, strict=True)
@@ -120,7 +120,7 @@ class Case:
         return quantize(self.text, self.samples, recipe)
 
     def search(self) -> BitSearchResult:
-        """A search, which knows some budgets."""
+        """Create a search that has measured some budgets."""
         recipe = Recipe(
             "mixed",
             targets=("stablehlo-mixed",),
@@ -132,7 +132,7 @@ class Case:
         return model.search
 
     def measured(self, model: QuantizedModel) -> Measured:
-        """What a quantized model is worth."""
+        """Measure a quantized model."""
         module = model.module.clone()
         lower_stablehlo(module)
         run = compile(module)
@@ -146,13 +146,13 @@ class Case:
 
 
 def decibels(expected: Floats, actual: Floats) -> float:
-    """The signal to quantization noise ratio."""
+    """Return the signal-to-quantization-noise ratio in dB."""
     wide: NDArray[np.float64] = expected.astype(np.float64)
     return 10 * math.log10(np.square(wide).sum() / np.square(wide - actual).sum())
 
 
 def curve_of(measured: Sequence[Measured]) -> Sequence[Measured]:
-    """Those that no other one beats, from the smallest."""
+    """Return the Pareto front, the smallest first."""
     curve: list[Measured] = []
     for each in sorted(measured, key=lambda each: (each.size, -each.sqnr)):
         if not curve or each.sqnr > curve[-1].sqnr:
@@ -161,7 +161,7 @@ def curve_of(measured: Sequence[Measured]) -> Sequence[Measured]:
 
 
 def page(case: Case) -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page."""
     yield _INTRODUCTION.format(
         widths=", ".join(map(str, case.widths)),
         bias="with" if case.corrects_bias else "without",
@@ -182,7 +182,7 @@ def page(case: Case) -> Iterator[str]:
 def budgets(
     curve: Sequence[Measured], widest: Measured
 ) -> Sequence[tuple[str, Measured]]:
-    """Budgets of bytes and of dB, with the best assignment for each."""
+    """Yield budgets of bytes and of dB, with the best assignment for each."""
     step = (len(curve) - 1) / (BYTE_BUDGETS - 1)
     sizes = [curve[round(step * i)].size for i in range(BYTE_BUDGETS)]
     return [

@@ -38,17 +38,17 @@ _MEBI = 1 << 20
 
 @dataclass(frozen=True)
 class Model:
-    """A function and what limits calibration of it."""
+    """A function, and the reason for its calibration overhead."""
 
     name: str
     text: str
     shapes: tuple[tuple[int, ...], ...]
-    """Those of the arguments."""
+    """Shapes of the arguments."""
 
     why: str = ""
 
     def arguments(self) -> tuple[NDArray[np.float32], ...]:
-        """Normal values, divided so that results of layers are of the same size."""
+        """Return normal values, scaled to equal magnitude of the results of layers."""
         random = np.random.default_rng(0)
         return tuple(
             random.normal(0, 1 / max(1, shape[-2:][0]) ** 0.5, shape).astype(np.float32)
@@ -57,9 +57,9 @@ class Model:
 
 
 _LAYERS = (
-    "A batch takes some ten microseconds more for calls from and to Python, and each value "
-    "that is not computed in a loop of its own, also of weights, is read once more, in "
-    "0.05 ns where that is in the cache."
+    "Calls from and to Python add about ten microseconds to a batch. Calibration "
+    "reads each value once more, weights included, unless a separate loop computes it; "
+    "this takes 0.05 ns for a value in the cache."
 )
 """What limits calibration of layers."""
 
@@ -78,7 +78,7 @@ def _function(
 
 
 def _layer(op: str, i: int, source: str, sources: str, type_: str) -> Sequence[str]:
-    """An op with zeros to begin with, and a ReLU."""
+    """Return the lines of an op with zero-initialized result, and a ReLU."""
     return [
         f"%zero{i} = arith.constant 0.0 : f32",
         f"%empty{i} = tensor.empty() : {type_}",
@@ -138,8 +138,8 @@ def _chain(elements: int, length: int) -> Model:
         lines.append(f"%sum{i} = arith.addf {source}, %a0 : {type_}")
         source = f"%sum{i}"
     why = (
-        "Observed or not it is one loop, but the ends of a range take three operations for "
-        "each value, where an addition is one."
+        "Both variants are one loop. The min and max take three operations for each value, "
+        "an addition takes one."
     )
     name = f"{length} additions, {elements // _MEBI}M elements"
     return Model(name, _function([shape], lines, f"{source} : {type_}"), (shape,), why)
@@ -154,7 +154,7 @@ def _models(quick: bool) -> Iterator[Model]:
 
 
 def _overhead(model: Model, rounds: int) -> tuple[float, float]:
-    """Milliseconds of a call, and how many times as long calibration takes."""
+    """Return the milliseconds of a call, and the time with calibration as a multiple."""
     from xdsl_quant.calibration import calibrate
     from xdsl_quant.execution import compile
     from xdsl_quant.runtime.loading import apply_passes, parse_module
@@ -168,7 +168,7 @@ def _overhead(model: Model, rounds: int) -> tuple[float, float]:
     times: list[tuple[float, float]] = []
 
     def batches() -> Iterator[tuple[NDArray[np.float32], ...]]:
-        # From one yield to the next is the time of a batch.
+        # A batch runs between two yields.
         yield arguments
         for _ in range(rounds):
             call = _seconds(lambda: plain(*arguments, out=out))
@@ -216,7 +216,7 @@ _OBSERVERS = ("min-max", "percentile", "entropy", "mse")
 
 
 def _speed(name: str, threads: int, rounds: int) -> float:
-    """Million values a second."""
+    """Return million values per second."""
     from xdsl_quant.numerics.observers import parse_observer
 
     observer = parse_observer(name)
@@ -255,7 +255,7 @@ def _observers(options: Options) -> Iterator[str]:
 
 
 def _constant(kind: str, rounds: int) -> float:
-    """How many times as long as a `memcpy` of both constants a conversion takes."""
+    """Return the time of a conversion as a multiple of a `memcpy` of both constants."""
     from xdsl.context import Context
     from xdsl.dialects.arith import ConstantOp
     from xdsl.dialects.builtin import (
@@ -283,7 +283,7 @@ def _constant(kind: str, rounds: int) -> float:
     quantized = f"tensor<{count}x!quant.uniform<i8:f32, 0.03:1>>"
     text = f"func.func @f(%x: {quantized}) {{ return }}"
     argument: Any = next(iter(parse_module(text).body.ops)).regions[0].block.args[0]
-    # Of zeros, all pages would be the same memory.
+    # With zeros, all pages would share the same memory.
     source = np.ones(count * 5, np.uint8)
     target_memory = np.zeros_like(source)
     blobs = keep_resources_as_bytes().blobs
@@ -292,7 +292,7 @@ def _constant(kind: str, rounds: int) -> float:
         constant = ConstantOp(value)
         cast = QuantizeCastOp(constant.result, argument.type)
         module = ModuleOp([constant, cast])
-        # Or each round would take memory that the system has to find first.
+        # Otherwise each round would allocate new pages from the system.
         gc.collect()
         for key in blobs.keys() - {"values"}:
             del blobs[key]
@@ -323,7 +323,7 @@ def _constants(options: Options) -> Iterator[str]:
 
 
 def _resource_text() -> tuple[float, float, float]:
-    """Seconds to parse a resource of 16M values, to make bytes of its text, and back."""
+    """Return the seconds to parse a resource of 16M values, to decode and to encode it."""
     from xdsl_quant.runtime.loading import parse_module
     from xdsl_quant.xdsl_patches.resources import keep_resources_as_bytes
 
@@ -346,14 +346,14 @@ def _resource_text() -> tuple[float, float, float]:
 def _texts() -> Iterator[str]:
     parsing, reading, writing = in_fresh_process(_resource_text)
     yield (
-        f"xDSL parses a module with a resource of 16M values, 128 MiB of text, in "
-        f"{number(parsing)} s, of which the conversion to bytes takes {number(reading)} s; "
-        f"the conversion to text takes {number(writing)} s."
+        f"xDSL parses a module with a resource of 16M values (128 MiB of text) in "
+        f"{number(parsing)} s, including {number(reading)} s for the conversion to bytes. "
+        f"The conversion to text takes {number(writing)} s."
     )
 
 
 def report(options: Options) -> Iterator[str]:
-    """All tables and targets."""
+    """Yield all tables and targets."""
     yield from _calibration(options)
     yield from _observers(options)
     yield from _constants(options)

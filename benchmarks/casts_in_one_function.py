@@ -28,7 +28,7 @@ _COLUMNS: Mapping[Kind, Sequence[str]] = {
     "independent": (
         *("parse", "verify", "print", "lower", "verify lowered", "print lowered"),
     ),
-    # Nothing of it is left after lowering.
+    # The lowering removes all casts.
     "chain": ("parse", "verify", "print", "lower"),
 }
 
@@ -48,7 +48,7 @@ _MLIR_CHAIN_LIMIT = 10_000
 
 
 def _text(kind: Kind, count: int) -> str:
-    """A function with `count` casts."""
+    """Return the text of a function with `count` casts."""
     lines = [f"func.func @casts(%x: {_EXPRESSED}, %q: {_QUANTIZED}) {{"]
     for i in range(count):
         name, source, from_, to = (
@@ -91,7 +91,7 @@ def _measure_all(
     tool_name: ToolName, kind: Kind, count: int, with_lowering: bool
 ) -> Costs:
     tool = load_tool(tool_name)
-    # What is imported and cached at first use is no cost of an op.
+    # Warm up: imports and caches of the first use do not count.
     _work(tool, _text(kind, 10), Timings(), True)
     text = _text(kind, count)
     return measure(
@@ -197,8 +197,8 @@ def _lower_targets(
         _largest_ratio(ours, [t["lower"] for t in theirs]),
         10,
         "x",
-        "A cast becomes nine ops, and creating and inserting an op takes xDSL 10 us or "
-        "more.",
+        "The lowering creates nine ops for a cast; xDSL takes at least 10 us to create and "
+        "insert an op.",
     )
 
 
@@ -239,7 +239,7 @@ def _variant_table(counts: Sequence[int]) -> str:
 
 
 def report(options: Options) -> Iterator[str]:
-    """All tables."""
+    """Yield all tables."""
     counts = (20, 100) if options.quick else (1_000, 10_000, 100_000)
     for kind in _COLUMNS:
         costs: dict[tuple[ToolName, int], Costs] = {}
@@ -254,7 +254,7 @@ def report(options: Options) -> Iterator[str]:
         if kind == "chain" and not options.all:
             yield (
                 "MLIR lowers a chain in quadratic time: 100,000 casts take about five "
-                "minutes, and are measured with `--all` only."
+                "minutes and are only measured with `--all`."
             )
         limits = [_flat_target(kind, costs, counts)]
         if kind == "chain":
@@ -262,7 +262,7 @@ def report(options: Options) -> Iterator[str]:
         else:
             limits += _lower_targets(costs, counts)
         yield "\n".join(map(str, limits))
-    yield "Time of the pass with options, which MLIR does not have:"
+    yield "Time of the pass with options that MLIR lacks:"
     yield _variant_table(counts)
 
 

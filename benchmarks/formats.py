@@ -39,7 +39,7 @@ MULTIPLIED = ("Q4_0", "MXFP4")
 
 
 def stored_weights(name: str, size: int) -> BlockScaled:
-    """Random weights; K-quants, which take long to quantize, repeat some of their rows."""
+    """Return random weights; K-quants are slow to quantize, so they repeat some rows."""
     rng = np.random.default_rng(0)
     rows = size // 16 if name.endswith("_K") else size
     weights = rng.normal(size=(rows, size)).astype(np.float32)
@@ -47,7 +47,7 @@ def stored_weights(name: str, size: int) -> BlockScaled:
 
 
 def dequantization(stored: BlockScaled) -> CompiledFunction:
-    """A function from codes to floats."""
+    """Compile a function from codes to floats."""
     rows, columns = stored.codes.shape
     codes = f"tensor<{rows}x{columns}x{block_scaled_type(stored)}>"
     floats = f"tensor<{rows}x{columns}xf32>"
@@ -59,7 +59,7 @@ def dequantization(stored: BlockScaled) -> CompiledFunction:
 
 
 def product(stored: BlockScaled) -> CompiledFunction:
-    """A function from a vector to the product of constant weights and the vector."""
+    """Compile a function that multiplies constant weights by a vector."""
     rows, columns = stored.codes.shape
     type_ = block_scaled_type(stored)
     numbers, codes, weights, vector, result = (
@@ -87,7 +87,7 @@ def product(stored: BlockScaled) -> CompiledFunction:
 
 
 def dequantizations(size: int) -> Mapping[str, Kernel]:
-    """The kernels of the first table."""
+    """Return the kernels of the first table."""
     source = np.ones((size, size), np.float32)
     result = np.empty_like(source)
     kernels: dict[str, Kernel] = {"memcpy": lambda: np.copyto(result, source)}
@@ -101,7 +101,7 @@ def dequantizations(size: int) -> Mapping[str, Kernel]:
 
 
 def products(size: int) -> Mapping[str, Kernel]:
-    """The kernels of the second table."""
+    """Return the kernels of the second table."""
     vector = np.random.default_rng(1).normal(size=size).astype(np.float32)
     result = np.empty(size, np.float32)
     kernels: dict[str, Kernel] = {}
@@ -120,7 +120,7 @@ def products(size: int) -> Mapping[str, Kernel]:
 
 
 def _matmul_n_bits(size: int, accuracy_level: int) -> bytes:
-    """A model with random weights."""
+    """Return a model with random weights."""
     helper, types = import_module("onnx.helper"), import_module("onnx").TensorProto
     rng = np.random.default_rng(2)
     packed = rng.integers(0, 256, (size, size // 32, 16), np.uint8)
@@ -154,7 +154,7 @@ def _matmul_n_bits(size: int, accuracy_level: int) -> bytes:
 
 
 def report(options: Options) -> Iterator[str]:
-    """The tables of this benchmark."""
+    """Yield the tables of this benchmark."""
     size, rounds = (512, 3) if options.quick else (4096, 21)
     times = _medians(dequantizations(size), rounds)
     header = ["dequantize", "ms", "times a memcpy"]

@@ -62,10 +62,10 @@ class Case:
     """A matrix product, or a convolution with a window of 3 x 3."""
 
     size: int
-    """Rows, or pixels along each side."""
+    """Number of rows, or of pixels along each side."""
 
     channels: int
-    """Those of the input and of the result."""
+    """Channels of the input and of the result."""
 
     is_convolution: bool
 
@@ -75,42 +75,42 @@ class Case:
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions."""
+        """Number of multiplications and additions."""
         rows = self.size**2 if self.is_convolution else self.size
         return 2 * rows * int(np.prod(self.weights.shape))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the input and of the result."""
+        """Shape of the input and of the result."""
         if self.is_convolution:
             return (1, self.size, self.size, self.channels)
         return (self.size, self.channels)
 
     @cached_property
     def weights(self) -> NDArray[np.int8]:
-        """Stored weights, the channels of the result last."""
+        """Stored weights; the output channels are the last dimension."""
         window = (3, 3) if self.is_convolution else ()
         shape = (*window, self.channels, self.channels)
         return np.random.default_rng(0).integers(-127, 128, shape, np.int8)
 
     @cached_property
     def scales(self) -> NDArray[np.float32]:
-        """Those of the weights."""
+        """Scales of the weights."""
         random = np.random.default_rng(1)
         return random.uniform(0.001, 0.003, self.channels).astype(np.float32)
 
     @property
     def result_scale(self) -> float:
-        """With it results have all stored values."""
+        """Scale of the result, for which the results cover the storage range."""
         return 0.005 * float(self.weights[..., 0].size ** 0.5)
 
     @cached_property
     def source(self) -> NDArray[np.int8]:
-        """Stored values of the input."""
+        """Return stored values of the input."""
         return np.random.default_rng(2).integers(-128, 128, self.shape, np.int8)
 
     def text(self) -> str:
-        """The function `main` of a StableHLO module."""
+        """Return the function `main` of a StableHLO module."""
 
         def tensor(shape: tuple[int, ...], element: str) -> str:
             return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
@@ -144,7 +144,7 @@ class Case:
         }}"""
 
     def onnx_model(self, offset: int) -> bytes:
-        """The same for onnxruntime; `offset` is added to activations to make them `u8`."""
+        """Return the same for onnxruntime; adding `offset` converts activations to `u8`."""
         shape, weights, name = self.shape, self.weights, "QLinearMatMul"
         attributes: dict[str, Any] = {}
         if self.is_convolution:
@@ -161,7 +161,7 @@ def _onnx_constants(
     result_scale: float,
     offset: int,
 ) -> Mapping[str, Any]:
-    """The operands of an op after the first; `offset` is added to activations."""
+    """Return the operands of an op after the first, with `offset` added to activations."""
     dtype = np.uint8 if offset else np.int8
     return {
         "source_scale": np.float32(_INPUT_SCALE),
@@ -181,7 +181,7 @@ def _onnx_model(
     source: Sequence[int],
     result: Sequence[int],
 ) -> bytes:
-    """A model of one op, of activations of these shapes."""
+    """Return a model with a single op on activations of these shapes."""
     onnx: Any = import_module("onnx")
     dtype = constants["source_zero_point"].dtype
     graph = onnx.helper.make_graph(
@@ -215,7 +215,7 @@ def _compiled(
 def _onnxruntime(case: Case, offset: int, result: NDArray[np.int8]) -> Kernel:
     source, stored = case.source.astype(np.int16) + offset, result
     if case.is_convolution:
-        # It has channels before pixels.
+        # onnxruntime expects channels before pixels.
         source, stored = (array.transpose(0, 3, 1, 2) for array in (source, stored))
     dtype = np.uint8 if offset else np.int8
     source = np.ascontiguousarray(source.astype(dtype))
@@ -250,8 +250,8 @@ def _kernels(case: Case) -> dict[str, Kernel]:
             name = f"onnxruntime, {storage}"
             result = np.empty(case.shape, np.int8)
             kernel = _onnxruntime(case, offset, result)
-            # Without VNNI its sums of two products of u8 and i8 saturate at 16 bits, and
-            # the results are up to 60 off.
+            # Without VNNI, its sums of two products of u8 and i8 saturate at 16 bits, and
+            # the results differ by up to 60.
             if offset and not _are_near(results["integers"], result):
                 continue
             results[name], kernels[name] = result, kernel
@@ -260,7 +260,7 @@ def _kernels(case: Case) -> dict[str, Kernel]:
 
 
 def _speeds(case: Case, rounds: int) -> dict[str, tuple[float, float]]:
-    """Of each kernel 10**9 operations a second, and its time as a multiple of ours."""
+    """Return GOP/s of each kernel, and its time as a multiple of *integers*."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     seconds = in_turns(_kernels(case), rounds)
     return {
@@ -316,7 +316,7 @@ def _kernel_report(options: Options) -> Iterator[str]:
                         1 / theirs[1],
                         1 / 1.3,
                         "x",
-                        "Without AMX both are limited by the same instruction.",
+                        "Without AMX, the same instruction limits both.",
                     )
                 ]
             )
@@ -325,7 +325,7 @@ def _kernel_report(options: Options) -> Iterator[str]:
 
 
 def _thread_times(case: Case, rounds: int) -> float:
-    """The time of one thread, as a multiple of the time of two."""
+    """Return the time with one thread as a multiple of the time with two."""
     passes, results = _PASSES["integers"], [np.empty(case.shape, np.int8) for _ in "12"]
     kernels = {
         str(threads): _compiled(case, passes, result, threads)
@@ -351,7 +351,7 @@ def _thread_report(case: Case, rounds: int) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class DynamicCase:
-    """Products of matrices of which neither is constant."""
+    """Products of matrices, neither of which is constant."""
 
     batch: int
     rows: int
@@ -363,28 +363,28 @@ class DynamicCase:
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions."""
+        """Number of multiplications and additions."""
         return 2 * self.batch * self.rows * self.depth * self.columns
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Those of the factors and of the result."""
+        """Shapes of the factors and of the result."""
         batch, rows, depth, columns = self.batch, self.rows, self.depth, self.columns
         return (batch, rows, depth), (batch, depth, columns), (batch, rows, columns)
 
     @cached_property
     def sources(self) -> Sequence[NDArray[np.int8]]:
-        """Stored values of the factors."""
+        """Return stored values of the factors."""
         random = np.random.default_rng(0)
         return [random.integers(-128, 128, s, np.int8) for s in self.shapes[:2]]
 
     @property
     def result_scale(self) -> float:
-        """With it results have all stored values."""
+        """Scale of the result, for which the results cover the storage range."""
         return 0.03 * float(self.depth**0.5)
 
     def text(self) -> str:
-        """The function `main` of a module of `tfl` ops."""
+        """Return the function `main` of a module of `tfl` ops."""
         scales = _INPUT_SCALE, _INPUT_SCALE, self.result_scale
         zero_points = _INPUT_ZERO_POINT, _INPUT_ZERO_POINT, _RESULT_ZERO_POINT
         lhs, rhs, result = (
@@ -400,7 +400,7 @@ class DynamicCase:
         }}"""
 
     def onnx_model(self, name: str, result: NDArray[Any]) -> bytes:
-        """`QLinearMatMul` or `MatMulInteger` of activations of `u8`."""
+        """Return `QLinearMatMul` or `MatMulInteger` on activations of `u8`."""
         onnx: Any = import_module("onnx")
         constants: Mapping[str, Any] = {
             "scale": np.float32(_INPUT_SCALE),
@@ -465,7 +465,7 @@ def _dynamic_kernels(case: DynamicCase) -> dict[str, Kernel]:
 
 
 def _dynamic_speeds(case: DynamicCase, rounds: int) -> dict[str, float]:
-    """Of each kernel 10**9 operations a second."""
+    """Return GOP/s of each kernel."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     seconds = in_turns(_dynamic_kernels(case), rounds)
     return {name: case.operations / median(s) / 1e9 for name, s in seconds.items()}
@@ -505,24 +505,24 @@ class LayerCase:
 
     @property
     def groups(self) -> int:
-        """The number of groups of channels that are summed up on their own."""
+        """Number of groups of channels."""
         return self.layer.channels if self.layer.is_depthwise else 1
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        """Batch, height, width and channels of the result."""
+        """Shape of the result: batch, height, width, channels."""
         (height, width, _), _, stride, features, _ = self.layer
         return (1, -(-height // stride[0]), -(-width // stride[1]), features)
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions."""
+        """Number of multiplications and additions."""
         depth = int(np.prod(self.weights.shape[1:]))
         return 2 * int(np.prod(self.result_shape)) * depth
 
     @cached_property
     def weights(self) -> NDArray[np.int8]:
-        """Stored weights: channels of the result, window, channels of a group."""
+        """Stored weights: output channels, window, channels of a group."""
         shape = (
             self.layer.channels,
             *self.layer.window,
@@ -532,24 +532,24 @@ class LayerCase:
 
     @cached_property
     def scales(self) -> NDArray[np.float32]:
-        """Those of the weights."""
+        """Scales of the weights."""
         random = np.random.default_rng(1)
         return random.uniform(0.001, 0.003, self.layer.channels).astype(np.float32)
 
     @property
     def result_scale(self) -> float:
-        """With it results have all stored values."""
+        """Scale of the result, for which the results cover the storage range."""
         return 0.005 * float(self.weights[0].size ** 0.5)
 
     @cached_property
     def source(self) -> NDArray[np.int8]:
-        """Stored values of the input."""
+        """Return stored values of the input."""
         shape = (1, *self.layer.shape)
         return np.random.default_rng(2).integers(-128, 128, shape, np.int8)
 
     @property
     def padding(self) -> tuple[list[int], list[int]]:
-        """Rows and columns before and behind the image."""
+        """Rows and columns of padding before and after the image."""
         sizes = zip(
             self.layer.shape[:2],
             self.result_shape[1:3],
@@ -564,7 +564,7 @@ class LayerCase:
         return [total // 2 for total in totals], [-(-total // 2) for total in totals]
 
     def text(self) -> str:
-        """The function `main` of a module of `tfl` ops."""
+        """Return the function `main` of a module of `tfl` ops."""
 
         def tensor(shape: Sequence[int], element: str) -> str:
             return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
@@ -616,7 +616,7 @@ class LayerCase:
         }}"""
 
     def onnx_model(self) -> bytes:
-        """The same for onnxruntime, with activations of `u8`."""
+        """Return the same for onnxruntime, with activations of `u8`."""
         (before, behind), (height, width, channels) = self.padding, self.layer.shape
         _, *size, features = self.result_shape
         constants = _onnx_constants(
@@ -658,7 +658,7 @@ def _layer_kernels(case: LayerCase) -> dict[str, Kernel]:
 def _layer_speeds(
     layers: Sequence[Layer], rounds: int
 ) -> list[tuple[LayerCase, float, float]]:
-    """For each layer our seconds, and those of onnxruntime as a multiple."""
+    """Return the seconds of each layer, and those of onnxruntime as a multiple."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     found: list[tuple[LayerCase, float, float]] = []
     for case in map(LayerCase, layers):
@@ -702,7 +702,7 @@ _RULES = ("stablehlo", "tflite")
 
 
 def _layers(ops: int, types: int) -> str:
-    """A function of layers of five ops, which have so many scales for their weights."""
+    """Return a function of layers of five ops, with `types` types of weights."""
     lines: list[str] = []
     value, activation = "%x", "tensor<4x4x!quant.uniform<i8:f32, 0.5:3>>"
     for i in range(ops // 5):
@@ -727,7 +727,7 @@ def _layers(ops: int, types: int) -> str:
 
 
 def _verification(ops: int, types: int) -> dict[str, float]:
-    """CPU seconds of parsing and of each verification."""
+    """Return the CPU seconds of parsing and of each verification."""
     from xdsl.parser import Parser
 
     from xdsl_quant.runtime.loading import multiverse_context
@@ -774,7 +774,7 @@ def _verification_report(options: Options) -> Iterator[str]:
 
 
 def report(options: Options) -> Iterator[str]:
-    """All tables and targets."""
+    """Yield all tables and targets."""
     yield from _kernel_report(options)
     yield from _dynamic_report(options)
     yield from _layer_report(options)

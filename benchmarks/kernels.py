@@ -38,7 +38,7 @@ _COMPILED = ("compiled", "compiled, dynamic")
 
 @dataclass(frozen=True)
 class Case:
-    """A tensor and how its scales are laid out."""
+    """A tensor shape and the layout of its scales."""
 
     name: str
     shape: tuple[int, ...]
@@ -51,7 +51,7 @@ class Case:
         return None if self.block_size is None else {0: 1, 1: self.block_size}
 
     def parameters(self) -> QuantizationParameters:
-        """Scales that are no powers of two, and perhaps zero points."""
+        """Return parameters: scales are not powers of two, zero points are optional."""
         shape: tuple[int, ...] = ()
         if self.quantized_dimension is not None:
             shape = (self.shape[self.quantized_dimension],)
@@ -147,7 +147,7 @@ def _copy(elements: int) -> Kernel:
 
 
 def _arrays(case: Case, quantizing: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The operand of a kernel, and an array for its result."""
+    """Return the operand of a kernel, and an array for its result."""
     random = np.random.default_rng(1)
     expressed = random.standard_normal(case.shape, np.float32)
     stored = random.integers(-128, 128, case.shape, np.int8)
@@ -172,7 +172,7 @@ def _kernels(case: Case, quantizing: bool) -> dict[str, Kernel]:
 
 
 def _quotients(case: Case, quantizing: bool, rounds: int) -> dict[str, float]:
-    """How many times as long as a copy each kernel takes."""
+    """Return the time of each kernel as a multiple of a copy."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     seconds = in_turns(_kernels(case, quantizing), rounds)
     return {
@@ -182,7 +182,7 @@ def _quotients(case: Case, quantizing: bool, rounds: int) -> dict[str, float]:
 
 
 def _extra_memory(case: Case, quantizing: bool) -> float:
-    """The most memory that `numerics` has at a time, as a fraction of its operand's."""
+    """Return the peak memory of `numerics` as a fraction of its operand."""
     source, result = _arrays(case, quantizing)
     kernel = _library(case, quantizing, source, result)
     kernel()
@@ -192,7 +192,7 @@ def _extra_memory(case: Case, quantizing: bool) -> float:
 
 
 def _interpreted_elements_per_second(fuse: bool) -> float:
-    """Elements a second of a lowered quantization, interpreted."""
+    """Return the elements per second of a lowered quantization in the interpreter."""
     from xdsl_quant.machines.numpy import run_function
     from xdsl_quant.runtime.loading import apply_passes, parse_module
 
@@ -219,16 +219,16 @@ def _rows(quotients: list[dict[str, float]]) -> Iterator[list[str]]:
 _PEERS = ("onnxruntime", "torch")
 
 _LIMITS = {
-    True: "All values are divided, and scales of blocks are read beside them.",
+    True: "The kernel divides every value and reads the scales of the blocks.",
     False: "Four fifths of the bytes are stores.",
 }
-"""What limits compiled code, quantizing and not."""
+"""Reason that limits compiled code: True for quantization, False for dequantization."""
 
 _LIBRARY_LIMITS = {
-    True: "NumPy goes through the cache once for each step of the formula.",
-    False: "NumPy converts i8 to f32, and to store a product takes 1.3 times a copy.",
+    True: "NumPy reads and writes the array once for each step of the formula.",
+    False: "NumPy converts i8 to f32; storing the product takes 1.3 times a copy.",
 }
-"""What limits NumPy."""
+"""Reason that limits NumPy."""
 
 
 def _copy_targets(
@@ -300,7 +300,7 @@ def _operation_report(
 
 
 def report(options: Options) -> Iterator[str]:
-    """All tables and targets."""
+    """Yield all tables and targets."""
     yield from _operation_report(options, True, 3.0)
     yield from _operation_report(options, False, 1.8)
     speeds = {

@@ -23,7 +23,7 @@ _RUNS = 3
 
 
 def _decimal(random: Random, digits: int) -> str:
-    # None is so small that it would be written with an exponent.
+    # Large enough to be printed without an exponent.
     return f"{random.uniform(0.001, 1.0):.{digits}g}"
 
 
@@ -55,14 +55,14 @@ class _TypeKind:
         return f"{self.layout}, {self.literals}{zero_points}"
 
     def text(self, count: int) -> str:
-        """The type with about `count` scales; a sub-channel type has them in a square."""
+        """Return the type with about `count` scales; square for a sub-channel type."""
         random = Random(0)
 
         def element() -> str:
             scale = _SCALES[self.literals](random)
             if not self.has_zero_points:
                 return scale
-            # MLIR built with assertions does not survive negative ones.
+            # MLIR with assertions crashes on negative zero points.
             return f"{scale}:{random.randrange(128)}"
 
         if self.layout == "per-axis":
@@ -97,7 +97,7 @@ def _measure_type(tool_name: ToolName, kind: _TypeKind, count: int) -> Costs:
         with timings.step("print"):
             str(type_)
 
-    # What is imported and cached at first use is no cost of the type.
+    # Warm up: imports and caches of the first use do not count.
     work(kind.text(4), Timings())
     text = kind.text(count)
     return measure(lambda timings: work(text, timings), _RUNS)
@@ -138,15 +138,15 @@ def _decimal_targets(
             ours.seconds["parse"],
             0.3,
             " s",
-            "A number of 17 digits takes 0.2 us to parse in Python and in NumPy, a zero "
-            "point 0.1 us.",
+            "Python and NumPy take 0.2 us to parse a number of 17 digits, and 0.1 us for a "
+            "zero point.",
         )
         yield Target(
             f"{kind.label}: parsed and printed in half of MLIR's time",
             _total(ours) / _total(theirs),
             0.5,
             " of it",
-            "Most of the time is spent in the exact decimal expansion of each number.",
+            "The exact decimal expansion of each number takes most of the time.",
         )
 
 
@@ -204,7 +204,7 @@ _CSE_CASES = (_FLOAT, _PER_TENSOR, _LARGE_TYPE)
 
 
 def _cse_text(case: str, count: int) -> str:
-    """A function of casts of ten arguments, each cast many times over."""
+    """Return a function that casts each of ten arguments many times."""
     side = round(count**0.5)
     expressed = f"tensor<{side}x{side}xf32>"
     element, op = {
@@ -288,7 +288,7 @@ def _cse(count: int) -> Iterator[str]:
 
 
 def report(options: Options) -> Iterator[str]:
-    """All tables."""
+    """Yield all tables."""
     count = 1_000 if options.quick else 1_000_000
     yield from _decimals(count)
     yield from _general(count // 10)

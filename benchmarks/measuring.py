@@ -13,20 +13,20 @@ from statistics import median
 from typing import ParamSpec, TypeVar
 
 Kernel = Callable[[], object]
-"""One run of a kernel, from prepared inputs to wherever its results go."""
+"""One run of a kernel with prepared inputs."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def in_fresh_process(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """The result of a function that is called in a process that has done nothing yet."""
+    """Call a function in a fresh process and return its result."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
         return executor.submit(function, *args, **kwargs).result()
 
 
 def peak_mebibytes() -> float:
-    """The most memory that this process ever had."""
+    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -42,7 +42,7 @@ class Timings:
     _seconds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
 
     def step(self, name: str) -> AbstractContextManager[None]:
-        """Measure what is done in the context."""
+        """Measure the body of the `with` statement."""
         return self._step(name)
 
     @contextmanager
@@ -53,16 +53,16 @@ class Timings:
         self._seconds.setdefault(name, []).append(seconds)
 
     def medians(self) -> dict[str, float]:
-        """The median of each step."""
+        """Return the median of each step."""
         return {name: median(seconds) for name, seconds in self._seconds.items()}
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What some work takes."""
+    """Time and memory of some work."""
 
     seconds: dict[str, float]
-    """CPU seconds of each step, the median of all runs."""
+    """CPU seconds of each step: the median of all runs."""
 
     peak: float
     """
@@ -85,7 +85,7 @@ def measure(work: Callable[[Timings], None], runs: int) -> Costs:
 
 
 def seconds_of(kernel: Kernel, repetitions: int = 1) -> float:
-    """How long a run of a kernel takes, on average."""
+    """Return the average seconds of a run of a kernel."""
     start = time.perf_counter()
     for _ in range(repetitions):
         kernel()
@@ -93,17 +93,17 @@ def seconds_of(kernel: Kernel, repetitions: int = 1) -> float:
 
 
 def in_turns(kernels: Mapping[str, Kernel], rounds: int) -> dict[str, list[float]]:
-    """The seconds that a run of each kernel takes in each round."""
+    """Return the seconds of a run of each kernel in each round."""
     repetitions: dict[str, int] = {}
     for name, kernel in kernels.items():
         kernel()
-        # A turn takes ten milliseconds or one run.
+        # A turn takes about ten milliseconds, and at least one run.
         repetitions[name] = max(1, round(0.01 / max(seconds_of(kernel), 1e-6)))
     seconds: dict[str, list[float]] = {name: [] for name in kernels}
     order = [*kernels]
     random = Random(0)
     for _ in range(rounds):
-        # What ran before leaves its traces in the cache.
+        # Random order: the previous kernel affects the contents of the cache.
         random.shuffle(order)
         for name in order:
             seconds[name].append(seconds_of(kernels[name], repetitions[name]))

@@ -18,7 +18,7 @@ def _context() -> Any:
 
 
 class MlirModule:
-    """A module and the context that it was parsed in."""
+    """A module and the context of its parser."""
 
     def __init__(self, context: Any, module: Any):
         self._context = context
@@ -43,7 +43,7 @@ class MlirModule:
 
 
 class MlirTool:
-    """MLIR. What it parses it also verifies: there is no way not to."""
+    """MLIR, which always verifies during parsing."""
 
     def parse_module(self, text: str) -> MlirModule:
         """Parse a module in a new context."""

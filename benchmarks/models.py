@@ -88,13 +88,13 @@ class Layer(NamedTuple):
     stride: tuple[int, int]
 
     channels: int
-    """Those of the result."""
+    """Channels of the result."""
 
     is_depthwise: bool = False
 
 
 class Network:
-    """A float model of `tfl` ops that grows layer by layer."""
+    """Builder of a float model of `tfl` ops."""
 
     def __init__(self, *shape: int):
         """`shape` is that of an input: height, width, channels."""
@@ -126,7 +126,7 @@ class Network:
         attributes: str,
         shape: Sequence[int],
     ) -> None:
-        """Add an op of the last value and others, which are names with types."""
+        """Add an op on the last value and on others, given as names with types."""
         operands = [(self.value, _tensor(self.shape)), *operands]
         names, types = (", ".join(column) for column in zip(*operands, strict=True))
         text = f'"tfl.{name}"({names}) {{{attributes}}} : ({types}) -> '
@@ -145,7 +145,7 @@ class Network:
         attributes: str,
         shape: Sequence[int],
     ) -> None:
-        """Add an op with weights, whose results are sums of so many products."""
+        """Add an op with weights, whose results are sums of this number of products."""
         self.products += prod(shape) * depth
         constants = [
             self._constant(weights, (2 / depth) ** 0.5),
@@ -154,7 +154,7 @@ class Network:
         self._op(name, constants, attributes, shape)
 
     def _moved(self, stride: tuple[int, int]) -> tuple[int, int]:
-        """The height and width of windows that move with a stride."""
+        """Return the height and width of the result of a window op with this stride."""
         _, height, width, _ = self.shape
         return -(-height // stride[0]), -(-width // stride[1])
 
@@ -207,7 +207,7 @@ class Network:
         self._weighted("fully_connected", (units, size), size, _DENSE, (1, units))
 
     def text(self) -> str:
-        """The function `main`."""
+        """Return the function `main`."""
         body = "\n  ".join(self._lines)
         shape = _tensor(self.shape)
         return (
@@ -216,17 +216,17 @@ class Network:
         )
 
     def samples(self, count: int) -> NDArray[np.float32]:
-        """Random inputs."""
+        """Return random inputs."""
         shape = (count, *self._input_shape[1:])
         return self._random.normal(size=shape).astype(np.float32)
 
     def save(self, path: Path) -> None:
-        """Write the model with 8 bits to a `.tflite` file."""
+        """Quantize the model to 8 bits and write a `.tflite` file."""
         quantize(self.text(), self.samples(16), target="tflite-int8").save(path)
 
 
 def mobilenet() -> Network:
-    """MobileNetV1 with a quarter of the channels, for two classes."""
+    """Return MobileNetV1 with a quarter of the channels, for two classes."""
     network = Network(96, 96, 3)
     network.convolution((3, 3), 8, (2, 2))
     for channels, stride in (
@@ -248,7 +248,7 @@ def mobilenet() -> Network:
 
 
 def resnet8() -> Network:
-    """Three residual blocks, for ten classes."""
+    """Return ResNet8: three residual blocks, for ten classes."""
     network = Network(32, 32, 3)
     network.convolution((3, 3), 16)
     for channels, stride in ((16, 1), (32, 2), (64, 2)):
@@ -265,7 +265,7 @@ def resnet8() -> Network:
 
 
 def ds_cnn() -> Network:
-    """Four depthwise separable convolutions, for twelve words."""
+    """Return DS-CNN: four depthwise separable convolutions, for twelve words."""
     network = Network(49, 10, 1)
     network.convolution((10, 4), 64, (2, 2))
     for _ in range(4):
@@ -294,12 +294,12 @@ class Saved(NamedTuple):
     inputs: NDArray[Any]
 
     products: int | None = None
-    """The number of multiplications, if it is known."""
+    """Number of multiplications, if known."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured of a model."""
+    """Measurements of a model."""
 
     products: int | None
 
@@ -318,14 +318,14 @@ class Result:
     """Bytes."""
 
     arena: int | None
-    """Bytes that the tensors of the file take; `None` if it has state."""
+    """Bytes of the arena for the tensors of the file; `None` for a model with state."""
 
 
 def _arena(path: Path) -> int:
-    """The bytes of a plan for all tensors of a file that are not constant."""
+    """Return the bytes of a greedy memory plan for the non-constant tensors of a file."""
     graph = read_tflite_model(path.read_bytes(), str(path)).subgraphs[0]
     end = len(graph.operators)
-    # Inputs are kept, and outputs are read afterwards.
+    # Inputs and outputs stay live during the whole inference.
     steps = {index: [0, end] for index in graph.inputs}
     for step, operator in enumerate(graph.operators):
         for index in operator.outputs:
@@ -353,7 +353,7 @@ def _interpreter(path: Path, *, is_reference: bool) -> Any:
 
 
 def _loaded(path: Path) -> tuple[StatefulFunction, CompiledFunction]:
-    """A model, and the function that computes a step."""
+    """A model, and the function that runs a step."""
     functions: list[CompiledFunction] = []
 
     def runner(module: ModuleOp, name: str) -> CompiledFunction:
@@ -379,7 +379,7 @@ print(time.process_time() - start)
 
 
 def _second_start(path: Path, x: NDArray[Any], kind: str) -> tuple[float, float]:
-    """CPU seconds from a file to a result in a new process, and those of the process."""
+    """Return the CPU seconds from file to result in a new process, and of the process."""
     sample = path.with_suffix(".npy")
     np.save(sample, x)
     command = [sys.executable, "-c", _SECOND_START, str(path), str(sample), kind]
@@ -403,7 +403,7 @@ def _saved(name: str, folder: Path) -> Saved:
 
 
 def _step(interpreter: Any, x: NDArray[Any]) -> NDArray[Any]:
-    """The result of the reference kernels, or of others."""
+    """Run an interpreter and return its first result."""
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
     interpreter.invoke()
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
@@ -422,7 +422,7 @@ def _measured(name: str, rounds: int) -> Result:
         results = model.step(inputs[0])
         first = time.perf_counter() - start
         if not model.state:
-            # The file is the key of what is in the cache.
+            # The file is the key of the cache.
             compile(path)
         kind = "state" if model.state else ""
         seconds = [_second_start(path, inputs[0], kind) for _ in range(5)]
@@ -452,7 +452,7 @@ def _measured(name: str, rounds: int) -> Result:
 
 
 def report(options: Options) -> Iterator[str]:
-    """Measure all models."""
+    """Measure all models and yield tables and targets."""
     rounds = 5 if options.quick else 31
     names = [*MODELS][-1:] if options.quick else [*MODELS, *model_paths()]
     results = {name: in_fresh_process(_measured, name, rounds) for name in names}
@@ -501,9 +501,7 @@ def _targets(results: Mapping[str, Result]) -> Iterator[Target]:
         yield Target(f"{name}: first result in 10 s", result.first, 10, " s")
         if result.arena is not None:
             memory = result.peak / result.arena
-            why = (
-                "Windows are read from copies with padding, which LiteRT does not make."
-            )
+            why = "Convolutions read windows from padded copies; LiteRT does not copy."
             claim = f"{name}: at most the memory of the arena"
             yield Target(claim, memory, 1.0, "x", why)
         yield Target(f"{name}: second result in 0.5 s", result.second, 0.5, " s")

@@ -73,7 +73,7 @@ def _outliers(options: Options) -> Iterator[str]:
 
 
 def report(options: Options) -> Iterator[str]:
-    """All tables and targets."""
+    """Yield all tables and targets."""
     yield from _distributions(options)
     yield from _outliers(options)
 

@@ -72,7 +72,7 @@ def _measure_pass(tool_name: ToolName, case: str, count: int) -> Costs:
         with timings.step("pass"):
             module.run(pass_)
 
-    # What is imported and cached at first use is no cost of an op.
+    # Warm up: imports and caches of the first use do not count.
     work(text_of(10), Timings())
     text = text_of(count)
     runs = max(1, min(7, 20_000 // count))
@@ -80,7 +80,7 @@ def _measure_pass(tool_name: ToolName, case: str, count: int) -> Costs:
 
 
 def report(options: Options) -> Iterator[str]:
-    """All tables."""
+    """Yield all tables."""
     counts = (20, 100) if options.quick else (1_000, 10_000, 100_000)
     rows: list[Sequence[str]] = []
     limits: list[Target] = []
@@ -104,8 +104,8 @@ def report(options: Options) -> Iterator[str]:
             )
         limits.append(
             Target(
-                f"`{pass_}`, {case}: at most 1.3 times as much among {counts[-1]:,} as "
-                f"among {counts[0]:,}",
+                f"`{pass_}`, {case}: at most 1.3 times as much with {counts[-1]:,} as "
+                f"with {counts[0]:,}",
                 times[-1] / times[0],
                 1.3,
                 "x",

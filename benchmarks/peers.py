@@ -23,7 +23,7 @@ def peers(
     result: NDArray[Any],
     quantizing: bool,
 ) -> Iterator[tuple[str, Kernel]]:
-    """The installed libraries that can do this, each with its kernel."""
+    """Yield the kernels of the installed libraries that support this case."""
     if find_spec("onnxruntime") and find_spec("onnx"):
         model = _onnx_model(parameters, source, result, quantizing)
         yield "onnxruntime", onnxruntime_kernel(model, source, result)
@@ -37,7 +37,7 @@ def onnxruntime_kernel(
     result: NDArray[Any],
     other: NDArray[Any] | None = None,
 ) -> Kernel:
-    """A model of one op from `source`, and maybe `other`, to `result`, with one thread."""
+    """Return a model with one op from `source`, and optionally `other`, to `result`."""
     onnxruntime: Any = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -46,7 +46,7 @@ def onnxruntime_kernel(
         options,
         providers=["CPUExecutionProvider"],
     )
-    # The result goes into an array that is there already, as everywhere else.
+    # Write to an existing array, like all other kernels.
     binding = session.io_binding()
     for bind, name, array in (
         (binding.bind_input, "source", source),
@@ -56,7 +56,7 @@ def onnxruntime_kernel(
     if other is not None:
         type_ = other.dtype.type
         binding.bind_input("other", "cpu", 0, type_, other.shape, other.ctypes.data)
-    # The binding has addresses, and does not keep the arrays.
+    # The binding holds addresses, and does not keep the arrays alive.
     return lambda _arrays=(source, other, result): session.run_with_iobinding(binding)
 
 
@@ -72,7 +72,7 @@ def _onnx_model(
     if parameters.quantized_dimension is not None:
         attributes["axis"] = parameters.quantized_dimension
     if parameters.block_sizes is not None:
-        # Along all other dimensions a block is one value.
+        # A block has size 1 along all other dimensions.
         attributes["axis"], attributes["block_size"] = max(
             parameters.block_sizes, key=lambda pair: pair[1]
         )
@@ -100,7 +100,7 @@ def _onnx_model(
 
 
 def onnx_value(onnx: Any, name: str, array: NDArray[Any]) -> Any:
-    """The declaration of a value that is like an array."""
+    """Return the declaration of a value with the type and shape of an array."""
     element_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
     return onnx.helper.make_tensor_value_info(name, element_type, array.shape)
 
@@ -110,7 +110,7 @@ def _torch_kernel(
 ) -> Kernel:
     torch: Any = import_module("torch")
     torch.set_num_threads(1)
-    # torch warns that its quantized tensors will be gone in a future release.
+    # torch warns that quantized tensors will be removed in a future release.
     warnings.simplefilter("ignore", UserWarning)
     expressed = source if quantizing else np.zeros(source.shape, np.float32)
     tensor = torch.from_numpy(expressed)

@@ -79,13 +79,13 @@ def _measure_pass(case: str, count: int) -> Costs:
         with timings.step("report"):
             propagation.report()
 
-    # What is imported and cached at first use is no cost of a kernel.
+    # Warm up: imports and caches of the first use do not count.
     Propagation(_CASES[case](100), target).report()
     return measure(work, max(1, min(5, 10_000 // count)))
 
 
 def report(options: Options) -> Iterator[str]:
-    """All tables."""
+    """Yield all tables."""
     counts = (20, 100) if options.quick else (1_000, 10_000, 100_000)
     rows: list[Sequence[str]] = []
     limits: list[Target] = []
@@ -104,7 +104,7 @@ def report(options: Options) -> Iterator[str]:
             )
         limits.append(
             Target(
-                f"{case}: at most 3 times as much among {counts[-1]:,} as among "
+                f"{case}: at most 3 times as much with {counts[-1]:,} as with "
                 f"{counts[0]:,}",
                 times[-1] / times[0],
                 3.0,

@@ -17,10 +17,10 @@ class Options:
     """Command line options of a benchmark."""
 
     quick: bool
-    """Small sizes, which only test that the benchmark works."""
+    """Small sizes: a smoke test of the benchmark."""
 
     all: bool
-    """Also measurements that take many minutes."""
+    """Include measurements that take minutes."""
 
 
 Report = Callable[[Options], Iterator[str]]
@@ -28,13 +28,15 @@ Report = Callable[[Options], Iterator[str]]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command line arguments that all benchmarks have."""
+    """Add the command line arguments of all benchmarks."""
     parser.add_argument("--quick", action="store_true", help="small sizes only")
-    parser.add_argument("--all", action="store_true", help="also what takes minutes")
+    parser.add_argument(
+        "--all", action="store_true", help="include measurements that take minutes"
+    )
 
 
 def add_write_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the page to write."""
+    """Add the option for the page to write."""
     parser.add_argument(
         "--write",
         type=Path,
@@ -44,7 +46,7 @@ def add_write_option(parser: argparse.ArgumentParser) -> None:
 
 
 def print_page(lines: Iterable[str], path: Path | None) -> None:
-    """Print each line as soon as it is known, and write all of them to a file if given."""
+    """Print each line as soon as it is available; write all lines to `path` if given."""
     written: list[str] = []
     for line in lines:
         print(line, flush=True)
@@ -64,7 +66,7 @@ def main(title: str | None, report: Report) -> None:
 
 
 def environment() -> str:
-    """Machine and versions that the numbers depend on."""
+    """Return the machine and the versions."""
     return (
         f"{os.cpu_count()}-core {platform.machine()}, {platform.system()}, Python "
         f"{platform.python_version()}, xDSL {version('xdsl')}, MLIR "
@@ -73,13 +75,13 @@ def environment() -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
-    """A Markdown table; the first columns are texts and the others are numbers."""
+    """Return a Markdown table; the first `texts` columns are text, the others numbers."""
     lines = [header, ["---"] * texts + ["---:"] * (len(header) - texts), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def number(value: float) -> str:
-    """A number with three significant digits."""
+    """Format a number with three significant digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     digits = 3 if abs(value) < 1 else 2 if abs(value) < 10 else 1
@@ -87,15 +89,15 @@ def number(value: float) -> str:
 
 
 def ratio(ours: float, theirs: float) -> str:
-    """How many times ours is theirs, e.g. `1.50x`."""
+    """Format the quotient of two numbers, e.g. `1.50x`."""
     return f"{number(ours / theirs)}x" if theirs else "-"
 
 
 class Target(NamedTuple):
-    """A claim about a measured number, which must not exceed a limit."""
+    """A claim that a measured number does not exceed a limit."""
 
     claim: str
-    """What is claimed, as `subject: claim`; the subject may be left out."""
+    """The claim as `subject: claim`; the subject is optional."""
 
     measured: float
 
@@ -104,11 +106,11 @@ class Target(NamedTuple):
     unit: str
 
     why: str = ""
-    """What makes it hard, for a target that does not hold."""
+    """Reason, printed if the target does not hold."""
 
     @property
     def holds(self) -> bool:
-        """Whether the measured number is at most the limit."""
+        """True if the measured number is at most the limit."""
         return self.measured <= self.limit
 
     def __str__(self) -> str:

@@ -24,13 +24,13 @@ _PLUGIN = "xdsl_quant"
 
 class _Start(NamedTuple):
     wall: float
-    """Milliseconds on the wall."""
+    """Wall time in milliseconds."""
 
     cpu: float
-    """Milliseconds of CPU time."""
+    """CPU time in milliseconds."""
 
     peak: float
-    """Mebibytes."""
+    """Peak memory in MiB."""
 
 
 def _start(hidden: Sequence[str], arguments: Sequence[str]) -> _Start:
@@ -51,7 +51,7 @@ def _start(hidden: Sequence[str], arguments: Sequence[str]) -> _Start:
 def _compare(
     arguments: Sequence[str], runs: int
 ) -> tuple[Sequence[_Start], Sequence[_Start]]:
-    """Starts without and with the plugin."""
+    """Measure starts without and with the plugin."""
     others = [
         plugin.name
         for plugin in entry_points(group="xdsl.universe")
@@ -60,7 +60,7 @@ def _compare(
     hidden = [*others, _PLUGIN], others
     starts: tuple[list[_Start], list[_Start]] = ([], [])
     for i in range(2 * runs):
-        # Each of them is the first as often as the second.
+        # Alternate which one starts first.
         with_plugin = (i + i // 2) % 2
         starts[with_plugin].append(_start(hidden[with_plugin], arguments))
     return starts
@@ -71,7 +71,7 @@ def _medians(starts: Sequence[_Start]) -> _Start:
 
 
 def report(options: Options) -> Iterator[str]:
-    """All tables."""
+    """Yield all tables."""
     runs = 1 if options.quick else 40
     rows: list[Sequence[str]] = []
     limits: list[Target] = []
@@ -82,7 +82,7 @@ def report(options: Options) -> Iterator[str]:
             ("`xdsl-opt --version`", ["--version"]),
             ("`xdsl-opt` of an empty module", [str(empty)]),
         ):
-            # The first start reads files that the next ones find in memory.
+            # Warm up: later starts find the files in memory.
             _compare(arguments, 1)
             without, with_plugin = map(_medians, _compare(arguments, runs))
             added = _Start(*(b - a for a, b in zip(without, with_plugin, strict=True)))

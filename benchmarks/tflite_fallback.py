@@ -47,11 +47,11 @@ _NO_REFERENCE = frozenset({"DIV"})
 
 @dataclass
 class Row:
-    """What was found for an op."""
+    """Deviations found for an op."""
 
     values: int = 0
     from_exact: int = 0
-    """Number of results that differ from the exact ones."""
+    """Number of results that differ from the exact results."""
 
     largest_from_exact: int = 0
     from_reference: int = 0
@@ -63,10 +63,10 @@ def measure(chosen: Iterable[Case]) -> dict[str, Row]:
     Compare the results of the fallback.
 
     Args:
-        chosen: cases of any ops; those that the fallback does not concern are left out.
+        chosen: cases of any ops; cases without a fallback are skipped.
 
     Returns:
-        What was found, by the name of the op, with ` i16` behind it for 16-bit storage.
+        The deviations by op name, with the suffix ` i16` for 16-bit storage.
     """
     rows: dict[str, Row] = {}
     for case in chosen:
@@ -90,11 +90,11 @@ def measure(chosen: Iterable[Case]) -> dict[str, Row]:
 
 
 def divisions() -> Iterator[Case]:
-    """Cases of the op whose reference kernel has no results to compare with."""
+    """Yield divisions, which have no results of a reference kernel."""
     random = np.random.default_rng(0)
     for i in range(14):
         x_scale, y_scale, steps = 2 ** random.uniform((-8, -8, 3), (2, 2, 6))
-        # A quotient of stored values in the middle is that many steps.
+        # The quotient of two typical stored values is `steps` units of the result.
         scales = x_scale, y_scale, x_scale / y_scale / steps
         x, y, result = (
             Tensor(
@@ -108,7 +108,7 @@ def divisions() -> Iterator[Case]:
             )
             for scale in scales
         )
-        # Nothing is divided by zero.
+        # Avoid division by zero.
         y = y._replace(array=np.where(y.array == y.zero_points[0], 0, y.array))
         if not y.zero_points[0]:
             y = y._replace(array=np.where(y.array, y.array, 1))
@@ -125,7 +125,7 @@ def _arguments(case: Case) -> list[NDArray[Any]]:
 
 
 def _exact(op: Operation, case: Case) -> NDArray[Any]:
-    """What an op computes, in `f64`; stored values if its result is quantized."""
+    """Compute an op in `f64`; return stored values if its result is quantized."""
     implementation = IMPLEMENTATIONS[type(op)]
     assert isinstance(implementation, Computation)
     arrays = [operand and operand.array for operand in case.operands]
@@ -146,7 +146,7 @@ def _exact(op: Operation, case: Case) -> NDArray[Any]:
 
 
 def _scales(op: Operation, operand: int | None = None) -> NDArray[np.float64]:
-    """The scales of an operand, or of the result."""
+    """Return the scales of an operand or result."""
     values = op.results[0] if operand is None else op.operands[operand]
     parameters = parameters_of(values.type)
     assert parameters is not None
@@ -154,7 +154,7 @@ def _scales(op: Operation, operand: int | None = None) -> NDArray[np.float64]:
 
 
 def _expressed(array: NDArray[Any] | None, type_: Any) -> Any:
-    """What stored values express in `f64`; integers and nothing as they are."""
+    """Dequantize stored values to `f64`; return integers and `None` unchanged."""
     if array is None or (parameters := parameters_of(type_)) is None:
         return array
     shape = [1] * array.ndim
@@ -181,7 +181,7 @@ def _compare(row: Row, case: Case, results: NDArray[Any], exact: NDArray[Any]) -
 
 
 def lines(rows: dict[str, Row]) -> Iterator[Sequence[str]]:
-    """The cells of the table, sorted by op."""
+    """Return the cells of the table, sorted by op."""
     for name, row in sorted(rows.items()):
         has_reference = name.split(" ")[0].upper() not in _NO_REFERENCE
         yield (
@@ -205,7 +205,7 @@ HEADER = (
 
 
 def report(options: Options) -> Iterator[str]:
-    """The table, and whether the fallback is at most one step from the exact results."""
+    """Yield the table, and the target of at most one unit from the exact results."""
     step = 7 if options.quick else 1
     rows = measure([*cases()[::step], *divisions()])
     yield table(HEADER, lines(rows))

@@ -64,7 +64,7 @@ def _measured(path: Path, runs: int) -> Costs:
 
 def _costs(folder: Path, count: int) -> Costs:
     small, path = folder / "small.tflite", folder / f"{count}.tflite"
-    # What is imported and cached at first use is no cost of an op.
+    # Warm up: imports and caches of the first use do not count.
     _write(small, 5)
     _measured(small, 1)
     in_fresh_process(_write, path, count)
@@ -72,7 +72,7 @@ def _costs(folder: Path, count: int) -> Costs:
 
 
 def report(options: Options) -> Iterator[str]:
-    """The table."""
+    """Yield the table."""
     counts = (10, 50) if options.quick else (1_000, 10_000, 100_000)
     rows: list[list[str]] = []
     times: list[list[float]] = []
@@ -85,7 +85,7 @@ def report(options: Options) -> Iterator[str]:
     yield targets(
         [
             Target(
-                f"{step}: at most 1.3 times as much among {counts[-1]:,} ops as among "
+                f"{step}: at most 1.3 times as much with {counts[-1]:,} ops as with "
                 f"{counts[0]:,}",
                 last / first,
                 1.3,

@@ -27,14 +27,14 @@ class Module(Protocol):
 
 
 class Tool(Protocol):
-    """A compiler, just started."""
+    """A compiler in a fresh process."""
 
     def parse_module(self, text: str) -> Module:
         """Parse a module in a new context."""
         ...
 
     def parse_type(self, text: str) -> object:
-        """Parse a type, whose `str` is its text, in a new context."""
+        """Parse a type in a new context; its `str` is its text."""
         ...
 
 

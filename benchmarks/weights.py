@@ -40,7 +40,7 @@ INT8 = Recipe(bias_correction=False)
 
 
 def weights(bits: int, *options: Any, rounding: Any = "nearest") -> Recipe:
-    """A recipe that quantizes weights alone."""
+    """Return a recipe that quantizes only weights."""
     return Recipe(
         mode="weight-only",
         weights=WeightOptions(bits, *options, rounding=rounding),
@@ -57,17 +57,17 @@ def unchanged(module: ModuleOp, samples: Floats) -> None:
 
 
 def fold(module: ModuleOp, samples: Floats) -> None:
-    """Fold batch normalization, if there is any."""
+    """Fold batch normalization."""
     apply_passes(module, "quant-fold-batch-norm")
 
 
 def equalize(module: ModuleOp, samples: Floats) -> None:
-    """Fold, and equalize layers."""
+    """Fold batch normalization, and equalize layers."""
     apply_passes(module, "quant-fold-batch-norm,quant-equalize-layers")
 
 
 def smooth(module: ModuleOp, samples: Floats) -> None:
-    """Fold, and smooth activations by the ranges of their last dimension."""
+    """Fold batch normalization, and smooth activations along their last dimension."""
     apply_passes(module, "quant-fold-batch-norm,quant-insert-stats-refs")
     axes = {
         op.stats_key.data: len(shape) - 1
@@ -82,7 +82,7 @@ def smooth(module: ModuleOp, samples: Floats) -> None:
 
 
 class Comparison(NamedTuple):
-    """Two ways to quantize a network."""
+    """A comparison of two ways to quantize a network."""
 
     change: str
     setting: str
@@ -91,7 +91,7 @@ class Comparison(NamedTuple):
     networks: Sequence[str] = ("wine", "breast_cancer", "digits")
 
     prepare: tuple[Prepare, Prepare] = fold, fold
-    """What is done to the float model before it is quantized."""
+    """Change of the float model before quantization."""
 
 
 INT4 = replace(
@@ -155,7 +155,7 @@ COMPARISONS = (
 
 
 def sqnr_of(network: Network, recipe: Recipe, prepare: Prepare) -> float:
-    """The signal to quantization noise ratio of the logits, in dB."""
+    """Return the signal-to-quantization-noise ratio of the logits, in dB."""
     calibration, test = (network.samples[rows] for rows in network.halves(0))
     module = parse_module(stablehlo_text(network))
     prepare(module, calibration)
@@ -164,7 +164,7 @@ def sqnr_of(network: Network, recipe: Recipe, prepare: Prepare) -> float:
 
 
 def rows_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The rows of the first table, for some networks."""
+    """Yield the rows of the first table."""
     for each in COMPARISONS:
         for name in each.networks:
             if name in names:
@@ -183,20 +183,20 @@ BLOCK_SIZE = 32
 
 
 class LayerData(NamedTuple):
-    """A product by a matrix."""
+    """A dense layer with its inputs."""
 
     weights: Floats
-    """A row for each input."""
+    """Weights, with a row for each input."""
 
     seen: Floats
-    """Inputs that the weights may be rounded for, a row for each sample."""
+    """Calibration inputs, with a row for each sample."""
 
     others: Floats
-    """Inputs to compare results with."""
+    """Test inputs."""
 
 
 def dense_layer(network: Network, number: int) -> LayerData:
-    """A dense layer, and its inputs in the float model."""
+    """Return a dense layer and its inputs in the float model."""
     module = parse_module(stablehlo_text(network))
     products = [op for op in module.walk() if op.name == "stablehlo.dot_general"]
     record(products[number].operands[0], "inputs")
@@ -211,7 +211,7 @@ def dense_layer(network: Network, number: int) -> LayerData:
 
 
 def of_onnxruntime(weights: Floats, *, is_symmetric: bool) -> Floats:
-    """The weights of onnxruntime's `MatMulNBits`, as its default quantizer makes them."""
+    """Return the weights that onnxruntime's default quantizer creates for `MatMulNBits`."""
     library: Any = import_module("onnxruntime.capi._pybind_state")
     inputs, outputs = weights.shape
     count = inputs // BLOCK_SIZE
@@ -230,7 +230,7 @@ def of_onnxruntime(weights: Floats, *, is_symmetric: bool) -> Floats:
 
 
 def ours(layer: LayerData, *, rounding: str = "nearest", mse: bool = False) -> Floats:
-    """The weights of this package."""
+    """Return the weights quantized by this package."""
     parameters = weight_parameters(
         layer.weights,
         (BLOCK_SIZE, 1),
@@ -247,7 +247,7 @@ def ours(layer: LayerData, *, rounding: str = "nearest", mse: bool = False) -> F
 
 
 def layer_rows(network: Network, number: int) -> Iterator[Sequence[str]]:
-    """The rows of the second table for a layer."""
+    """Yield the rows of the second table for a layer."""
     layer = dense_layer(network, number)
     exact = layer.others.astype(np.float64) @ layer.weights
     inputs, outputs = layer.weights.shape
@@ -297,7 +297,7 @@ stored; otherwise each block has a zero point. In this package, scales are posit
 
 
 def page(names: Sequence[str]) -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page."""
     known = dict.fromkeys(name for each in COMPARISONS for name in each.networks)
     header = "change", "weights", "network", "before", "after", "gain"
     yield _INTRODUCTION

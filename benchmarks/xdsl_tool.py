@@ -17,7 +17,7 @@ def _context() -> Context:
 
 
 class XdslModule:
-    """A module and the context that it was parsed in."""
+    """A module and the context of its parser."""
 
     def __init__(self, context: Context, module: ModuleOp):
         self._context = context

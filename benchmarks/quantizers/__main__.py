@@ -74,7 +74,7 @@ Run: TypeAlias = Callable[[Floats], Floats]
 
 
 class Case(NamedTuple):
-    """A network and the samples that quantizers see."""
+    """A network and its calibration samples."""
 
     network: Network
     file: Path
@@ -88,7 +88,7 @@ class Case(NamedTuple):
 
 
 def run_litert(file: bytes) -> Run:
-    """Run a file, whose arguments and results may be stored values."""
+    """Run a file; its arguments and results are floats or stored values."""
     interpreter = LiteRT(file)
     details: Any = interpreter.details()
 
@@ -106,7 +106,7 @@ def run_litert(file: bytes) -> Run:
 
 
 def ours_tflite(case: Case) -> Run:
-    """This package, from file to file."""
+    """Quantize with this package, from file to file."""
     target = case.directory / "ours.tflite"
     model = quantize(case.file, case.calibration)
     model.save(target)
@@ -118,7 +118,7 @@ def ours_tflite(case: Case) -> Run:
 
 
 def ours_stablehlo(case: Case) -> Run:
-    """This package, from StableHLO to integers."""
+    """Quantize with this package, from StableHLO to integers."""
     module = quantize(stablehlo_text(case.network), case.calibration).module
     lower_stablehlo(module)
     compiled = compile(module)
@@ -126,7 +126,7 @@ def ours_stablehlo(case: Case) -> Run:
 
 
 def litert_quantizer(python: str, case: Case, ranges: str) -> Run:
-    """litert-quantizer's recipe of 8-bit weights and activations."""
+    """Quantize with litert-quantizer's recipe of 8-bit weights and activations."""
     samples, target = case.directory / "x.npz", case.directory / "theirs.tflite"
     np.savez(samples, x=case.calibration)
     command = [python, str(_WORKER), str(case.file), str(samples), str(target), ranges]
@@ -135,7 +135,7 @@ def litert_quantizer(python: str, case: Case, ranges: str) -> Run:
 
 
 def onnxruntime(case: Case) -> Run:
-    """onnxruntime's static quantization to QDQ, with a scale for each channel."""
+    """Quantize with onnxruntime: static quantization to QDQ, per-channel."""
     model = onnx_model(case.network).SerializeToString()
     rows = (row[None] for row in case.calibration)
     session = quantized_session(model, "x", rows, case.directory)
@@ -146,16 +146,16 @@ def onnxruntime(case: Case) -> Run:
 
 
 class Result(NamedTuple):
-    """What a quantizer made of a network."""
+    """The result of a quantizer for a network."""
 
     sqnr: float
-    """In dB, on samples that nobody calibrated with."""
+    """SQNR in dB, on samples outside of calibration."""
 
     accuracy: float
 
 
 def decibels(expected: Floats, actual: Floats) -> float:
-    """The signal to quantization noise ratio."""
+    """Return the signal-to-quantization-noise ratio in dB."""
     wide = expected.astype(np.float64)
     return 10 * math.log10(np.square(wide).sum() / np.square(wide - actual).sum())
 
@@ -163,7 +163,7 @@ def decibels(expected: Floats, actual: Floats) -> float:
 def results(
     network: Network, file: Path, python: str, directory: Path
 ) -> Iterator[Mapping[str, Result]]:
-    """What all quantizers make of a network, for each half of the samples."""
+    """Run all quantizers on a network, for each half of the samples."""
     exact = run_litert(file.read_bytes())
     for seed in range(SEEDS):
         rows, others = network.halves(seed)
@@ -187,7 +187,7 @@ def results(
 
 
 def table(name: str, found: Sequence[Mapping[str, Result]]) -> Iterator[str]:
-    """The rows of a network: the figures for each half of the samples."""
+    """Yield the rows of a network, with the figures for each half of the samples."""
     for quantizer in found[0]:
         sqnr = " / ".join(
             "exact" if quantizer == "float" else f"{each[quantizer].sqnr:.1f}"
@@ -198,7 +198,7 @@ def table(name: str, found: Sequence[Mapping[str, Result]]) -> Iterator[str]:
 
 
 def page(python: str) -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page."""
     yield _INTRODUCTION
     with (
         Mlir(package="litert_converter.mlir") as converter,

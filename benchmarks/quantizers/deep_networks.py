@@ -45,7 +45,7 @@ MOST_LOST = 0.5
 
 
 class OnnxBuilder(Builder):
-    """Nodes of ONNX; images have their channels last, but for convolutions."""
+    """Builder of ONNX nodes; images have channels last, except inside of convolutions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class OnnxBuilder(Builder):
         return self._op("Concat", values, shape, axis=len(shape) - 1)
 
     def text(self, argument: Value, result: Value) -> str:
-        """The serialized model, a byte for each character."""
+        """Return the serialized model, with one character per byte."""
         onnx: Any = import_module("onnx")
         infos = [
             self.helper.make_tensor_value_info(v.name, onnx.TensorProto.FLOAT, v.shape)
@@ -179,7 +179,7 @@ class OnnxBuilder(Builder):
 
 
 def onnxruntime(model: Model, directory: Path, expected: Floats) -> float:
-    """The SQNR of onnxruntime's static quantization, with a scale for each channel."""
+    """Return the SQNR of onnxruntime's static per-channel quantization."""
     text = text_of_network(model.network, model.shape, OnnxBuilder())
     rows = (row[None] for row in model.samples(SAMPLES))
     session = quantized_session(text.encode("latin1"), "%x", rows, directory)
@@ -189,7 +189,7 @@ def onnxruntime(model: Model, directory: Path, expected: Floats) -> float:
 
 
 def litert(python: str, model: Model, directory: Path, expected: Floats) -> float:
-    """The SQNR of litert-quantizer's static quantization, with ranges of all samples."""
+    """Return the SQNR of litert-quantizer's static quantization with min-max ranges."""
     import subprocess
 
     worker = Path(__file__).with_name("litert_worker.py")
@@ -206,7 +206,7 @@ def litert(python: str, model: Model, directory: Path, expected: Floats) -> floa
 
 
 def ours(model: Model, *, corrects_bias: bool) -> float:
-    """The SQNR of this package."""
+    """Return the SQNR of this package."""
     recipe = Recipe(bias_correction=corrects_bias)
     quantized = quantize(model.tfl_text(), model.samples(SAMPLES), recipe)
     (sqnr,) = quantized.report(model.samples(TEST_SAMPLES, 1)).outputs.values()

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-# It is not installed where types are checked.
+# Not installed in the environment of the type checker.
 _algorithms: Any = import_module("litert_quantizer.algorithm_manager")
 _ranges: Any = import_module("litert_quantizer.utils.qsv_utils")
 _quantizer: Any = import_module("litert_quantizer.quantizer")
@@ -33,7 +33,7 @@ def main() -> None:
     """Run the command."""
     source, samples, target = sys.argv[1:4]
     if sys.argv[4] == "min-max":
-        # It has the function, and no option for it.
+        # litert-quantizer implements min-max, but offers no option for it.
         _algorithms.get_update_qsv_func = _min_max
     with np.load(samples) as file:
         rows = file["x"]
