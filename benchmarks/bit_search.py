@@ -60,7 +60,7 @@ assignments that the search has measured for this budget and those above it.
 """
 
 CALIBRATED = 128
-"""How many samples are calibrated with, and compared."""
+"""Number of calibration and test samples."""
 
 BYTE_BUDGETS = 6
 LOSSES = (9.5, 12, 18)
@@ -80,7 +80,7 @@ class Measured(NamedTuple):
 
 
 Measurements: TypeAlias = "Mapping[Sequence[int | None], Measured]"
-"""What is measured by the bits of the weights of the products."""
+"""Measurements by the bits of the weights of the products."""
 
 
 class Case:

@@ -33,10 +33,10 @@ def peak_mebibytes() -> float:
 @dataclass
 class Timings:
     """
-    The seconds of the steps of some work that is repeated.
+    Times of the steps of repeated work.
 
-    It is CPU time: on a busy machine it changes less than the time on the wall. The
-    garbage collector runs as it does for every user.
+    Times are CPU time, which varies less than wall time on a busy machine. The garbage
+    collector runs as usual.
     """
 
     _seconds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
@@ -66,14 +66,14 @@ class Costs:
 
     peak: float
     """
-    Mebibytes that the process had at most in the first run, all libraries included.
+    Peak memory of the process in MiB after the first run, including all libraries.
     """
 
 
 def measure(work: Callable[[Timings], None], runs: int) -> Costs:
     """
-    Do some work several times. What it leaves behind is cleared away in between, so that
-    each run has the memory for itself.
+    Run work several times and measure it. The garbage collector frees the objects of
+    each run before the next run.
     """
     timings = Timings()
     work(timings)

@@ -120,13 +120,13 @@ class Target(NamedTuple):
 
 
 _MAX_LISTED = 3
-"""Most targets of a table that are listed even if they hold."""
+"""Maximum number of targets for which all are listed."""
 
 
 def targets(all_targets: Iterable[Target]) -> str:
     """
-    Whether targets hold: a line for each of them. Of more than three, only a count and
-    those that do not hold.
+    Return the results of targets: one line for each. For more than three targets, return
+    the number that hold, and the targets that do not hold.
     """
     listed = list(all_targets)
     if len(listed) <= _MAX_LISTED:

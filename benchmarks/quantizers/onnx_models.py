@@ -17,13 +17,13 @@ def quantized_session(
     model: bytes, argument: str, samples: Iterable[Floats], directory: Path
 ) -> Any:
     """
-    Quantize a model statically to QDQ with 8 bits and a scale for each channel.
+    Quantize a model statically to 8-bit QDQ with per-channel scales.
 
     Args:
-        model: the content of a file of a float model.
-        argument: the name of its only argument.
-        samples: the values of the argument in calibration.
-        directory: takes the files of both models.
+        model: the bytes of a float ONNX model.
+        argument: the name of its single argument.
+        samples: the calibration samples.
+        directory: the directory for the files of both models.
 
     Returns:
         The `InferenceSession` of the quantized model.
@@ -34,7 +34,7 @@ def quantized_session(
     source.write_bytes(model)
 
     class Reader(tools.CalibrationDataReader):
-        """Yields the samples one by one."""
+        """Iterator over the samples."""
 
         def __init__(self) -> None:
             self.rows = iter([{argument: sample} for sample in samples])
