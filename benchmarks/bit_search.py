@@ -53,10 +53,11 @@ python -m benchmarks.bit_search
 ```
 
 Brute force quantizes the digits network in StableHLO with each assignment of {widths}
-bits to its products, {bias} bias correction, and measures {samples} calibration
-samples; the accuracy is that of {others} other samples. The table compares the best
-assignment within each budget with that of the search. The last column is the number of
-assignments that the search has measured for this budget and those above it.
+bits to its products, {bias} bias correction, and measures the SQNR on {samples}
+calibration samples. {others} other samples measure the accuracy. The table compares, for
+each budget, the best assignment with the assignment of the search. The last column
+counts the assignments that the search measured for this budget and the budgets above
+it.
 """
 
 CALIBRATED = 128
@@ -182,7 +183,7 @@ def page(case: Case) -> Iterator[str]:
 def budgets(
     curve: Sequence[Measured], widest: Measured
 ) -> Sequence[tuple[str, Measured]]:
-    """Yield budgets of bytes and of dB, with the best assignment for each."""
+    """Return budgets of bytes and of dB, with the best assignment for each."""
     step = (len(curve) - 1) / (BYTE_BUDGETS - 1)
     sizes = [curve[round(step * i)].size for i in range(BYTE_BUDGETS)]
     return [

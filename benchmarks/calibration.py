@@ -61,7 +61,7 @@ _LAYERS = (
     "reads each value once more, weights included, unless a separate loop computes it; "
     "this takes 0.05 ns for a value in the cache."
 )
-"""What limits calibration of layers."""
+"""Reason for the overhead of layers."""
 
 
 def _tensor(shape: Sequence[int]) -> str:

@@ -78,7 +78,7 @@ def _tensor(shape: Sequence[int]) -> str:
 
 
 class Layer(NamedTuple):
-    """A convolution whose results have the stride-th part of the pixels."""
+    """A convolution with same padding."""
 
     shape: tuple[int, int, int]
     """Height, width and channels of the input."""
@@ -97,18 +97,18 @@ class Network:
     """Builder of a float model of `tfl` ops."""
 
     def __init__(self, *shape: int):
-        """`shape` is that of an input: height, width, channels."""
+        """Start with an input of this shape: height, width, channels."""
         self.shape: Sequence[int] = (1, *shape)
-        """The shape of the last value."""
+        """Shape of the last value."""
 
         self.value = "%x"
-        """The name of the last value."""
+        """Name of the last value."""
 
         self.products = 0
-        """The number of multiplications of an inference."""
+        """Number of multiplications of an inference."""
 
         self.layers: list[Layer] = []
-        """The convolutions."""
+        """Convolutions of the network."""
 
         self._input_shape = self.shape
         self._lines: list[str] = []

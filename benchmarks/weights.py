@@ -281,18 +281,19 @@ _INTRODUCTION = """\
 python -m benchmarks.weights
 ```
 
-SQNR of the logits in dB before and after each change, for networks of
-`examples/classifiers` that are calibrated with one half of the samples and measured on
-the other half. Biases are corrected only in the rows about bias correction; batch norm
-is folded except before batch norm folding.
+The table compares the SQNR of the logits in dB before and after each change, for
+networks of `examples/classifiers`. One half of the samples calibrates the networks, the
+other half measures the SQNR. A positive gain is an improvement. Biases are corrected
+only in the rows about bias correction. Batch norm is folded, except in the column
+*before* of batch norm folding.
 """
 
 _LAYERS_INTRODUCTION = """\
 
-Single dense layers with the inputs that they have in the network. `onnxruntime` is the
-default quantizer of its `MatMulNBits`: symmetric scales may be negative, and -8 is
-stored; otherwise each block has a zero point. In this package, scales are positive and
-4 bits store -7 to 7.
+Single dense layers, on their inputs in the network. `onnxruntime` is the default
+quantizer of its `MatMulNBits`: symmetric scales may be negative, with stored values from
+-8 to 7; otherwise each block has a zero point. In this package, scales are positive, and
+symmetric stored values are -7 to 7.
 """
 
 

@@ -47,25 +47,25 @@ _INTRODUCTION = """\
 make quantizers
 ```
 
-Each quantizer quantizes three networks to 8 bits with the same calibration samples.
-SQNR and accuracy are measured on the other half of the samples, for three halves. The
-float model is a `.tflite` file that litert-converter writes, and its ONNX twin.
-`.tflite` files run in LiteRT's reference kernels; those of this package return the same
-integers in its compiled code.
+Each quantizer quantizes three networks to 8 bits with the same calibration samples: one
+half of the samples. The other half measures SQNR and accuracy. Each cell has the figures
+for three random halves. The float model is a `.tflite` file that litert-converter writes,
+and an equivalent ONNX model. LiteRT's reference kernels run the `.tflite` files. For the
+files of this package, its compiled code returns the same integers.
 
 By default, litert-quantizer averages the min and max of batches, which clips values if
-a batch has one sample; `min-max` keeps the min and max. onnxruntime and
-litert-quantizer run with no other options. The networks are small: accuracies differ by
-a few samples.
+a batch has one sample; `min-max` uses the min and max of all samples. onnxruntime and
+litert-quantizer run without further options. The networks are small: accuracies differ
+by a few samples.
 
 | network | quantizer | SQNR in dB | accuracy |
 |---|---|---|---|"""
 
 SEEDS = 3
-"""How many halves of the samples are calibrated with."""
+"""Number of random halves of the samples."""
 
 _TEMPLATE = Path("docs/examples/dense.tflite")
-"""The exporter wants a file, in the place of which it writes the module."""
+"""A file for the exporter, which replaces the model in it."""
 
 _WORKER = Path(__file__).with_name("litert_worker.py")
 
@@ -78,7 +78,7 @@ class Case(NamedTuple):
 
     network: Network
     file: Path
-    """The float model."""
+    """File of the float model."""
 
     calibration: Floats
     directory: Path

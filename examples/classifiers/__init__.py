@@ -1,4 +1,4 @@
 """
-Three small classifiers, trained on data sets that scikit-learn ships, as models of
-TensorFlow Lite, of StableHLO and of ONNX.
+Three small classifiers, trained on data sets from scikit-learn, as TensorFlow Lite,
+StableHLO and ONNX models.
 """

@@ -1,6 +1,6 @@
 """
-Quantize the network on digits in one call, by each of several recipes; print what that
-costs, and write the file of the first one: `python -m examples.classifiers [FILE]`.
+Quantize the digits network with several recipes, print SQNR and accuracy, and write the
+file of the first recipe: `python -m examples.classifiers [FILE]`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The networks as modules of TensorFlow Lite, as StableHLO and as ONNX models."""
+"""The networks as TensorFlow Lite, StableHLO and ONNX models."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ def _dense_text(values: Floats) -> str:
 
 
 class _Text:
-    """Lines of a function, each of which defines one value."""
+    """Builder of the text of a function; each line defines one value."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def add(self, line: str) -> str:
-        """Add a line without the name of its value, which is the result."""
+        """Add a line, given without its value name, and return that name."""
         name = f"%v{len(self.lines)}"
         self.lines.append(f"{name} = {line}")
         return name
 
     def constant(self, values: Floats) -> str:
-        """Add a constant."""
+        """Add a constant and return its name."""
         text = f"{_dense_text(values)} : {_tensor(values.shape)}"
         return self.add(f"arith.constant {text}")
 
     def function(
         self, input_shape: Sequence[int], result: str, shape: Sequence[int]
     ) -> str:
-        """The text of the function, whose argument is `%x`."""
+        """Return the text of the function with the argument `%x`."""
         body = "\n  ".join([*self.lines, f"func.return {result} : {_tensor(shape)}"])
         argument = f"%x: {_tensor(input_shape)}"
         return f"func.func @main({argument}) -> {_tensor(shape)} {{\n  {body}\n}}\n"
@@ -74,8 +74,8 @@ class _Text:
 
 def tfl_text(network: Network, batch: int = 1) -> str:
     """
-    The network as ops of the `tfl` dialect. The function has the attributes that make a
-    signature of a file: `serving_default`, from `x` to `y`.
+    Return the network as text of the `tfl` dialect. Attributes of the function define the
+    signature of the file: `serving_default`, from `x` to `y`.
     """
     text, value = _Text(), "%x"
     shape: Sequence[int] = (batch, *network.input_shape)
@@ -160,7 +160,7 @@ def _tfl_scale(text: _Text, step: Step, value: str, batch: int) -> str:
 
 
 def stablehlo_text(network: Network, batch: int = 1) -> str:
-    """The network as ops of StableHLO."""
+    """Return the network as StableHLO text."""
     text, value = _Text(), "%x"
     shape: Sequence[int] = (batch, *network.input_shape)
     for step in network.steps:
@@ -260,7 +260,7 @@ def _stablehlo_activation(
 
 def onnx_model(network: Network) -> Any:
     """
-    The network as an ONNX model. Images have their channels last, as in the other forms.
+    Return the network as an ONNX model. Images are channels-last, as in the other forms.
 
     Raises:
         ImportError: if the package `onnx` is not installed.

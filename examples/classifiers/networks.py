@@ -1,4 +1,4 @@
-"""The networks: layers, trained weights, and samples."""
+"""The networks: layers, trained weights and samples."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float32]
 
 DIRECTORY = Path(__file__).parent / "data"
-"""Weights and samples. `train.py` writes them."""
+"""Directory of the weights and samples, which `train.py` writes."""
 
 Activation: TypeAlias = Literal["none", "relu", "relu6", "tanh"]
 
 
 class Dense(NamedTuple):
-    """A product with a matrix, a bias, and an activation."""
+    """Dense layer: matrix product, bias and activation."""
 
     units: int
     activation: Activation = "none"
 
 
 class Convolution(NamedTuple):
-    """A window of three by three pixels that moves over padded images."""
+    """Convolution with a 3 x 3 window and same padding."""
 
     channels: int
     activation: Activation = "none"
 
 
 class Depthwise(NamedTuple):
-    """The same for each channel on its own."""
+    """Depthwise convolution with a 3 x 3 window and same padding."""
 
     activation: Activation = "none"
 
 
 class Pointwise(NamedTuple):
-    """A window of one pixel."""
+    """1 x 1 convolution."""
 
     channels: int
     activation: Activation = "none"
@@ -46,25 +46,24 @@ class Pointwise(NamedTuple):
 
 class Scale(NamedTuple):
     """
-    A factor and a term for each channel, which is what batch normalization is once a
-    network is trained.
+    A factor and an offset for each channel: the inference form of batch normalization.
     """
 
     activation: Activation = "none"
 
 
 class Pool(NamedTuple):
-    """The mean of two by two pixels; what follows sees one row of numbers."""
+    """2 x 2 average pool, flattened."""
 
 
 Layer: TypeAlias = Dense | Convolution | Depthwise | Pointwise | Scale | Pool
 
 
 class Architecture(NamedTuple):
-    """What a network takes, and its layers."""
+    """Input shape and layers of a network."""
 
     input_shape: Sequence[int]
-    """Without the batch."""
+    """Shape of an input, without the batch dimension."""
 
     layers: Sequence[Layer]
 
@@ -85,7 +84,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         ),
     ),
 }
-"""The networks by the data set that they are for."""
+"""The networks by data set."""
 
 
 WITH_BATCH_NORM: Mapping[str, Architecture] = {
@@ -106,28 +105,28 @@ WITH_BATCH_NORM: Mapping[str, Architecture] = {
         ),
     ),
 }
-"""Two of them, with batch normalization."""
+"""Variants of two networks with batch normalization."""
 
 
 class Step(NamedTuple):
-    """A layer with what it takes and its weights."""
+    """A layer with its shapes and weights."""
 
     layer: Layer
     shape: Sequence[int]
-    """The shape of what it takes, without the batch."""
+    """Shape of the input, without the batch dimension."""
 
     result_shape: Sequence[int]
     weights: Floats | None
     """
-    Of a dense layer a row for each input; of a window height, width, input channels,
-    output channels, and of a depthwise one height, width, channels; of a scale the factors.
+    Dense layer: inputs x outputs. Convolution: height x width x input channels x output
+    channels. Depthwise convolution: height x width x channels. Scale: factors.
     """
 
     bias: Floats | None
 
 
 def weight_shape(layer: Layer, shape: Sequence[int]) -> tuple[int, ...] | None:
-    """The shape of the weights of a layer; `None` if it has none."""
+    """Return the shape of the weights of a layer; `None` without weights."""
     channels = shape[-1]
     match layer:
         case Dense(units):
@@ -145,7 +144,7 @@ def weight_shape(layer: Layer, shape: Sequence[int]) -> tuple[int, ...] | None:
 
 
 def result_shape(layer: Layer, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape of what a layer gives."""
+    """Return the shape of the result of a layer."""
     match layer:
         case Dense(units):
             return (units,)
@@ -167,16 +166,16 @@ class Network(NamedTuple):
 
     @property
     def input_shape(self) -> Sequence[int]:
-        """The shape of a sample."""
+        """Shape of a sample."""
         return self.steps[0].shape
 
     def halves(self, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Samples to calibrate with, and others to test with."""
+        """Return the indices of calibration samples and of test samples."""
         order = np.random.default_rng(seed).permutation(len(self.samples))
         return order[: len(order) // 2], order[len(order) // 2 :]
 
     def accuracy(self, logits: Floats, rows: NDArray[np.intp]) -> float:
-        """The part of these samples whose largest number is at the index of the label."""
+        """Return the fraction of samples whose largest logit is that of the label."""
         return float(
             np.count_nonzero(logits.argmax(1) == self.labels[rows]) / len(rows)
         )
@@ -185,7 +184,7 @@ class Network(NamedTuple):
 def steps_of(
     architecture: Architecture, arrays: Mapping[str, Floats]
 ) -> Iterator[Step]:
-    """The layers with their shapes and weights."""
+    """Yield the layers with their shapes and weights."""
     shape = architecture.input_shape
     for index, layer in enumerate(architecture.layers):
         result = result_shape(layer, shape)
@@ -195,9 +194,9 @@ def steps_of(
 
 
 def load_network(name: str) -> Network:
-    """One of the networks in `ARCHITECTURES` or `WITH_BATCH_NORM`."""
+    """Load a network of `ARCHITECTURES` or `WITH_BATCH_NORM`."""
     arrays: dict[str, NDArray[Any]] = {}
-    # Samples are those of the network without batch normalization.
+    # The network without batch normalization has the same samples.
     for file_name in dict.fromkeys((name.removesuffix("_batch_norm"), name)):
         with np.load(DIRECTORY / f"{file_name}.npz") as file:
             arrays.update(file)

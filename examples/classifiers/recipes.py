@@ -1,4 +1,4 @@
-"""What each recipe costs a network: `python -m examples.classifiers.recipes`."""
+"""Measure the accuracy of each recipe: `python -m examples.classifiers.recipes`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECIPES = (
 
 
 def results(module: ModuleOp, samples: Floats, batch: int = 1) -> Floats:
-    """What a model gives for samples, of which it takes so many at once."""
+    """Run a model on samples in batches."""
     run = compile(module)
     batches = np.split(samples, len(samples) // batch)
     return np.concatenate([run(each) for each in batches])
@@ -31,8 +31,8 @@ def results(module: ModuleOp, samples: Floats, batch: int = 1) -> Floats:
 
 def table(network: Network, batch: int = 1) -> str:
     """
-    SQNR and accuracy on samples that no one calibrated with, of the floats and of each
-    recipe. The test half is a multiple of the batch.
+    Return a table of SQNR and accuracy on the test half, of the float model and of each
+    recipe. The number of test samples is a multiple of the batch size.
     """
     calibration, test = network.halves(0)
     calibration = calibration[: len(calibration) // batch * batch]

@@ -1,6 +1,6 @@
 """
 Train the networks: `pip install jax scikit-learn`, then
-`python -m examples.classifiers.train`. It writes all files of the folder `data`.
+`python -m examples.classifiers.train`. It writes all files in the folder `data`.
 """
 
 from importlib import import_module
@@ -32,7 +32,7 @@ EPSILON = 1e-3
 
 
 def samples_of(name: str) -> tuple[Floats, Any]:
-    """Samples and labels of a data set of scikit-learn's."""
+    """Load samples and labels of a scikit-learn data set."""
     datasets = import_module("sklearn.datasets")
     data = getattr(datasets, f"load_{name}")()
     samples = data.data.astype(np.float32)
@@ -42,7 +42,7 @@ def samples_of(name: str) -> tuple[Floats, Any]:
 
 
 def initial_arrays(architecture: Architecture) -> dict[str, Floats]:
-    """Random weights, and biases of 0."""
+    """Return random weights, and biases of 0."""
     rng = np.random.default_rng(SEED)
     shape, arrays = architecture.input_shape, dict[str, Floats]()
     for index, layer in enumerate(architecture.layers):
@@ -61,7 +61,7 @@ def initial_arrays(architecture: Architecture) -> dict[str, Floats]:
 
 
 def forward(jax: Any, layer: Layer, x: Any, weights: Any, bias: Any) -> Any:
-    """What a layer gives for a batch."""
+    """Compute the result of a layer for a batch."""
     numpy = jax.numpy
     match layer:
         case Dense():
@@ -99,7 +99,7 @@ def _convolution(jax: Any, x: Any, weights: Any, groups: int) -> Any:
 
 
 def moments(x: Any) -> tuple[Any, Any]:
-    """The mean and the variance of each channel."""
+    """Return the mean and the variance of each channel."""
     axes = tuple(range(x.ndim - 1))
     return x.mean(axes), x.var(axes)
 
@@ -107,7 +107,7 @@ def moments(x: Any) -> tuple[Any, Any]:
 def with_factors(
     jax: Any, architecture: Architecture, arrays: dict[str, Any], x: Any
 ) -> dict[str, Any]:
-    """Batch normalization by samples becomes a factor and a term for each channel."""
+    """Convert batch normalization to a factor and an offset for each channel."""
     arrays = dict(arrays)
     for index, layer in enumerate(architecture.layers):
         names = f"weights_{index}", f"bias_{index}"
@@ -126,7 +126,7 @@ def with_factors(
 
 
 def trained(name: str) -> dict[str, Any]:
-    """The weights of a network after training on every other sample, and all samples."""
+    """Train a network on every other sample; return its weights and all samples."""
     jax: Any = import_module("jax")
     import_module("jax.numpy")
     architecture = {**ARCHITECTURES, **WITH_BATCH_NORM}[name]

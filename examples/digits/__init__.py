@@ -1,5 +1,5 @@
 """
-Two networks that read handwritten digits, quantized by the passes of this package.
+Two networks that classify handwritten digits, quantized with passes.
 
-`python -m examples.digits` prints how many digits each variant of them gets right.
+`python -m examples.digits` prints the accuracy of each quantized variant.
 """

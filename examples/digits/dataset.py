@@ -1,4 +1,4 @@
-"""Handwritten digits: one half for training, one half for tests."""
+"""Handwritten digits: a training half and a test half."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 DIRECTORY = Path(__file__).parent / "data"
-"""The directory of images and weights. Its README names their sources."""
+"""Directory of the images and weights; its README lists the sources."""
 
 TRAINING_SIZE = 898
-"""Number of images for training and calibration; the others are for tests."""
+"""Number of images for training and calibration; the other images are for tests."""
 
 
 class Digits(NamedTuple):
@@ -24,7 +24,7 @@ class Digits(NamedTuple):
 
 
 def load_digits() -> tuple[Digits, Digits]:
-    """The training half and the test half."""
+    """Load the training half and the test half."""
     with np.load(DIRECTORY / "digits.npz") as file:
         images, labels = file["images"], file["labels"]
     pixels = images[..., np.newaxis].astype(np.float32) / np.float32(16)

@@ -1,4 +1,4 @@
-"""Command line: how many digits each variant of the networks reads correctly."""
+"""Command line: accuracy of each variant of the networks."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -30,19 +30,19 @@ class Result(NamedTuple):
     """Size and accuracy of a variant of a network."""
 
     weight_bytes: int
-    """The bytes of weights and of their scales."""
+    """Size of the weights and of their scales, in bytes."""
 
     weight_sqnr: float
-    """Signal to quantization noise ratio (SQNR) of the weights of all layers, in dB."""
+    """Signal-to-quantization-noise ratio (SQNR) of the weights of all layers, in dB."""
 
     logit_sqnr: float
-    """SQNR of the logits: noise is the difference from the float network."""
+    """SQNR of the logits in dB; the noise is the difference from the float network."""
 
     qdq_correct: int
-    """Number of digits that are read correctly with fake quantization (QDQ)."""
+    """Number of correct digits with fake quantization (QDQ)."""
 
     stored_correct: int
-    """Number of digits that are read correctly with integer weights and lowered casts."""
+    """Number of correct digits with integer weights and lowered casts."""
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def main() -> None:
 def report(
     name: str, network: Network, training: Digits, test: Digits
 ) -> Iterator[str]:
-    """A line for the network as it was trained, and one for each variant."""
+    """Yield a line for the float network, and one for each variant."""
     logits = compute_logits(load_module(network), network, test.images)
     correct = count_correct(logits, test)
     count = len(test.labels)
@@ -80,7 +80,7 @@ def report(
 def measure_variant(
     network: Network, ranges: Ranges, variant: Variant, test: Digits
 ) -> Result:
-    """Quantize a network and run it."""
+    """Quantize a network, run it, and measure the result."""
     exact = compute_logits(load_module(network), network, test.images)
     module = quantize_network(network, ranges, variant)
     parameters = weight_parameters(module, network)

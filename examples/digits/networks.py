@@ -1,5 +1,5 @@
 """
-The networks as linalg ops on tensors with a dynamic number of images.
+The networks as linalg ops on tensors with a dynamic batch dimension.
 
 In both networks the weights are the first constants, in the order of the layers: the index
 of a constant in its statistics key is the index of the layer.
@@ -19,15 +19,15 @@ class Weights(NamedTuple):
     """The weights of a layer."""
 
     key: str
-    """The key of their statistics."""
+    """Key of the statistics."""
 
     values: NDArray[np.float32]
 
     channel_axis: int
-    """The dimension of the output channels."""
+    """Dimension of the output channels."""
 
     block_shape: tuple[int, ...]
-    """The shape of a block that has a scale of its own in a sub-channel type."""
+    """Shape of a block with one scale in a sub-channel type."""
 
 
 @dataclass(frozen=True)
@@ -35,35 +35,34 @@ class Network:
     """A network as MLIR text, with the keys of its weights and activations."""
 
     text: str
-    """A module with a function `main` from images to logits."""
+    """Text of a module with a function `main` from images to logits."""
 
     image_shape: tuple[int, ...]
-    """The shape of an image as `main` takes it."""
+    """Shape of an image argument of `main`."""
 
     weights: tuple[Weights, ...]
 
     activation_keys: tuple[str, ...]
     """
-    The keys of the activations that are stored as integers: the values after the bias is
-    added, not the sums before.
+    Keys of the activations that are stored as integers: the values after the bias is added.
     """
 
 
 def load_mlp() -> Network:
-    """A perceptron with two hidden layers of 64 and 32 values."""
+    """Return a multilayer perceptron with hidden layers of 64 and 32 values."""
     blocks = ((16, 1), (16, 1), (16, 1))
     return _network("mlp", _MLP, (64,), blocks)
 
 
 def load_convolution() -> Network:
-    """Two convolutions with windows of 3x3 and 2x2 pixels, and a dense layer."""
-    # A window of the first layer has 9 values, those of the others have a multiple of 16.
+    """Return a network of two convolutions (3x3 and 2x2 windows) and a dense layer."""
+    # A window of the first layer has 9 values, the other windows a multiple of 16.
     blocks = ((3, 3, 1, 1), (1, 1, 16, 1), (16, 1))
     return _network("convolution", _CONVOLUTION, (8, 8, 1), blocks)
 
 
 def load_networks() -> dict[str, Network]:
-    """All networks, by their names."""
+    """Return all networks by name."""
     return {"mlp": load_mlp(), "convolution": load_convolution()}
 
 

@@ -1,6 +1,5 @@
 """
-The networks from floats to integers in one call, as linalg and as StableHLO, by the recipes
-that there are.
+Quantize the networks in one call, as linalg and as StableHLO, with several recipes.
 
 Run `python -m examples.digits.one_call`.
 """
@@ -20,17 +19,17 @@ from .pipeline import count_correct, network_inputs
 from .propagation import LINALG_INT8, LOWER, Dialect, Floats, float_module
 
 _BATCH = 29
-"""Images of a batch; 899 of them, the test half, are 31 batches."""
+"""Batch size; the test half of 899 images has 31 batches."""
 
 
 class Way(NamedTuple):
-    """How a network becomes integers."""
+    """Dialect, recipe and target of a quantized network."""
 
     dialect: Dialect
     recipe: str
 
     target: str | None = None
-    """A hardware target; by default one of the recipe."""
+    """A hardware target; `None` for the default of the recipe."""
 
 
 WAYS = (
@@ -44,7 +43,7 @@ WAYS = (
 
 
 def quantized(name: str, way: Way, training: Digits) -> QuantizedModel:
-    """A network that is quantized with images of the training half."""
+    """Quantize a network, calibrated with the training half."""
     module = float_module(name, way.dialect, _BATCH)
     inputs = network_inputs(load_networks()[name], training.images)
     samples = inputs[: len(inputs) // _BATCH * _BATCH]
@@ -52,7 +51,7 @@ def quantized(name: str, way: Way, training: Digits) -> QuantizedModel:
 
 
 def logits(model: QuantizedModel, name: str, images: Floats) -> Floats:
-    """What a quantized network computes, batch by batch."""
+    """Run a quantized network in batches and return the logits."""
     module = model.module.clone()
     apply_passes(module, LOWER, is_routine=True)
     run = compile(module, "main")
@@ -62,7 +61,7 @@ def logits(model: QuantizedModel, name: str, images: Floats) -> Floats:
 
 
 def report(name: str, training: Digits, test: Digits) -> Iterator[str]:
-    """A line for each way of a network."""
+    """Yield a line for each quantized form of a network."""
     inputs = network_inputs(load_networks()[name], test.images)
     for way in WAYS:
         model = quantized(name, way, training)

@@ -1,5 +1,5 @@
 """
-From a float network and images to a network with integer weights, step by step.
+Quantize a float network to integer weights, step by step.
 
 ```python
 training, test = load_digits()
@@ -45,7 +45,7 @@ Granularity = Literal["per-tensor", "per-axis", "sub-channel"]
 
 
 class Variant(NamedTuple):
-    """How weights are stored. Activations have 8 bits and one scale in any case."""
+    """Storage of the weights. Activations always have 8 bits and one scale."""
 
     bits: int
 
@@ -65,14 +65,14 @@ VARIANTS = (
 
 
 WeightParameters = Sequence[tuple[Weights, QuantizationParameters]]
-"""The weights of each layer, and how they are stored."""
+"""The weights of each layer, and their quantization parameters."""
 
 
 class Ranges(NamedTuple):
-    """What calibration recorded."""
+    """Results of calibration."""
 
     weights: Statistics
-    """Ranges of weights, also of each output channel."""
+    """Ranges of the weights, per tensor and per output channel."""
 
     activations: Statistics
 
@@ -81,14 +81,14 @@ class Ranges(NamedTuple):
 
 
 def load_module(network: Network) -> ModuleOp:
-    """The network as it was trained."""
+    """Parse the float network."""
     return parse_module(network.text)
 
 
 def network_inputs(
     network: Network, images: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Images in the shape that a network takes."""
+    """Reshape images to the input shape of a network."""
     return images.reshape(-1, *network.image_shape)
 
 
@@ -99,7 +99,7 @@ def compute_logits(
     *,
     interpreted: bool = False,
 ) -> NDArray[np.float32]:
-    """The logits of images, shape `(n, 10)`, by compiled code or by the interpreter."""
+    """Return the logits of images, shape `(n, 10)`, compiled or interpreted."""
     inputs = network_inputs(network, images)
     if interpreted:
         return run_function(module, "main", inputs)[0]
@@ -109,7 +109,7 @@ def compute_logits(
 def count_correct(
     logits: NDArray[np.float32] | NDArray[np.int8], digits: Digits
 ) -> int:
-    """How many digits have their largest logit at the index of their label."""
+    """Return the number of digits whose largest logit is at the index of the label."""
     return int(np.count_nonzero(logits.argmax(axis=1) == digits.labels))
 
 
@@ -129,13 +129,13 @@ def calibrate_network(
     network: Network, images: NDArray[np.float32], observer: str = "min-max"
 ) -> Ranges:
     """
-    The ranges of weights, and those of activations on these images.
+    Return the ranges of the weights, and of the activations on these images.
 
     Args:
         network: the network.
         images: samples.
-        observer: what finds the ranges of activations, as
-            [`calibrate`][xdsl_quant.calibration.calibrate] takes it.
+        observer: the observer of the activations; see
+            [`calibrate`][xdsl_quant.calibration.calibrate].
     """
     inputs = network_inputs(network, images)
     batches = [
@@ -147,7 +147,7 @@ def calibrate_network(
     _instrument(with_activations, network.activation_keys)
     axes = {weights.key: weights.channel_axis for weights in network.weights}
     return Ranges(
-        # They are the same in each batch.
+        # The weights are the same in each batch.
         calibrate(with_weights, batches[:1], axes=axes),
         calibrate(with_activations, batches, observer=observer),
     )
@@ -158,8 +158,8 @@ def calibrate_network(
 
 def quantize_network(network: Network, ranges: Ranges, variant: Variant) -> ModuleOp:
     """
-    The network with fake quantization (QDQ): weights and activations are cast to
-    quantized types and back.
+    Insert fake quantization (QDQ): casts of weights and activations to quantized types
+    and back.
     """
     module = load_module(network)
     _instrument(module, _weight_keys(network))
@@ -186,7 +186,7 @@ def _fake_quantize(module: ModuleOp, statistics: Statistics, storage: str) -> No
 
 
 def _fake_quantize_blocks(module: ModuleOp, network: Network, bits: int) -> None:
-    """Fake quantization of weights with sub-channel types, which no pass chooses."""
+    """Insert fake quantization of weights with sub-channel types, which no pass chooses."""
     by_key = {weights.key: weights for weights in network.weights}
     refs = [op for op in module.walk() if isinstance(op, StatisticsRefOp)]
     for ref in refs:
@@ -199,14 +199,14 @@ def _fake_quantize_blocks(module: ModuleOp, network: Network, bits: int) -> None
 
 
 def choose_block_parameters(weights: Weights, bits: int) -> QuantizationParameters:
-    """Parameters with a scale for each block of weights."""
+    """Return parameters with a scale for each block of weights."""
     values, block_shape = weights.values, weights.block_shape
     counts = [n // size for n, size in zip(values.shape, block_shape, strict=True)]
-    # Each dimension becomes two: which block, and where in it.
+    # Split each dimension into the index of the block and the index inside the block.
     split = [n for pair in zip(counts, block_shape, strict=True) for n in pair]
     blocks = values.reshape(split)
     inner = tuple(range(1, blocks.ndim, 2))
-    # For the choice each block is a channel.
+    # choose_parameters treats each block as a channel.
     chosen = choose_parameters(
         blocks.min(inner).ravel(),
         blocks.max(inner).ravel(),
@@ -227,7 +227,7 @@ def choose_block_parameters(weights: Weights, bits: int) -> QuantizationParamete
 def store_weights(module: ModuleOp) -> None:
     """
     Convert the weights of a network with fake quantization to integers, and lower all
-    casts. The rounding of activations does not change.
+    casts. Activations are rounded as before.
     """
     apply_passes(
         module,
@@ -242,14 +242,14 @@ def store_weights(module: ModuleOp) -> None:
 
 
 def float_bytes(network: Network) -> int:
-    """The bytes of the weights as f32."""
+    """Return the size of the f32 weights in bytes."""
     return sum(weights.values.nbytes for weights in network.weights)
 
 
 def stored_bytes(parameters: WeightParameters) -> int:
     """
-    The bytes of quantized weights: of the integers, of which a byte holds two with 4
-    bits, and of the scales, as f32.
+    Return the size of quantized weights in bytes: the integers (two 4-bit integers per
+    byte) and the f32 scales.
     """
     bits = sum(
         weights.values.size * chosen.storage_width + 32 * chosen.scales.size
@@ -259,7 +259,7 @@ def stored_bytes(parameters: WeightParameters) -> int:
 
 
 def weight_parameters(module: ModuleOp, network: Network) -> WeightParameters:
-    """The weights of a network with fake quantization, and how they are stored."""
+    """Return the weights of a network with fake quantization, and their parameters."""
     element_types = [
         cast("TensorType[UniformType]", op.result.type).element_type
         for op in module.walk()

@@ -1,8 +1,7 @@
 """
-The networks from floats to integers for a hardware target: statistics, kernels,
-propagation, export.
+Quantize the networks for hardware targets: statistics, kernels, propagation, export.
 
-`python -m examples.digits.propagation` prints how many digits each of them gets right.
+`python -m examples.digits.propagation` prints the accuracy of each quantized form.
 
 ```python
 training, test = load_digits()
@@ -41,20 +40,20 @@ Floats = NDArray[np.float32]
 Dialect = Literal["stablehlo", "linalg"]
 
 LINALG_INT8 = str(Path(__file__).with_name("linalg_int8.toml"))
-"""A target for the ops of these networks, with a scale for each channel of weights."""
+"""A target for the ops of these networks, with per-channel weights."""
 
 
 class Flow(NamedTuple):
-    """How a network becomes integers."""
+    """Dialect, target and output form of a quantized network."""
 
     dialect: Dialect
-    """The dialect of the ops."""
+    """Dialect of the float ops."""
 
     target: str
-    """The name of a hardware target, or its file."""
+    """Name or file of a hardware target."""
 
     mode: Literal["fixed", "codegen"]
-    """Whether kernels become quantized ops or integer arithmetic."""
+    """Output form: quantized ops (`fixed`) or integer arithmetic (`codegen`)."""
 
     def __str__(self) -> str:
         return f"{self.dialect:<9}  {Path(self.target).stem:<14}  {self.mode:<7}"
@@ -71,21 +70,21 @@ LOWER = (
     "convert-quantized-stablehlo-to-linalg,convert-stablehlo-to-linalg,"
     "lower-quant-ops{rounding-mode=nearest-even},strip-func-quant-types,canonicalize"
 )
-"""The passes that make linalg of what is exported: casts and quantized ops."""
+"""The passes that lower exported casts and quantized ops to linalg."""
 
 
 # The float networks
 
 
 def float_module(name: str, dialect: Dialect, count: int) -> ModuleOp:
-    """A network as it was trained: for `count` images, or in linalg for any number."""
+    """Return the float network: for `count` images, or for a dynamic batch in linalg."""
     if dialect == "stablehlo":
         return parse_module(float_stablehlo(name, count))
     return load_module(load_networks()[name])
 
 
 def float_stablehlo(name: str, count: int) -> str:
-    """The text of a network for `count` images as StableHLO."""
+    """Return the StableHLO text of a network for `count` images."""
     with np.load(DIRECTORY / f"{name}.npz") as file:
         arrays = dict(file)
     strides = ARCHITECTURES[name].strides
@@ -150,7 +149,7 @@ def _window(stride: int) -> str:
 
 
 def calibrate_activations(name: str, dialect: Dialect, images: Floats) -> Statistics:
-    """The range of each value of a network on these images."""
+    """Return the range of each value of a network on these images."""
     module = float_module(name, dialect, len(images))
     apply_passes(module, "quant-insert-stats-refs")
     return calibrate(module, [network_inputs(load_networks()[name], images)])
@@ -168,7 +167,7 @@ def add_statistics(module: ModuleOp, statistics: Statistics) -> None:
 
 def quantize_for_target(module: ModuleOp, statistics: Statistics, flow: Flow) -> int:
     """
-    Make quantized ops or integer arithmetic of a network.
+    Convert a network to quantized ops or integer arithmetic.
 
     Returns:
         the number of kernels.
@@ -184,7 +183,7 @@ def quantize_for_target(module: ModuleOp, statistics: Statistics, flow: Flow) ->
 
 
 def float_kernels(module: ModuleOp) -> Sequence[str]:
-    """The kernels that stayed in floating point, and why."""
+    """Return the kernels in floating point, with the reason."""
     reasons: Any = module.attributes.get(FLOAT_KERNELS, ())
     return [reason.data for reason in reasons]
 
@@ -192,7 +191,7 @@ def float_kernels(module: ModuleOp) -> Sequence[str]:
 def run_network(
     module: ModuleOp, name: str, images: Floats, *, interpreted: bool = False
 ) -> Floats:
-    """The logits of images, shape `(n, 10)`, by compiled code or by the interpreter."""
+    """Return the logits of images, shape `(n, 10)`, compiled or interpreted."""
     lowered = module.clone()
     apply_passes(lowered, LOWER, is_routine=True)
     inputs = network_inputs(load_networks()[name], images)
@@ -205,7 +204,7 @@ def run_network(
 
 
 def report(name: str, training: Digits, test: Digits) -> Iterator[str]:
-    """A line for each flow of a network."""
+    """Yield a line for each flow of a network."""
     for flow in FLOWS:
         module = float_module(name, flow.dialect, len(test.labels))
         exact = run_network(module, name, test.images)

@@ -1,11 +1,11 @@
 """
-The networks as quantized StableHLO, run with floats and with integers alone.
+The networks as quantized StableHLO, computed with floats or with integers only.
 
-`python -m examples.digits.stablehlo` prints how many digits each form of them gets right.
+`python -m examples.digits.stablehlo` prints the accuracy of each form.
 
-A layer multiplies stored values of 8 bits, adds a bias to sums of 32 bits, and requantizes
-the sums to 8 bits. The scale of the sums and of the bias is the scale of the input times
-the scale of the weights; it is per-axis if the weights are per-axis.
+A layer multiplies 8-bit stored values, adds a 32-bit bias to the 32-bit sums, and
+requantizes the sums to 8 bits. The scale of the sums and of the bias is the scale of the
+input times the scale of the weights; it is per-axis if the weights are per-axis.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ FORMS = {
     "fixed-point scales": f"quant-scales-to-fixed-point,{_INTEGER}",
 }
 """
-The passes for each way to run a network: with floats between casts, as StableHLO specifies,
-with integers, and with integers after conversion to fixed-point scales.
+The passes for each form: floats between casts, as StableHLO specifies; integers; integers
+with fixed-point scales.
 """
 
 STABLEHLO_VARIANTS = VARIANTS[:2]
-"""How weights are stored: 8 bits, with one scale and with one for each channel."""
+"""Granularity of the 8-bit weights: one scale, or one scale per channel."""
 
 
 # The text
@@ -76,7 +76,7 @@ class Layer:
     bias: NDArray[np.float32]
 
     stride: int
-    """The stride of a convolution."""
+    """Stride of a convolution."""
 
     has_relu: bool
 
@@ -86,11 +86,11 @@ class Layer:
 
     @property
     def is_dense(self) -> bool:
-        """Whether it is a matrix product and no convolution."""
+        """True for a matrix product, False for a convolution."""
         return self.weights.ndim == 2
 
     def sums(self, channel_axis: int) -> QuantizationParameters:
-        """Parameters of the sums of products, with channels along `channel_axis`."""
+        """Return the parameters of the sums, with channels along `channel_axis`."""
         is_per_axis = self.weight.quantized_dimension is not None
         return QuantizationParameters(
             self.input.scales * self.weight.scales,
@@ -99,7 +99,7 @@ class Layer:
         )
 
     def result_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of the result for an input of this shape."""
+        """Return the shape of the result for an input of this shape."""
         *window, _, channels = self.weights.shape
         count, *sizes = shape
         pixels = [
@@ -110,7 +110,7 @@ class Layer:
 
 
 def quantized_layers(name: str, ranges: Ranges, variant: Variant) -> list[Layer]:
-    """The layers of a network, with the types that the calibration chose."""
+    """Return the layers of a network, with the types from calibration."""
     network = load_networks()[name]
     module = quantize_network(network, ranges, variant)
     weights = weight_parameters(module, network)
@@ -140,7 +140,7 @@ def quantized_layers(name: str, ranges: Ranges, variant: Variant) -> list[Layer]
 
 
 def stablehlo_text(network: Network, layers: Sequence[Layer], count: int) -> str:
-    """A module whose function `main` takes `count` images and returns logits, as `i8`."""
+    """Return a module with a function `main` from `count` images to logits, as `i8`."""
     code = _Code()
     images = _Value("%images", (count, *network.image_shape), layers[0].input)
     value = images
@@ -170,13 +170,13 @@ def _tensor(shape: Sequence[int], element_type: str) -> str:
 
 
 class _Code:
-    """The lines of a function; each line defines a value."""
+    """Builder of the lines of a function; each line defines a value."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def layer(self, layer: Layer, value: _Value) -> _Value:
-        """The result of a layer."""
+        """Add a layer and return its result."""
         if layer.is_dense and len(value.shape) > 2:
             flat = (value.shape[0], int(np.prod(value.shape[1:])))
             value = self._op(f"reshape {value}", [value], flat, value.parameters)
@@ -204,7 +204,7 @@ class _Code:
     def _constant(
         self, values: NDArray[np.float32], parameters: QuantizationParameters
     ) -> _Value:
-        """Quantized values."""
+        """Add a constant of quantized values."""
         stored = quantize(values, parameters)
         text = f'"0x{stored.astype(stored.dtype.newbyteorder("<")).tobytes().hex()}"'
         if (stored == stored.flat[0]).all():
@@ -240,36 +240,36 @@ def _window(stride: int) -> str:
 def store_images(
     network: Network, layers: Sequence[Layer], images: NDArray[np.float32]
 ) -> Stored:
-    """Images, quantized as the function `main` takes them."""
+    """Quantize images for the function `main`."""
     return quantize(network_inputs(network, images), layers[0].input)
 
 
 def lower(text: str, form: str) -> ModuleOp:
-    """Lower a network to one of the `FORMS`; it takes and returns integers."""
+    """Lower a network to one of the `FORMS`, with integer arguments and results."""
     module = parse_module(text)
     apply_passes(module, FORMS[form], is_routine=True)
     return module
 
 
 def run(module: ModuleOp, images: Stored, *, interpreted: bool = False) -> Stored:
-    """The stored logits, shape `(n, 10)`, by compiled code or by the interpreter."""
+    """Return the stored logits, shape `(n, 10)`, from compiled code or the interpreter."""
     if interpreted:
         return run_function(module, "main", images)[0]
     return compile(module, "main")(images)
 
 
 class Difference(NamedTuple):
-    """How two arrays of stored logits differ."""
+    """Difference of two arrays of stored logits."""
 
     logits: int
-    """Number of logits that are not equal."""
+    """Number of different logits."""
 
     largest: int
-    """Largest difference in units of the stored values."""
+    """Largest difference in units of the stored value."""
 
 
 def difference(logits: Stored, others: Stored) -> Difference:
-    """Compare stored logits with others."""
+    """Compare two arrays of stored logits."""
     distances = np.abs(logits.astype(np.int16) - others)
     return Difference(int(np.count_nonzero(distances)), int(distances.max()))
 
@@ -278,7 +278,7 @@ def difference(logits: Stored, others: Stored) -> Difference:
 
 
 def report(name: str, network: Network) -> Iterator[str]:
-    """A line for each form of a network."""
+    """Yield a line for each form of a network."""
     training, test = load_digits()
     ranges = calibrate_network(network, training.images)
     for variant in STABLEHLO_VARIANTS:

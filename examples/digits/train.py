@@ -1,10 +1,10 @@
 """
 Train the networks: `pip install scikit-learn`, then `python -m examples.digits.train`.
 
-It takes some seconds and writes all files of the folder `data`. On one machine each run
-writes the same bytes.
+It takes some seconds and writes all files in the folder `data`. On the same machine, each
+run writes the same bytes.
 
-Every layer is a convolution here: the window of a dense layer has the size of its input.
+Every layer is a convolution: the window of a dense layer has the size of its input.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ WEIGHT_DECAY = 1e-4
 
 
 class Layer(NamedTuple):
-    """A convolution, and ReLU unless it is the last one."""
+    """A convolution, with ReLU except in the last layer."""
 
     weights: Array
     """Height and width of the window, input channels, output channels."""
@@ -43,15 +43,15 @@ class Architecture(NamedTuple):
     """The shapes and strides of a network."""
 
     shapes: Sequence[tuple[int, int, int, int]]
-    """The shape of the weights of each layer."""
+    """Shape of the weights of each layer."""
 
     strides: Sequence[int]
 
     stored_shapes: Sequence[tuple[int, ...]]
-    """The shapes of the weights in the file: dense layers have matrices."""
+    """Shapes of the weights in the file; matrices for dense layers."""
 
     shifts: Sequence[int]
-    """Data augmentation: pixels by which copies of the images are shifted to the right."""
+    """Data augmentation: shifts of copies of the images to the right, in pixels."""
 
 
 ARCHITECTURES = {
@@ -73,7 +73,7 @@ ARCHITECTURES = {
 def initial_layers(
     architecture: Architecture, generator: np.random.Generator
 ) -> list[Layer]:
-    """Layers with random weights."""
+    """Return layers with random weights."""
     return [
         Layer(
             (generator.normal(size=shape) * np.sqrt(2 / np.prod(shape[:-1]))).astype(
@@ -86,11 +86,11 @@ def initial_layers(
     ]
 
 
-# Forward and back
+# Forward and backward
 
 
 def _window(layer: Layer, x: Array) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Each position in the window, and the index of the elements of `x` that meet it."""
+    """Yield each window position with the index of its elements in `x`."""
     height, width, _, _ = layer.weights.shape
     stride = layer.stride
     rows = (x.shape[1] - height) // stride * stride + 1
@@ -101,7 +101,7 @@ def _window(layer: Layer, x: Array) -> Iterator[tuple[tuple[int, int], Any]]:
 
 
 def forward(layers: Sequence[Layer], images: Array) -> list[Array]:
-    """The input of each layer, and the logits."""
+    """Return the input of each layer, and the logits."""
     values = [images]
     for layer in layers:
         x = values[-1]
@@ -114,7 +114,7 @@ def forward(layers: Sequence[Layer], images: Array) -> list[Array]:
 def gradients(
     layers: Sequence[Layer], images: Array, labels: NDArray[np.uint8]
 ) -> list[Array]:
-    """The gradients of the cross entropy for the weights and the bias of each layer."""
+    """Return the gradients of the cross entropy for weights and bias of each layer."""
     *values, logits = forward(layers, images)
     exponentials = np.exp(logits - logits.max(-1, keepdims=True))
     gradient = exponentials / exponentials.sum(-1, keepdims=True)
@@ -136,7 +136,7 @@ def train(
     architecture: Architecture, images: Array, labels: NDArray[np.uint8]
 ) -> list[Layer]:
     """
-    A network trained with [Adam](https://arxiv.org/abs/1412.6980), whose learning rate
+    Train a network with [Adam](https://arxiv.org/abs/1412.6980), whose learning rate
     decreases to 0.
     """
     generator = np.random.default_rng(SEED)
@@ -161,14 +161,14 @@ def train(
 
 
 def _batches(count: int, generator: np.random.Generator) -> list[NDArray[np.int64]]:
-    """The indices of the images in each batch."""
+    """Yield the indices of the images of each batch."""
     cuts = range(BATCH_SIZE, count, BATCH_SIZE)
     orders = [generator.permutation(count) for _ in range(EPOCHS)]
     return [batch for order in orders for batch in np.split(order, cuts)]
 
 
 def _shifted(images: Array, shift: int) -> Array:
-    """Images shifted to the right by `shift` pixels and padded with zeros."""
+    """Shift images to the right by `shift` pixels and pad with zeros."""
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (0, 0)))
     return padded[:, :, 1 - shift : 9 - shift]
 

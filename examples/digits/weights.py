@@ -1,6 +1,5 @@
 """
-What weights of fewer bits cost: the networks with integer weights and floating-point
-activations, on the test half of the digits.
+Accuracy of the networks with integer weights and float activations, on the test half.
 
 Run `python -m examples.digits.weights`.
 """
@@ -34,7 +33,7 @@ Floats = NDArray[np.float32]
 
 
 def logits(name: str, images: Floats, passes: str = "") -> Floats:
-    """What a network computes after some passes."""
+    """Apply passes to a network and return its logits."""
     module = parse_module(float_stablehlo(name, len(images)))
     lowering = f"{passes},quant-convert-const,{LOWER}" if passes else LOWER
     apply_passes(module, lowering, is_routine=True)
@@ -42,13 +41,13 @@ def logits(name: str, images: Floats, passes: str = "") -> Floats:
 
 
 def sqnr(expected: Floats, actual: Floats) -> float:
-    """The signal to quantization noise ratio in dB."""
+    """Return the signal-to-quantization-noise ratio in dB."""
     noise = np.square(expected.astype(np.float64) - actual).sum()
     return 10 * float(np.log10(np.square(expected.astype(np.float64)).sum() / noise))
 
 
 def report(test: Digits) -> Iterator[str]:
-    """The lines of the table of options."""
+    """Yield the lines of the table of options."""
     yield f"{'network':<11}  {'weights':<48}  {'SQNR':>4}  correct"
     for name, network in load_networks().items():
         images = test.images.reshape(-1, *network.image_shape)

@@ -1,5 +1,5 @@
 """
-Wake-word models of TensorFlow Lite, streaming, as compiled integer code.
+Streaming wake-word models of TensorFlow Lite, as compiled integer code.
 
-`python -m examples.wake_word --help` says how to run it.
+`python -m examples.wake_word --help` prints the options.
 """

@@ -1,8 +1,8 @@
 """
-Audio that sounds somewhat like speech, and the features of it that the models take.
+Generate audio similar to speech, and compute the input features of the models.
 
-Vowels are harmonics of a falling pitch whose amplitudes have peaks at the formants,
-fricatives are noise, and there are pauses between words.
+Vowels are harmonics of a falling pitch, with amplitude peaks at the formants. Fricatives
+are noise. Words are separated by pauses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,12 +23,12 @@ _FORMANTS = {
     "o": (570, 840, 2410),
     "u": (300, 870, 2240),
 }
-"""Frequencies of resonances in Hz, by vowel."""
+"""Formants of each vowel in Hz."""
 
 
 def speech(words: Sequence[str], seconds: float) -> NDArray[np.int16]:
     """
-    Samples of words, again and again, which are vowels, `s` for noise and `.` for a pause.
+    Repeat words of vowels, `s` for noise and `.` for a pause, and return the samples.
 
     Returns:
         16,000 samples for each second, shape `[samples]`.
@@ -63,7 +63,7 @@ def _syllable(sound: str, random: np.random.Generator) -> NDArray[np.int16]:
 
 def features(samples: NDArray[np.int16]) -> NDArray[np.float32]:
     """
-    What the audio frontend of the models computes of samples.
+    Compute the features of samples with the audio frontend of the models.
 
     Returns:
         40 features for every 10 ms after the first 20, shape `[frames, 40]`.

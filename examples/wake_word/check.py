@@ -1,4 +1,4 @@
-"""Run a model step by step, and compare all its tensors with those of LiteRT."""
+"""Run a model step by step, and compare all its tensors with LiteRT."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -30,33 +30,33 @@ _CONSTANTS = ("tfl.pseudo_const", "tfl.pseudo_qconst", "tfl.no_value")
 
 @dataclass
 class ModelResult:
-    """What was found for one model."""
+    """Results for one model."""
 
     operators: int
-    """The ops of the model, without its constants."""
+    """Number of ops of the model, without constants."""
 
     fallbacks: int
-    """How many of them have no integer kernel."""
+    """Number of ops without integer kernel."""
 
     steps: int
 
     tensors: int
-    """The results of these ops."""
+    """Number of results of these ops."""
 
     values: int
-    """The values of all tensors in all steps that are compared; 0 without LiteRT."""
+    """Number of compared values of all tensors in all steps; 0 without LiteRT."""
 
     wrong: int
-    """Those that differ from LiteRT's."""
+    """Number of values that differ from LiteRT."""
 
     probabilities: NDArray[np.float32]
-    """The output of each step."""
+    """Output of each step."""
 
     import_seconds: float
     compile_seconds: float
 
     step_seconds: float
-    """The median over all steps."""
+    """Median over all steps."""
 
 
 class Reference:
@@ -67,7 +67,7 @@ class Reference:
         Raises:
             ImportError: if `ai-edge-litert` is not installed.
         """
-        # It has no stubs, and is not needed where nothing is compared.
+        # The package has no stubs, and is only needed for the comparison.
         from ai_edge_litert import (  # pyright: ignore[reportMissingTypeStubs]
             interpreter as litert,
         )
@@ -81,7 +81,7 @@ class Reference:
         )
         self._interpreter.allocate_tensors()
         (self._input,) = self._interpreter.get_input_details()
-        # The results of the ops, in the order that the ops have in the module, too.
+        # The results of the ops, in the order of the ops in the module.
         operators = (
             read_tflite_model(path.read_bytes(), path.name).subgraphs[0].operators
         )
@@ -98,7 +98,7 @@ class Reference:
         self._interpreter.invoke()
 
     def tensors(self) -> Iterator[NDArray[Any]]:
-        """The results of all ops of the last step."""
+        """Return the results of all ops of the last step."""
         return map(self._interpreter.get_tensor, self._indices)
 
 
@@ -110,8 +110,9 @@ def check_model(
 
     Args:
         path: the `.tflite` file.
-        features: what the model is run on, shape `[frames, 40]`.
-        reference: what to compare all tensors with, in every step; `None` for nothing.
+        features: the input, shape `[frames, 40]`.
+        reference: the reference kernels to compare all tensors with in every step; `None`
+            for no comparison.
     """
     start = time.perf_counter()
     module = read_tflite(path)
@@ -142,7 +143,7 @@ def check_model(
 
 
 def _fallback_count(module: ModuleOp) -> int:
-    """How many ops are computed with floats, as they have no integer kernel."""
+    """Return the number of ops without integer kernel, which are computed with floats."""
     lowered = module.clone()
     ConvertTFLToLinalgPass().apply(Context(), lowered)
     fallbacks = lowered.attributes.get("tfl.fallback")
@@ -158,7 +159,7 @@ def _parameters(type_: Any) -> QuantizationParameters:
 def _frames(
     function: FuncOp, features: NDArray[np.float32]
 ) -> Iterator[NDArray[np.int8]]:
-    """The inputs of the steps, each of them several frames of features, quantized."""
+    """Return the quantized inputs of the steps; each has several frames of features."""
     (argument,) = function.args
     type_: Any = argument.type
     shape = type_.get_shape()
@@ -171,7 +172,7 @@ def _frames(
 def _run(
     model: StatefulFunction, frames: Sequence[NDArray[np.int8]]
 ) -> tuple[list[NDArray[Any]], list[float]]:
-    """The output of each step, and its seconds."""
+    """Run all steps; return the output and the seconds of each step."""
     outputs: list[NDArray[Any]] = []
     seconds: list[float] = []
     for frame in frames:
@@ -186,7 +187,7 @@ def _run(
 
 
 def _computed_values(function: FuncOp) -> Iterator[OpResult]:
-    """The results of all ops that compute something."""
+    """Return the results of all ops except constants."""
     for op in function.body.walk():
         if op.name not in _CONSTANTS and not isinstance(op, VarHandleOp):
             yield from op.results
@@ -194,7 +195,7 @@ def _computed_values(function: FuncOp) -> Iterator[OpResult]:
 
 def returning_all_values(module: ModuleOp) -> ModuleOp:
     """
-    A copy of a module whose function also returns the results of all its ops:
+    Return a copy of a module whose function also returns the results of all its ops:
 
     ```mlir
     func.func @main(%x: tensor<4x!q>) -> (tensor<4x!q>, tensor<4x!p>, tensor<4x!q>) {
@@ -212,7 +213,7 @@ def returning_all_values(module: ModuleOp) -> ModuleOp:
     last.detach()
     function.body.block.add_op(ReturnOp(*last.operands, *values))
     last.erase()
-    # These have an entry for each result.
+    # These attributes have an entry for each result.
     for name in ("res_attrs", "tf.entry_function"):
         function.properties.pop(name, None)
         function.attributes.pop(name, None)
@@ -226,13 +227,13 @@ def _compare(
     outputs: Sequence[NDArray[Any]],
     reference: Reference,
 ) -> tuple[int, int]:
-    """How many values are compared, and how many of them differ."""
+    """Return the number of compared values, and of different values."""
     model = StatefulFunction(returning_all_values(module), compile)
     count, wrong = 0, 0
     for frame, output in zip(frames, outputs, strict=True):
         reference.step(frame)
         again, *computed = model.step(frame)
-        # What is timed is the model as it is, which is compiled in another way.
+        # The time of a step is that of the original model, compiled separately.
         wrong += count_differences(output, again)
         for expected, array in zip(reference.tensors(), computed, strict=True):
             wrong += count_differences(expected, array)
@@ -242,7 +243,7 @@ def _compare(
 
 def count_differences(expected: NDArray[Any], actual: NDArray[Any]) -> int:
     """
-    Number of elements that differ in any bit.
+    Return the number of elements that differ in any bit.
 
     Raises:
         ValueError: if shapes or dtypes differ.

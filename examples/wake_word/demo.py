@@ -1,4 +1,4 @@
-"""Command line: run the models on ten seconds of audio, and compare all tensors."""
+"""Command line: run the models on audio, and compare all tensors with LiteRT."""
 
 import argparse
 import sys
@@ -13,11 +13,11 @@ from .check import ModelResult, Reference, check_model
 from .models import model_paths
 
 _WORDS = ("aesa", "eiais", "eiaio", "oeiau")
-"""The vowels of what the models detect, more or less."""
+"""Approximate vowels of the wake words."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. The result is the exit code: 1 if any value is wrong."""
+    """Run the command and return its exit code: 1 if any value is wrong."""
     paths = model_paths()
     options = _parser([*paths]).parse_args(arguments)
     names: list[str] = [options.model] if options.model else [*paths]

@@ -1,4 +1,4 @@
-"""The models, which are those of a package."""
+"""Paths of the models of the package `pymicro-wakeword`."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,12 +8,12 @@ from xdsl_quant.runtime.extras import missing_package
 
 def model_paths() -> dict[str, Path]:
     """
-    The models that the package `pymicro-wakeword` brings (licence: Apache-2.0), by name.
+    Return the models of the package `pymicro-wakeword` (license: Apache-2.0) by name.
 
     Raises:
         ImportError: if the package is not installed.
     """
-    # The package is not imported: that would load its TensorFlow Lite library.
+    # Do not import the package: the import loads its TensorFlow Lite library.
     spec = find_spec("pymicro_wakeword")
     if spec is None or not spec.submodule_search_locations:
         raise missing_package("the demo", "pymicro-wakeword", "demo")

@@ -1,25 +1,25 @@
 """
 Lower `ml` to `arith`.
 
-Each operation is lowered in the first of these ways that applies:
+Each op has two lowerings; the first one that applies is used:
 
-1. Integer arithmetic on stored values, if operands and result all have one per-tensor
+1. Integer arithmetic on stored values, if operands and result have the same per-tensor
    type and the stored result is an integer expression of the stored operands. With scale
-   `s`, zero point `z` and expressed values `(a - z) * s` and `(b - z) * s` these are
+   `s`, zero point `z` and expressed values `(a - z) * s` and `(b - z) * s`:
 
        add:  a + b - z
        sub:  a - b + z
        mul:  (a - z) * (b - z) * s + z      for an integer s
 
-   computed in an integer wide enough for every operand, and clamped to the storage range
-   at the end. This is the exact result, whatever the rounding of `quant.qcast`. The
-   other operations do not qualify: `div` has to round, and the rounding mode is chosen
-   when `quant.qcast` is lowered, as is the stored value of NaN, the result of `mod` by 0.
-2. The fallback: dequantize, compute with floats, quantize. Operands that are floats
-   need no dequantization, results that are floats no quantization.
+   The lowering computes in an integer type without overflow, and clamps the result to the
+   storage range. The result is exact for every rounding mode of `quant.qcast`. `div` and
+   `mod` have no such lowering: `div` has to round, and the lowering of `quant.qcast`
+   chooses the rounding mode and the stored value of NaN, the result of `mod` by 0.
+2. The fallback: dequantize, compute with floats, quantize. Float operands are not
+   dequantized, float results are not quantized.
 
-Tensors of integers become one `linalg.generic` with `arith` on scalars in its body: the
-same for static and dynamic shapes, and one loop.
+Integer tensors are lowered to one `linalg.generic` with `arith` on scalars in its body,
+for static and dynamic shapes.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ def _elementwise(
     lhs: SSAValue, rhs: SSAValue, compute: ComputeElement, builder: Builder
 ) -> SSAValue:
     """
-    Apply `compute`, the code for two scalars, to two scalars or tensors of one type.
+    Apply `compute`, the code for two scalars, to two scalars or tensors of the same type.
     """
     if not isinstance(lhs.type, TensorType):
         return compute(lhs, rhs, builder)
@@ -108,7 +108,7 @@ def _elementwise(
 
 def _integer_type(bound: int) -> IntegerType | None:
     """
-    The narrowest of i8, i16, i32 and i64 that holds all integers from `-bound` to `bound`.
+    Return the narrowest of i8, i16, i32, i64 that represents `-bound` to `bound`.
     """
     for width in (8, 16, 32, 64):
         if bound < 1 << (width - 1):
@@ -120,11 +120,11 @@ def _wide_type(
     op: AddOp | SubOp | MulOp, quantized_type: UniformQuantizedType
 ) -> IntegerType | None:
     """
-    An integer type in which `op` does not overflow for any stored operands. `None` if
-    there is none, or if the result is not an integer expression of the stored operands.
+    Return an integer type in which `op` never overflows. Return `None` without such a type,
+    or if the result is not an integer expression of the stored operands.
     """
     is_signed = quantized_type.is_signed
-    # No stored value is larger in magnitude.
+    # Largest magnitude of a stored value.
     reach = 1 << (quantized_type.storage_type_integral_width - is_signed)
     if quantized_type.zero_point.data not in range(-reach if is_signed else 0, reach):
         return None
@@ -140,7 +140,7 @@ def _compute_stored(
     quantized_type: UniformQuantizedType,
     wide_type: IntegerType,
 ) -> ComputeElement:
-    """The code for two stored values."""
+    """Return a function that builds the code for two stored values."""
     extend_op = arith.ExtSIOp if quantized_type.is_signed else arith.ExtUIOp
 
     def compute(lhs: SSAValue, rhs: SSAValue, builder: Builder) -> SSAValue:
@@ -179,7 +179,7 @@ def _compute_stored(
 
 class LowerToStoredArithmetic(RewritePattern):
     """
-    Lower operations that are exact on stored values to integer arithmetic.
+    Lower ops that are exact on stored values to integer arithmetic.
     """
 
     @op_type_rewrite_pattern
@@ -194,7 +194,7 @@ class LowerToStoredArithmetic(RewritePattern):
         quantized_type = UniformQuantizedType.get_quantized_element_type(type_)
         if not isinstance(quantized_type, UniformQuantizedType):
             return
-        # Storage that is spelled si8 or ui8 has no storage cast.
+        # The storage types si8 and ui8 have no storage cast.
         if quantized_type.storage_type != quantized_type.signless_storage_type:
             return
         if (wide_type := _wide_type(op, quantized_type)) is None:
@@ -214,7 +214,7 @@ class LowerToStoredArithmetic(RewritePattern):
 
 class LowerToFloatArithmetic(DequantizeFallback[BinaryOp]):
     """
-    Lower any operation to arithmetic on floats.
+    Lower any op to float arithmetic.
     """
 
     op_type = BinaryOp
@@ -244,7 +244,7 @@ class LowerToFloatArithmetic(DequantizeFallback[BinaryOp]):
 @dataclass(frozen=True)
 class ConvertMlToArithPass(ModulePass):
     """
-    Lower `ml` to `arith`, on stored integers where that is exact and on floats elsewhere.
+    Lower `ml` to `arith`: to integer arithmetic where it is exact, otherwise to floats.
     """
 
     name = "convert-ml-to-arith"

@@ -1,5 +1,5 @@
 """
-The `ml` dialect: elementwise arithmetic on floats and on quantized values, in any mixture.
+The `ml` dialect: elementwise arithmetic on any mixture of floats and quantized values.
 """
 
 from abc import ABC
@@ -27,7 +27,7 @@ def _element_type(type_: Attribute) -> Attribute:
 
 
 def _expressed_type(element_type: Attribute) -> Attribute | None:
-    """The float type behind an element; `None` if there is none."""
+    """Return the float or expressed type of an element type; `None` for other types."""
     if not isinstance(element_type, QuantizedType):
         return element_type
     if isinstance(element_type.expressed_type, NoneAttr):
@@ -36,17 +36,17 @@ def _expressed_type(element_type: Attribute) -> Attribute | None:
 
 
 def _shape(type_: Attribute) -> object:
-    """Shape and encoding of a type, which operands and result must have in common."""
+    """Return the shape and encoding of a type; operands and result must have the same."""
     return (type_.shape, type_.encoding) if isinstance(type_, TensorType) else None
 
 
 class BinaryOp(IRDLOperation, ABC):
     """
-    An operation on two scalars or ranked tensors, element by element.
+    An elementwise op on two scalars or ranked tensors.
 
-    Operands and result have one shape and one expressed type, but each of them may be
-    quantized in its own way, or not at all. The result is the exact one, rounded to the
-    type of the result; quantized values saturate.
+    Operands and result have the same shape and expressed type. Each of them may be a float
+    or have a different quantized type. The result is the exact value, rounded to the result
+    type; quantized values saturate.
     """
 
     lhs = operand_def()
@@ -143,7 +143,7 @@ class DivOp(BinaryOp):
 @irdl_op_definition
 class ModOp(BinaryOp):
     """
-    Remainder of the division that truncates the quotient: it has the sign of `lhs`.
+    Remainder of a division that rounds the quotient toward zero; has the sign of `lhs`.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""What `xdsl-opt` finds in this package: name -> factory, nothing imported before use."""
+"""The plugin of `xdsl-opt`: factories by name, which import modules on first use."""
 
 from xdsl.universe import Universe
 

@@ -1,1 +1,1 @@
-"""A hardware target with a dialect, a constraint and a pattern of its own."""
+"""A hardware target with its own dialect, constraint and patterns."""

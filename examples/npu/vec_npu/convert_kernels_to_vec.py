@@ -1,6 +1,6 @@
 """
-From kernels to the dialect: the kernels of the target have the names of ops of `vec`, and
-their ports are the operands and results of these.
+Convert kernels to ops of `vec`: the kernels of the target are named like these ops, and
+their ports are the operands and results of the ops.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ OPS = {op.name: op for op in Vec.operations}
 
 class ConvertKernel(RewritePattern):
     """
-    Makes an op of a kernel whose parameters are all known, between casts. `canonicalize`
-    removes casts between two such ops.
+    Replace a kernel with known parameters by an op between casts. `canonicalize` removes
+    the casts between two such ops.
     """
 
     @op_type_rewrite_pattern

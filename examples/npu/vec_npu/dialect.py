@@ -24,8 +24,7 @@ _WEIGHTS = TensorType.constr(BaseAttr(UniformQuantizedPerAxisType))
 @irdl_op_definition
 class DotOp(IRDLOperation):
     """
-    Product of a matrix of activations with a matrix of weights, which have a scale for each
-    column.
+    Product of a matrix of activations and a matrix of weights with one scale per column.
 
     Example:
 
@@ -67,7 +66,7 @@ class SigmoidOp(IRDLOperation):
 @irdl_op_definition
 class GatedOp(IRDLOperation):
     """
-    Values multiplied by the sigmoid of gates, stored like the values.
+    Values multiplied by the sigmoid of gates; the result has the type of the values.
 
     Example:
 

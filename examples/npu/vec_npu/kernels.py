@@ -1,4 +1,4 @@
-"""What the file of the target cannot say: a constraint and two patterns in Python."""
+"""A constraint and two patterns in Python, which a target file cannot express."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from xdsl_quant.transforms.propagation.target_spec import Specs
 
 def gated_result(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[int]]:
     """
-    The constraint `@vec.gated-result`: a gate makes no value larger, so the result is
-    stored like the values, which are the second operand of the kernel.
+    Apply the constraint `@vec.gated-result`: a gate never increases a value, so the result
+    has the type of the values, the second operand of the kernel.
     """
     _, values = inputs
     (result,) = outputs
@@ -25,7 +25,7 @@ def gated_result(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence
 
 
 def dot(op: Operation) -> Sequence[Operation] | None:
-    """The pattern `@vec.dot`: a product of matrices, the only one that `vec.dot` is."""
+    """Match the pattern `@vec.dot`: a matrix product without batch or transposition."""
     if not isinstance(op, DotGeneralOp) or len(op.result.type.get_shape()) != 2:
         return None
     batching, contracting = op.dot_dimension_numbers.pairs()
@@ -34,8 +34,8 @@ def dot(op: Operation) -> Sequence[Operation] | None:
 
 def gated(op: Operation) -> Sequence[Operation] | None:
     """
-    The pattern `@vec.gated`: the sigmoid of gates by values. A chain in the file would find
-    a product with the sigmoid on the left, too, whose ports have another order.
+    Match the pattern `@vec.gated`: values times the sigmoid of gates. A chain in the target
+    file would also match a sigmoid on the left, with a different order of the ports.
     """
     if not isinstance(op, MultiplyOp) or not isinstance(op.rhs.owner, LogisticOp):
         return None

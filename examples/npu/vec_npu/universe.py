@@ -1,4 +1,4 @@
-"""What `xdsl-opt` and xdsl-quant find in this package: nothing is imported before use."""
+"""The plugin of `xdsl-opt` and xdsl-quant; factories import modules on first use."""
 
 from pathlib import Path
 
