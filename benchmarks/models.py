@@ -283,7 +283,7 @@ MODELS: Mapping[str, Callable[[], Network]] = {
 }
 
 _INPUTS = 8
-"""For so many inputs, one after the other, results are compared."""
+"""Number of consecutive inputs for which results are compared."""
 
 
 class Saved(NamedTuple):
@@ -353,7 +353,7 @@ def _interpreter(path: Path, *, is_reference: bool) -> Any:
 
 
 def _loaded(path: Path) -> tuple[StatefulFunction, CompiledFunction]:
-    """A model, and the function that runs a step."""
+    """Return a model, and the function that runs a step."""
     functions: list[CompiledFunction] = []
 
     def runner(module: ModuleOp, name: str) -> CompiledFunction:

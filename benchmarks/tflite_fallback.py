@@ -134,7 +134,7 @@ def _exact(op: Operation, case: Case) -> NDArray[Any]:
     what = implementation.operands
     if what.bias is not None and (bias := arrays[what.bias]) is not None:
         assert what.weights is not None
-        # The reference kernel ignores the scale of the bias type.
+        # The bias has the scale of the products; the scale of its type is ignored.
         scale = _scales(op, what.input) * _scales(op, what.weights)
         values[what.bias] = bias.astype(np.float64) * scale
     with np.errstate(all="ignore"):

@@ -49,7 +49,7 @@ def weights(bits: int, *options: Any, rounding: Any = "nearest") -> Recipe:
 
 
 Prepare: TypeAlias = Callable[[ModuleOp, Floats], None]
-"""Changes a float model; the samples are those that it may see."""
+"""Function that changes a float model, with calibration samples."""
 
 
 def unchanged(module: ModuleOp, samples: Floats) -> None:
