@@ -3,9 +3,9 @@ Time to dequantize weights in blocks of 4 bits, compared with `memcpy`, and to m
 them by a vector, compared with onnxruntime.
 
 *Dequantize* is a compiled `quant.dcast` from a
-[`!quant.block_scaled`](../reference/formats.md#block-scaled-type) type to `f32`, for 4096 x 4096 values.
-Each code is a byte, and the results are written to an existing array. A call checks that
-all codes have 4 bits. *memcpy* is a copy of the results by NumPy.
+[`!quant.block_scaled`](../reference/formats.md#block-scaled-type) type to `f32`, for
+4096 x 4096 values. Each code is a byte, and the results are written to an existing array.
+A call checks that all codes have 4 bits. *memcpy* is a copy of the results by NumPy.
 
 *Product* multiplies 4096 x 4096 constant weights by a vector of `f32`: `quant.dcast` and
 `stablehlo.dot_general`, after `convert-stablehlo-to-linalg,quant-split-reductions`. No
