@@ -98,7 +98,7 @@ class Diagnostic(NamedTuple):
     """Offending value, or the error that names it."""
 
     remedy: str = ""
-    """Advice, if there is a choice."""
+    """Advice to the user, or empty."""
 
     def __str__(self) -> str:
         remedy = f"; {self.remedy}" if self.remedy else ""
@@ -112,7 +112,7 @@ def refuse(op: Operation, problem: str, found: object, remedy: str = "") -> NoRe
 
 @contextmanager
 def refusing(op: Operation, problem: str, remedy: str = "") -> Generator[None]:
-    """Turn value, import and verification errors in the context into `refuse` for an op."""
+    """Catch value, import and verification errors, and `refuse` the op because of them."""
     try:
         yield
     except (ValueError, ImportError, VerifyException) as e:
@@ -124,8 +124,8 @@ def warn(message: str, place: str = "") -> None:
     Print a warning of a pass to standard error.
 
     Args:
-        message: what is unusual, the value found, and advice.
-        place: its location, e.g. the `location_prefix` of the first of several ops.
+        message: the problem, the value found, and advice.
+        place: a prefix, e.g. the `location_prefix` of the op.
     """
     print(f"{place}warning: {shortened_message(message)}", file=sys.stderr)
 

@@ -7,7 +7,7 @@ RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
 """Rounding of a quotient: toward zero, half to even, or half away from zero."""
 
 ZeroPointOrder = Literal["before-rounding", "after-rounding"]
-"""Addition of the zero point to the exact quotient, or to the rounded quotient."""
+"""Addition of the zero point to the unrounded quotient, or to the rounded quotient."""
 
 NanResult = Literal["storage-min", "stored-zero"]
 """Stored value of NaN: the smallest one, or 0, clamped to the storage range."""
@@ -32,7 +32,7 @@ class Rounding(NamedTuple):
     nan: NanResult = "storage-min"
 
     def arguments(self) -> RoundingArguments:
-        """The keyword arguments of functions such as `quantize` and `compile`."""
+        """Return keyword arguments for functions such as `quantize` and `compile`."""
         mode, order, nan = self
         return {"rounding_mode": mode, "zero_point_order": order, "nan": nan}
 
@@ -165,9 +165,9 @@ def compute_type(
     Return the float type in which a cast computes: for `truncate` the expressed type, as in
     MLIR; for other modes the first type that is wide enough.
 
-    A type is wide enough if it has at least 16 bits and represents the numbers of all
-    stored values, zero points, zero-point-corrected values and, with zero points, the
-    halves between them exactly. Narrower types often overflow to NaN instead of infinity.
+    A type is wide enough if it exactly represents the numbers of all stored values, zero
+    points, zero-point-corrected values and, with zero points, the halves between them. It
+    also has at least 16 bits: narrower types often overflow to NaN instead of infinity.
 
     Args:
         mode: the rounding mode of the cast.

@@ -100,7 +100,7 @@ def _united(
     part: Callable[[QuantizationUniverse], Mapping[str, _T]],
     taken: Container[str] = (),
 ) -> dict[str, _T]:
-    """Merge a mapping of the core and the slices, without the names that are taken."""
+    """Merge a mapping of the core and of all slices, without the names in `taken`."""
     return {
         name: value
         for _, declaration in _DECLARED

@@ -47,7 +47,8 @@ def expressed_array(values: ArrayLike, parameters: QuantizationParameters) -> Ar
     Return expressed values as an array. Python numbers are rounded to the expressed type.
 
     Raises:
-        TypeError: if an array is masked or has another dtype, or values are not numbers.
+        TypeError: if an array is masked or does not have the expressed dtype, or values are
+            not numbers.
     """
     check_are_parameters(parameters)
     expected = parameters.expressed_dtype

@@ -2,8 +2,9 @@
 Quantization and dequantization of array pieces that fit the cache.
 
 Operations in a float type narrower than f32 are computed in f32 and rounded after each
-step. The result is bit-identical: the exact quotient, product or sum of two narrow floats
-is never close enough to the middle of two narrow floats for double rounding to matter.
+step. The result is bit-identical to computing in the narrow type: an exact quotient,
+product or sum is never so close to the midpoint of two narrow floats that rounding it to
+f32 first makes a difference.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PIECE_BYTES = 1 << 17
 """Size of a buffer in bytes; several buffers fit the L2 cache."""
 
 LARGE_PIECE = 1 << 19
-"""Element count for which scales and zero points are converted together."""
+"""Element count of the pieces whose scales and zero points are converted together."""
 
 _CONVERTED = PIECE_BYTES // 4
 """Fastest buffer size for NumPy's conversion of integers, in elements."""
@@ -175,8 +176,8 @@ class Arithmetic:
 
     def _is_exact(self, integers: tuple[int, int], dtype: DType) -> bool:
         """
-        Return True if all integers of a range are exact, zero-point-corrected ones
-        included.
+        Return True if a float dtype represents all integers of a range exactly, also after
+        the zero points are subtracted.
         """
         largest = largest_integer(integers, self.parameters.zero_point_range)
         return largest <= 1 << _precision(dtype)
@@ -210,14 +211,14 @@ class Arithmetic:
         return np.empty(self.limit, self._compute)
 
     def _buffers(self, shape: Shape) -> tuple[Array, Array]:
-        """Return the buffer in one dimension, and in the shape of a piece."""
+        """Return a flat view of the buffer, and a view in the shape of a piece."""
         flat = self._buffer[: math.prod(shape)]
         return flat, flat.reshape(shape)
 
     # Parameters
 
     def operands(self, scales: Array, *zero_points: Array) -> list[Array]:
-        """Return scales and zero points in the compute type, with the dtype of buffers."""
+        """Round scales and zero points to the compute type, in the dtype of the buffers."""
         operands = [rounded(rounded(scales, self._expressed), self._compute)]
         operands += [
             rounded(array.astype(np.float64), self._compute) for array in zero_points
@@ -255,7 +256,7 @@ class Arithmetic:
 
         Args:
             expressed: at most `limit` expressed values.
-            operands: the results of `operands` for these values; shapes broadcast.
+            operands: scales and zero points from `self.operands`, which broadcast to them.
         """
         operands = self._expanded(operands, expressed.shape)
         flat, values = self._buffers(expressed.shape)
@@ -288,7 +289,7 @@ class Arithmetic:
         return ~((rounded_values >= low) & (rounded_values <= high))
 
     def store(self, scaled: Array, out: Array) -> None:
-        """Write the stored values of scaled values, which are overwritten."""
+        """Write the stored values of `scaled` to `out`. `scaled` is overwritten."""
         if self._codec is not None:
             self._codec.store(scaled, out)
             return
@@ -304,13 +305,13 @@ class Arithmetic:
         np.copyto(out, scaled.reshape(out.shape), casting="unsafe")
 
     def quantize(self, expressed: Array, operands: list[Array], out: Array) -> None:
-        """Write the stored values of a piece."""
+        """Quantize a piece into `out`."""
         self.store(self.scaled(expressed, operands), out)
 
     # Dequantization
 
     def dequantize(self, stored: Array, operands: list[Array], out: Array) -> None:
-        """Write the expressed values of a piece."""
+        """Dequantize a piece into `out`."""
         if self._is_one_product:
             _multiply_integers(stored, operands[0].reshape(()), out)
             return
@@ -342,8 +343,8 @@ def operand_pieces(
     arrays: Sequence[Array], arithmetics: Sequence[Arithmetic], *grids: Grid
 ) -> Iterator[list[Array]]:
     """
-    Yield array pieces, each followed by the parameters of the arithmetics and further
-    grids.
+    Yield one piece of each array at a time, followed by the scales and zero points of each
+    arithmetic and the arrays of further grids for this piece.
     """
     if not arrays[0].size:
         return
@@ -397,8 +398,8 @@ def check_rounding(rounding: Rounding) -> None:
 
 class Rounder:
     """
-    In-place rounding of finite floats, completed by a conversion to integers that
-    truncates.
+    First step of rounding finite floats to integers, in place. The second step is a
+    conversion to integers that truncates.
     """
 
     def __init__(self, rounding_mode: RoundingMode, dtype: DType, limit: int):

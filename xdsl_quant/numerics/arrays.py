@@ -19,9 +19,7 @@ Integers = NDArray[np.int64]
 
 
 def check_unmasked(values: object, what: str) -> None:
-    """
-    Raise a `TypeError` for arrays with a mask, which would be ignored, or lists of them.
-    """
+    """Raise a `TypeError` for masked arrays, or lists of them: masks would be ignored."""
     if _has_mask(values):
         raise TypeError(
             f"unsupported masked array in {what}; use its .filled(value) or .compressed()"
@@ -44,7 +42,7 @@ def _has_mask(values: object) -> bool:
 
 def numbers(values: ArrayLike, what: str, kinds: str) -> Array:
     """
-    Return values as an array whose dtype kind is in `kinds`, which includes `i`.
+    Return values as an array whose dtype kind is in `kinds`: `iu`, `iuf` or the like.
 
     Raises:
         TypeError: if the dtype is of another kind, or an array is masked.
@@ -98,14 +96,14 @@ _PIECE = 1 << 16
 
 def counts_below(limits: Array, numbers: Array) -> NDArray[np.integer]:
     """
-    Return the number of limits less than each number.
+    Count for each number the limits that are less than it.
 
     Args:
         limits: numbers in ascending order.
         numbers: an array of any shape. The result for NaN is undefined.
 
     Returns:
-        an array in the shape of `numbers`, with dtype `uint8` if there are few limits.
+        an array in the shape of `numbers`, with dtype `uint8` for less than 128 limits.
     """
     if limits.size >= _MANY_LIMITS:
         return np.searchsorted(limits, numbers)
@@ -123,12 +121,13 @@ def array_of_bytes(
     shape: tuple[int, ...], dtype: DType, fill: Callable[[Array], object]
 ) -> Array:
     """
-    Return a read-only array in the memory of a `bytes` object, for use by `bytes_of`.
+    Return a read-only array in the memory of a `bytes` object, which `bytes_of` returns.
 
     Args:
         shape: the shape of the array.
         dtype: the dtype of the array.
-        fill: a function that writes all elements of an array, valid during the call only.
+        fill: a function that writes all elements of its argument, an array that is valid
+            during the call only.
     """
     stream = BytesIO(bytes(prod(shape) * dtype.itemsize))
     with stream.getbuffer() as memory:
@@ -149,7 +148,7 @@ def bytes_of(array: Array) -> bytes:
 
 
 def check_positive(values: Floats, what: str) -> None:
-    """Raise a `ValueError` if a number is not positive, infinite or NaN."""
+    """Raise a `ValueError` if a number is negative, zero, infinite or NaN."""
     # Comparisons with NaN are false.
     if not (is_right := (values > 0) & (values < np.inf)).all():
         raise ValueError(
@@ -159,11 +158,12 @@ def check_positive(values: Floats, what: str) -> None:
 
 def checked_out(values: Array, out: Array | None, dtype: DType) -> tuple[Array, Array]:
     """
-    Return an input and an output array that do not overlap.
+    Return `values`, copied if they overlap `out`; and `out`, or a new array for `None`.
 
     Raises:
         TypeError: if `out` is masked or not an array of `dtype`.
-        ValueError: if `out` has another shape, is read-only or overlaps itself.
+        ValueError: if `out` has another shape than `values`, is read-only, or has elements
+            that overlap.
     """
     if out is None:
         return values, np.empty_like(values, dtype, subok=False)
@@ -185,10 +185,8 @@ def checked_out(values: Array, out: Array | None, dtype: DType) -> tuple[Array, 
 
 def _overlaps_itself(array: Array) -> bool:
     """
-    Return True if elements may share memory.
-
-    In slices and transposed views, strides exceed the extent of all dimensions with smaller
-    strides.
+    Return True if elements of the array may share memory: a stride is less than the extent
+    of the dimensions with smaller strides. Slices and transposed views have no such stride.
     """
     if not array.size:
         return False

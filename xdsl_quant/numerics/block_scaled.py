@@ -43,10 +43,10 @@ class BlockScaledParameters:
     """Offsets in the shape of `scales`."""
 
     block_sizes: tuple[tuple[int, int], ...]
-    """Pairs of dimension and block size, by dimension. The last block may be shorter."""
+    """Pairs of dimension and block size, sorted. The last block may be shorter."""
 
     elements: QuantizationParameters
-    """Parameters of unscaled elements: scale 1, and the type of intermediate results."""
+    """Parameters with scale 1. Their expressed type is that of intermediate results."""
 
     expressed: str
     """Expressed type, e.g. `f32`."""
@@ -79,8 +79,8 @@ def _with_numbers(
     values: Array, parameters: BlockScaledParameters
 ) -> tuple[Array, Mapping[str, Array]]:
     """
-    Return a view of values, and the parameters of their blocks by name, which broadcast to
-    it.
+    Return a view of values and, by name, the parameters of their blocks, which broadcast to
+    the view.
     """
     shape, sizes = values.shape, dict(parameters.block_sizes)
     counts = parameters.scales.shape
@@ -112,8 +112,9 @@ def dequantize_blocks(
     Dequantize block-scaled values: `(stored - zero_point) * scale + offset`.
 
     Args:
-        stored_values: an array in a shape that matches the blocks, with the dtypes of
-            [`dequantize`][xdsl_quant.numerics.dequantize] for `parameters.elements`.
+        stored_values: an array in a shape that matches the blocks, with a dtype that
+            [`dequantize`][xdsl_quant.numerics.dequantize] supports for
+            `parameters.elements`.
         parameters: the parameters.
 
     Returns:
@@ -155,7 +156,7 @@ def quantize_blocks(
         a new array with dtype `parameters.elements.storage_dtype`.
 
     Raises:
-        TypeError: if an array is masked or has another dtype.
+        TypeError: if an array is masked or has the wrong dtype.
         ValueError: if the block count does not match, or the rounding is unsupported.
     """
     return quantize(

@@ -1,7 +1,7 @@
 """
-Views of arrays and of their block parameters, and iteration in pieces.
+Views of arrays and of their block parameters, and iteration over pieces of both.
 
-Parameters are not expanded to the shape of the array: those of a piece broadcast to it.
+Parameters are not expanded to the shape of the array. They broadcast to its pieces.
 """
 
 from collections.abc import Iterator, Sequence
@@ -64,11 +64,11 @@ def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
 
 def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
     """
-    Return views of arrays, followed by the parameters of their blocks that broadcast to
-    them, with as few dimensions as possible, in the memory order of the first array.
+    Return views of arrays, followed by their block parameters, which broadcast to the
+    views: with as few dimensions as possible, in the memory order of the first array.
 
     Args:
-        arrays: arrays of one shape without size 0.
+        arrays: arrays of the same shape, not empty.
         grids: the block shapes and parameters.
     """
     shape = arrays[0].shape
@@ -87,9 +87,7 @@ def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
 
 
 def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
-    """
-    Return the sizes into which a dimension is split so that blocks begin at the splits.
-    """
+    """Return factors of a dimension's size, of which the last ones form the blocks."""
     sizes = sorted({size, *block_sizes}, reverse=True)
     if any(outer % inner for outer, inner in pairwise(sizes)):
         sizes = [size, gcd(*block_sizes)]
@@ -99,7 +97,7 @@ def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
 def _on_blocks(
     array: Array, block: Shape, shape: Shape, factors: list[list[int]]
 ) -> Array:
-    """Reshape block parameters to the split dimensions, with size 1 within a block."""
+    """Reshape block parameters to the factors of all dimensions, 1 within a block."""
     array = array.reshape([n // b for n, b in zip(shape, block, strict=True)])
     split: list[int] = []
     for axis, (size, axis_factors) in enumerate(zip(block, factors, strict=True)):
@@ -118,11 +116,11 @@ def _on_blocks(
 
 def merged_views(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array]:
     """
-    Return views of the arrays with as few dimensions as possible, in the memory order of
+    Return views of all arrays with as few dimensions as possible, in the memory order of
     the first view.
 
     Args:
-        views: arrays of one shape without size 0.
+        views: arrays of the same shape, not empty.
         numbers: arrays that broadcast to the views.
     """
     rank = max(views[0].ndim, 1)
@@ -169,10 +167,10 @@ def _merged_dimensions(
 
 def pieces(arrays: Sequence[Array], limit: int) -> Iterator[list[Array]]:
     """
-    Cut arrays into pieces of at most `limit` elements.
+    Yield pieces of arrays, of at most `limit` elements.
 
-    The first array has the full shape; others may have dimensions of size 1. An array that
-    all pieces share is the same object in each.
+    The first array has the full shape. The others broadcast to it; consecutive pieces get
+    the same object where an array has size 1.
     """
     shape = arrays[0].shape
     axis = len(shape) - 1

@@ -20,15 +20,15 @@ from .parameters import (
 
 RangeRule = Literal["exact", "mlir", "onnx", "tflite"]
 """
-Treatment of min/max ranges that are empty or do not contain 0:
+Treatment of min/max ranges that are empty (min equals max) or do not contain 0:
 
 * `exact`: an empty range has scale 1, and the smallest stored value as zero point. A range
   without 0 is shifted: -3 to -1 becomes -2 to 0.
 * `mlir`: as `exact`, but a range narrower than `2**-52` counts as empty, as in MLIR's fake
   quantization.
 * `tflite`: as TensorFlow Lite's converter for statistics and weights: a range is extended
-  to 0, and by `1e-6` on either side if it is narrower than `1e-6`. No scale is 1 by
-  convention.
+  to 0, and then by `1e-6` on either side if it is narrower than `1e-6`. Empty ranges are
+  no exception.
 * `onnx`: as ONNX's `DynamicQuantizeLinear`, see
   [`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_parameters]: a range is
   extended to 0, and an empty one has scale 1.
@@ -116,10 +116,14 @@ def _used_bounds(
     low, high = storage_bounds(storage, full_range, storage_min, storage_max)
     low += narrow_range
     if low >= high:
-        raise ValueError(f"storage type '{storage}' is too narrow for a narrow range")
+        raise ValueError(
+            f"narrow_range leaves a single stored value of '{storage}', {high}; use a "
+            "wider storage range"
+        )
     if symmetric and high - low < 2:
         raise ValueError(
-            f"storage type '{storage}' has no stored values on both sides of a zero point"
+            "symmetric quantization requires stored values on both sides of the zero "
+            f"point, found {low} to {high} of '{storage}'"
         )
     return low, high
 
@@ -140,7 +144,8 @@ def _checked_ranges(
     )
     if smallest.shape != largest.shape:
         raise ValueError(
-            f"expected min and max of one shape, found {smallest.shape} and {largest.shape}"
+            "expected the same shape for min and max, found "
+            f"{smallest.shape} and {largest.shape}"
         )
     if smallest.ndim != (quantized_dimension is not None):
         raise ValueError(
@@ -194,8 +199,8 @@ def _affine_choice(
     is_zero = _is_zero_range(largest - smallest, rule)
     scales = np.where(is_zero, 1.0, (largest - smallest) / (high - low))
     scales = _adjust(scales, power_of_two)
-    # Either end of the range determines the zero point; the smaller numbers are more
-    # exact.
+    # The zero point follows from either end of the range. The end with the smaller
+    # numbers gives the more exact result.
     from_smallest, from_largest = smallest / scales, largest / scales
     is_smallest_better = abs(low) + abs(from_smallest) < abs(high) + abs(from_largest)
     exact = np.where(is_smallest_better, low - from_smallest, high - from_largest)
@@ -249,7 +254,7 @@ def choose_dynamic_parameters(
         storage_max: the largest stored value, by default that of `storage`.
         table: the table, if stored values are table indices.
         table_min: the stored value of the table's first number, by default the smallest.
-        symmetric: True for zero points of 0, which floats and tables require.
+        symmetric: True for zero points of 0, which float and table storage requires.
 
     Returns:
         parameters whose scales have one dimension for each of `block_sizes`.
@@ -294,7 +299,9 @@ def _number_bounds(options: StorageArguments, symmetric: bool) -> tuple[float, f
             f"found {low:g} to {high:g} of '{stored.storage}'"
         )
     if stored.has_codes and not symmetric:
-        raise ValueError("floats and tables have no zero points; use symmetric=True")
+        raise ValueError(
+            "unsupported zero points for float and table storage; use symmetric=True"
+        )
     return low, high
 
 
@@ -332,7 +339,7 @@ def _checked_sizes(
 
 
 def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> Ranges:
-    """Return the smallest and the largest value of each block and 0; NaN is ignored."""
+    """Return the range of each block, extended to 0. NaN is ignored."""
     reduced_axes = tuple(d for d in range(values.ndim) if d not in block_sizes)
     ranges: list[Array] = []
     for extreme in (np.fmin, np.fmax):
@@ -362,7 +369,7 @@ def range_scale(smallest: Any, largest: Any, steps: float) -> Any:
 
 def symmetric_scale(smallest: Any, largest: Any, end: float) -> Any:
     """
-    Return the scale of symmetric ranges, whose largest absolute value is stored as `end`.
+    Return the scale of symmetric ranges, which maps the largest absolute value to `end`.
     """
     bound = np.fmax(-smallest, largest)
     return np.where(bound == 0, 1.0, bound / end)

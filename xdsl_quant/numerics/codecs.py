@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 class Codec(ABC):
-    """Codec between quotients of expressed value and scale, and stored values."""
+    """Conversion of numbers (expressed value / scale) to stored values, and back."""
 
     limits: tuple[float, float]
-    """Range outside of which numbers saturate."""
+    """Range of numbers that do not saturate."""
 
     numbers: Floats
-    """Numbers of the stored values in the storage range, in ascending order."""
+    """Numbers represented by stored values in the storage range, in ascending order."""
 
     @abstractmethod
     def store(self, numbers: Array, out: Array) -> None:
-        """Write the stored values of a one-dimensional array, which is overwritten."""
+        """Write stored values to `out`. `numbers` is one-dimensional and overwritten."""
 
     @abstractmethod
     def load(self, stored: Array, out: Array) -> None:
-        """Write the numbers that stored values represent; all are exact."""
+        """Write the numbers that stored values represent to `out`; all are exact."""
 
 
 class FloatCodec(Codec):
@@ -48,8 +48,8 @@ class FloatCodec(Codec):
         """
         Args:
             format: the small float.
-            storage_range: the smallest and the largest stored number.
-            nan: the replacement of NaN, clamped to the storage range.
+            storage_range: the smallest and the largest number to store, as integers.
+            nan: the number that replaces NaN, clamped to the storage range.
         """
         self.format = format
         numbers = np.unique(format.values[np.isfinite(format.values)])
@@ -103,7 +103,7 @@ class TableCodec(Codec):
         Args:
             parameters: the parameters with the table and the storage range.
             dtype: the float type of the quotients.
-            nan: the index stored for NaN.
+            nan: the index stored for NaN, clamped to the storage range.
         """
         table, first = parameters.table, parameters.table_min
         assert table is not None
@@ -151,7 +151,7 @@ def codec_of(
 
 
 def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
-    """Return the smallest and the largest number that stored values in range represent."""
+    """Return the smallest and the largest number that the storage range represents."""
     storage_range = parameters.storage_min, parameters.storage_max
     if (format := parameters.small_float) is not None:
         return float_bounds(format, storage_range)
@@ -163,7 +163,10 @@ def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
 
 
 def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumbers:
-    """Return the numbers that stored values represent, in or out of the storage range."""
+    """
+    Return the numbers that stored values represent: integers in the storage range, but all
+    numbers of a float format or table.
+    """
     if (format := parameters.small_float) is not None:
         numbers = format.values[np.isfinite(format.values)].astype(np.float64)
     elif parameters.table is not None:
@@ -185,15 +188,15 @@ def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumber
 
 def nearest_steps(table: Floats, dtype: DType) -> tuple[Floats, NDArray[np.int64]]:
     """
-    Return the step function from numbers to the index of the nearest table entry.
+    Return the step function that maps a number to the index of the nearest table entry.
 
     Args:
         table: finite numbers in any order, representable in `dtype`.
         dtype: the float type of the function's argument.
 
     Returns:
-        the last number of `dtype` before each step, in ascending order; and the indices
-            before the first step, after it, and so on. Ties go to the smaller index.
+        the largest number of `dtype` below each step, in ascending order; and the indices
+            below the first step, above it, and so on. Ties go to the smaller index.
     """
     numbers, indices = np.unique(table, return_index=True)
     is_up = np.diff(indices) < 0

@@ -25,9 +25,9 @@ class QuantizationError:
     Measures of the error `dequantize(quantize(x)) - x`: a number for a tensor, or an array
     with one number per channel or block.
 
-    NaN among the values makes all measures but the saturated fraction NaN. An infinite
-    value makes the errors infinite and the SQNR NaN. The SQNR is also NaN if squares
-    overflow f64 (beyond about `1e154`) or underflow (below about `1e-162`).
+    If a value is NaN, all measures except the saturated fraction are NaN. If a value is
+    infinite, the errors are infinite and the SQNR is NaN. The SQNR is also NaN if squares
+    overflow f64 (values beyond about `1e154`) or underflow (below about `1e-162`).
     """
 
     max_absolute: float | NDArray[np.float64]
@@ -80,7 +80,7 @@ def measure_error(
     rounding = Rounding(rounding_mode, zero_point_order)
     arithmetic = Arithmetic(parameters, rounding, values.shape)
     if not values.size:
-        raise ValueError("expected values to measure an error of, found an empty array")
+        raise ValueError("expected at least one value, found an empty array")
     measured = _measured_shape(parameters, per)
     sums = [np.zeros(measured) for _ in range(5)]
     blocks, _ = arithmetic.grid
@@ -123,7 +123,7 @@ def _measured_shape(parameters: QuantizationParameters, per: ErrorScope) -> Shap
 def _add_errors(
     sums: list[Floats], expressed: Array, returned: Array, is_saturated: Array
 ) -> None:
-    """Accumulate the largest absolute error and sums over a piece."""
+    """Update the largest absolute error and the sums with the errors of a piece."""
     exact = expressed.astype(np.float64)
     errors = np.abs(returned.astype(np.float64) - exact)
     largest, absolute, squared, signal, saturated = sums

@@ -33,14 +33,14 @@ def quantize_multiplier(
     real: float | Array | Sequence[float],
 ) -> tuple[int, int] | tuple[NDArray[np.int32], NDArray[np.int8]]:
     """
-    Return the integers for which `multiplier / 2**shift` is nearest to a positive number.
+    Return the multiplier and shift for which `multiplier / 2**shift` is nearest to `real`.
 
     The multiplier is at least `2**30`, so the relative error is at most `2**-31`. Numbers
     less than `2**-32` have shift 62 and a smaller multiplier.
 
     Args:
-        real: a number, e.g. `input_scale * weight_scale / output_scale`, or an array or
-            list of numbers.
+        real: a positive number, e.g. `input_scale * weight_scale / output_scale`, or an
+            array or list of positive numbers.
 
     Returns:
         Multiplier and shift for [`apply_scale`][xdsl_quant.numerics.apply_scale]: two
@@ -70,7 +70,7 @@ def quantize_multiplier(
 
 
 def first_wrong(multipliers: Array, shifts: Array) -> tuple[int, str] | None:
-    """Return the flat index of the first multiplier out of bounds, and the reason."""
+    """Return the flat index of the first unsupported multiplier, and the reason."""
     for is_wrong, reason in (
         (shifts < MIN_SHIFT, "too large; expected less than 2**29"),
         (multipliers == 0, "too small; expected at least 2**-63"),
@@ -167,7 +167,7 @@ def _bounded_integers(values: ArrayLike, what: str, low: int, high: int) -> Arra
 def scaled(
     values: Integers, multipliers: Integers, shifts: Integers, rounding: ScaleRounding
 ) -> Integers:
-    """Return `apply_scale` of values of up to 33 bits, without checks."""
+    """Compute `apply_scale` for values of up to 33 bits, without checks."""
     products = values * multipliers
     if rounding == "double":
         increments = np.where(shifts > 31, np.int64(1) << 30, 0)
@@ -270,8 +270,8 @@ def normalize_multiplier(
     multiplier: _Arrays | int, shift: _Arrays | int
 ) -> tuple[int, int] | _ArrayPair:
     """
-    Return a multiplier with 31 significant bits, and its shift, for the scale
-    `multiplier * 2**-shift`, unchanged: the form of `!quant.fixed_point`.
+    Return a multiplier with 31 significant bits and a shift, as in `!quant.fixed_point`,
+    for exactly the scale `multiplier * 2**-shift`.
 
     For example, multiplier 16384 and shift 15 of a `tosa.rescale` with `scale32 = false`
     become 1073741824 and 31.
@@ -286,7 +286,7 @@ def normalize_multiplier(
     Raises:
         TypeError: if an argument is not integer.
         ValueError: if a multiplier is not positive or has more than 31 significant bits,
-            the shift is not from 2 to 62, or the shapes do not broadcast.
+            the resulting shift is not from 2 to 62, or the shapes do not broadcast.
     """
     return _pair(*_normalize(*_broadcast_pair(multiplier, shift)))
 

@@ -22,11 +22,11 @@ def rescale_multiplier(
     source_scales: Sequence[ArrayLike], target_scale: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """
-    Return the integers for which `multiplier / 2**shift` is nearest to the product of
-    source scales divided by a target scale.
+    Return the multiplier and shift for which `multiplier / 2**shift` is nearest to the
+    product of source scales divided by a target scale.
 
-    Product and quotient are exact. The result is rounded once, as by
-    [`quantize_multiplier`][xdsl_quant.numerics.quantize_multiplier], with the same bounds.
+    Product and quotient are exact. The result is rounded once, with the relative error of
+    [`quantize_multiplier`][xdsl_quant.numerics.quantize_multiplier].
 
     Args:
         source_scales: the factors: numbers, or arrays with one scale per channel, e.g.
@@ -74,7 +74,7 @@ def _broadcast_scales(arrays: Sequence[Floats]) -> Sequence[Floats]:
 
 
 def _integers_of(scales: Floats) -> tuple[Array, Integers]:
-    """Return significands as one-dimensional Python integers, and exponents of two."""
+    """Return flat arrays: significands as Python integers, and exponents of two."""
     fractions, exponents = np.frexp(scales.ravel())
     significands = np.ldexp(fractions, _SIGNIFICAND_BITS).astype(np.int64)
     return significands.astype(object), exponents.astype(np.int64) - _SIGNIFICAND_BITS

@@ -23,7 +23,7 @@ _ML_DTYPES = {
     "f6E3M2FN": "float6_e3m2fn",
     "f4E2M1FN": "float4_e2m1fn",
 }
-"""Dtype names in `ml_dtypes`, by MLIR float type, of floats that NumPy lacks."""
+"""Dtypes of `ml_dtypes` for the float types that NumPy lacks, by MLIR name."""
 
 _NUMPY_FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
@@ -94,7 +94,7 @@ def rounded(values: Array, dtype: DType) -> Array:
 
 
 def nearest_floats(values: Floats, name: str) -> Floats:
-    """Round numbers to an MLIR type, or return them if the type has no float dtype."""
+    """Round numbers to an MLIR type; return them unchanged if it has no float dtype."""
     if (format := SMALL_FLOATS.get(name)) is not None:
         return format.decode(format.encode(values)).astype(np.float64)
     try:
@@ -106,9 +106,9 @@ def nearest_floats(values: Floats, name: str) -> Floats:
 
 def _f64_to_odd_f32(values: Array) -> Array:
     """
-    Round f64 to odd in f32: the last bit is set if the result is inexact.
+    Round f64 values to f32, to odd: the last bit of an inexact result is set.
 
-    Rounding the result again, to at least two bits less, gives no double rounding errors.
+    Rounding again, to a significand at least two bits shorter, adds no double rounding.
     """
     nearest = np.asarray(values.astype(np.float32))
     back = np.abs(nearest.astype(np.float64))

@@ -15,15 +15,15 @@ from .arrays import Array, Floats, Integers, numbers
 
 InputOrder = Literal["natural", "activation"]
 """
-Order in which the weights of inputs are rounded: by index, or by descending sum of squares,
-so that the largest errors are compensated by most inputs.
+Order in which the weights of inputs are rounded: by index; or by descending sum of squares
+of the input, so that the largest errors have the most later inputs to compensate them.
 """
 
 # Type stubs of `numpy.linalg` are incomplete.
 _linalg: Any = np.linalg
 
 _LAZY = 128
-"""Number of inputs between updates of all later weights by one matrix product."""
+"""Number of inputs after which one matrix product updates all later weights."""
 
 
 def gptq(

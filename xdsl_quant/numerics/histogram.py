@@ -7,8 +7,8 @@ next one into 512, and so on, down to 64 bins per octave. Magnitudes more than 3
 below the unit share one bin around 0.
 
 If the unit doubles, each octave becomes the next lower one, which has the same number of
-bins or half as many. A bin is therefore part of exactly one bin of any larger unit, and the
-counts of merged histograms do not depend on the order of values.
+bins or half as many. A bin therefore lies within exactly one bin of any larger unit, and
+the counts of merged histograms do not depend on the order of values.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _OCTAVES = 32
 """Number of octaves below the unit."""
 
 _FINEST_BITS = 10
-"""Number of bins of the highest octave, as a power of two."""
+"""Base-2 logarithm of the number of bins of the highest octave."""
 
 _COARSEST_BITS = 6
-"""Minimum number of bins per octave, as a power of two."""
+"""Base-2 logarithm of the minimum number of bins per octave."""
 
 
 def _magnitudes() -> Floats:
@@ -181,7 +181,7 @@ class Histogram(Observation):
         used = integers_from_json(state["used_bins"], (np.size(state["used_bins"]),))
         counts = np.zeros((*lows.shape, BINS), np.int64)
         if used.size and not 0 <= used.min() <= used.max() < counts.size:
-            raise ValueError("there is no such bin")
+            raise ValueError("bin out of range")
         counts.ravel()[used] = integers_from_json(state["counts"], used.shape)
         exponents, zeros = (
             integers_from_json(state[name], lows.shape)
@@ -195,7 +195,7 @@ class Histogram(Observation):
             & (zeros <= counts[..., MIDDLE])
         )
         if not is_possible.all():
-            raise ValueError("no histogram")
+            raise ValueError("inconsistent histogram")
         return cls(lows, highs, exponents, counts, zeros)
 
 
@@ -280,7 +280,7 @@ def _leading_bits(scaled: Array) -> NDArray[np.uint32]:
 
 @cache
 def _bins_of_larger_unit(shift: int) -> Integers:
-    """Return the bin that contains each bin after the unit is multiplied by `2**shift`."""
+    """Return for each bin its containing bin if the unit is `2**shift` times as large."""
     above = bins_of(np.ldexp(_LOWER_EDGES, -shift))
     return np.concatenate((2 * MIDDLE - above[::-1], MIDDLE, above), axis=None)
 

@@ -1,9 +1,9 @@
 """
 Quantization errors estimated from histograms.
 
-Zeros are exact. Other values are assumed to be uniform in the part of their bin between the
-smallest and the largest value. Counts of saturated values are exact except for bins that
-contain a bound of the representable range.
+Zeros are exact. Other values are assumed to be distributed uniformly over their bin, which
+is clipped to the smallest and the largest value. Counts of saturated values are exact
+except for bins that contain a bound of the representable range.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def estimate_error(
 ) -> EstimatedError:
     """
     Estimate the result of [`measure_error`][xdsl_quant.numerics.measure_error] for the
-    values in a histogram, with ties rounded either way.
+    values in a histogram. The rounding of ties has no effect on the estimate.
 
     Args:
         histogram: the values of a tensor, or of each channel.
@@ -134,7 +134,7 @@ class Quantizer(NamedTuple):
     """Largest stored value, zero-point-corrected."""
 
     def nearest(self, values: Floats) -> Floats:
-        """Return the zero-point-corrected stored values of multiples of the scale."""
+        """Return zero-point-corrected stored values for quotients by the scale."""
         nearest = np.rint(values)
         # Much faster than `clip`.
         np.maximum(nearest, self.first, out=nearest)
@@ -146,8 +146,8 @@ class Quantizer(NamedTuple):
 
     def error_integrals(self, edges: Floats) -> Floats:
         """
-        Return integrals of the squared error from 0: a twelfth of the cubed scale per
-        stored value, and a third of the cubed rest.
+        Return the integrals of the squared error from 0 to edges: `scale**3 / 12` for each
+        stored value, plus `rest**3 / 3`.
         """
         values = edges / self.steps
         nearest = self.nearest(values)
@@ -166,11 +166,11 @@ class Quantizer(NamedTuple):
 
 
 _MAGNITUDES = BIN_EDGES[MIDDLE + 1 : -1]
-"""Inner edges of the bins on one side, as fractions of the unit."""
+"""Inner edges of the bins of positive values, as fractions of the unit."""
 
 
 class SpreadValues:
-    """Nonzero values of channels, uniform within bins, as fractions of the unit."""
+    """Nonzero values, uniformly distributed within bins, as fractions of the unit."""
 
     def __init__(self, histogram: Histogram, rows: slice):
         """
@@ -184,7 +184,7 @@ class SpreadValues:
         )
         """Smallest and largest value of each channel, of shape `(channels, 1)`."""
         self.counts = histogram.counts.reshape(-1, BINS)[rows].astype(np.float64)
-        """Number of values in each bin, of shape `(channels, BINS)`."""
+        """Number of nonzero values in each bin, of shape `(channels, BINS)`."""
         self.counts[:, MIDDLE] -= histogram.zeros.ravel()[rows]
         # The outermost bins are occupied only in part.
         self.edges = np.clip(BIN_EDGES, self.lows, self.highs)
@@ -213,11 +213,11 @@ class SpreadValues:
 
     def clipping_errors(self, bounds: Floats) -> Floats:
         """
-        Return a lower bound on the sum of squared errors of values beyond bounds, for
-        values at the inner edges of their bins.
+        Return the least possible sum of squared errors of clipped values, that of values at
+        the inner edges of their bins.
 
         Args:
-            bounds: a bound on the magnitudes of each channel, of shape `(channels, 1)`.
+            bounds: the clipping bound of each channel, of shape `(channels, 1)`.
         """
         first = np.searchsorted(_MAGNITUDES, bounds)
         is_any = first < len(_MAGNITUDES)
@@ -231,8 +231,8 @@ class SpreadValues:
     @cached_property
     def _moments(self) -> list[Floats]:
         """
-        Cumulative sums of squares, magnitudes and counts over the bins from each one
-        outward.
+        Sums of squares, magnitudes and counts over each bin and the bins farther from 0, of
+        both signs.
         """
         folded = self.counts[:, MIDDLE + 1 :] + self.counts[:, MIDDLE - 1 :: -1]
         return [
@@ -242,7 +242,7 @@ class SpreadValues:
 
     def outside(self, lows: Floats, highs: Floats) -> Floats:
         """
-        Return the number of values of each channel out of a range, of shape
+        Return the number of values of each channel that are out of range, of shape
         `(channels, 1)`.
 
         Args:
@@ -266,18 +266,18 @@ class SpreadValues:
 
     @staticmethod
     def sums_before(weights: Floats) -> Floats:
-        """Return the sum of the weights of all bins below each edge."""
+        """Return for each bin edge the sum of `weights` of the bins below."""
         sums = np.zeros((len(weights), BINS + 1))
         np.cumsum(weights, axis=1, out=sums[:, 1:])
         return sums
 
     def sums_below(self, sums: Floats, values: Floats) -> Floats:
         """
-        Return the sums over values below given values.
+        Interpolate sums linearly between bin edges.
 
         Args:
-            sums: sums before each bin, as from `sums_before`.
-            values: some values for each channel, of shape `(channels, n)`.
+            sums: the sum up to each bin edge, from `sums_before`.
+            values: the positions to interpolate at, of shape `(channels, n)`.
         """
         bins = np.clip(np.searchsorted(BIN_EDGES, values) - 1, 0, BINS - 1)
         starts, widths, before, after = (

@@ -58,8 +58,8 @@ class Observation(ABC):
 
     def extend(self, other: Observation) -> Self:
         """
-        Merge observations of one batch, or raise a `ValueError` if classes or channels
-        differ.
+        Merge observations of the same batch, or raise a `ValueError` if the classes or the
+        numbers of channels differ.
         """
         return self.merge(other)
 
@@ -130,14 +130,14 @@ def ranges_from_json(state: Mapping[str, ArrayLike]) -> tuple[Floats, Floats]:
     if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
         raise ValueError("not finite")
     if lows.shape != highs.shape or not lows.size or (lows > highs).any():
-        raise ValueError("no ranges")
+        raise ValueError("inconsistent ranges")
     return lows, highs
 
 
 def integers_from_json(values: ArrayLike, shape: tuple[int, ...]) -> Integers:
     array = np.array(values)
     if array.shape != shape:
-        raise ValueError("of another shape")
+        raise ValueError("unexpected shape")
     if array.size and array.dtype != np.int64:
         raise ValueError("not integers")
     return array.astype(np.int64)

@@ -4,14 +4,14 @@ Observers, which determine min/max ranges from batches of values.
 | name | range |
 |---|---|
 | `min-max` | from the smallest to the largest value |
-| `moving-average=0.9` | moving averages of min and max of each batch |
+| `moving-average=0.9` | moving averages of the min and max of batches |
 | `percentile=99.99` | the middle 99.99 percent of all values |
 | `entropy=8` | minimizes the loss of information for stored values of 8 bits |
 | `mse=8` | minimizes the mean squared error for stored values of 8 bits |
 
 The last three use a histogram, whose size does not depend on the number of values.
 `entropy=8,symmetric` and `mse=8,symmetric` determine ranges for types with the zero point
-in the middle.
+in the middle of the storage range.
 """
 
 import math
@@ -192,8 +192,8 @@ def observe_histogram(values: Array, axis: int | None = None) -> Histogram:
 @dataclass(frozen=True)
 class PercentileObserver(_HistogramObserver):
     """
-    Observer of the middle values. It excludes at most half of the others on each side, in
-    whole bins.
+    Observer of the range of the middle values. On each side, it excludes as many whole bins
+    as possible, with at most half of the values that are not in the middle.
     """
 
     percentile: float = 99.99
@@ -223,7 +223,7 @@ class PercentileObserver(_HistogramObserver):
 
 
 def _clipped(values: Histogram | SpreadValues, bounds: Floats) -> Ranges:
-    """Return ranges, extended to 0 and limited by bounds."""
+    """Return ranges, extended to 0 and clipped to magnitudes up to `bounds`."""
     return (
         np.asarray(np.maximum(np.minimum(values.lows, 0), -bounds)),
         np.asarray(np.minimum(np.maximum(values.highs, 0), bounds)),
@@ -246,8 +246,8 @@ _MIN_BOUND = 2.0**-32
 @dataclass(frozen=True)
 class ClippingObserver(_HistogramObserver):
     """
-    Observer of the best range that contains 0 and is clipped by the same bound on both
-    sides.
+    Observer of the min/max range, extended to 0 and clipped from `-bound` to `bound`, for
+    the best bound.
     """
 
     bits: int = 8
@@ -265,8 +265,8 @@ class ClippingObserver(_HistogramObserver):
     @abstractmethod
     def best_bounds(self, values: SpreadValues) -> Floats:
         """
-        Return the bound of each channel's best range, the largest one for ties, as a
-        fraction of the unit, of shape `(channels, 1)`.
+        Return the best bound of each channel, or the largest of several, as a fraction of
+        the unit, of shape `(channels, 1)`.
         """
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -280,8 +280,8 @@ class ClippingObserver(_HistogramObserver):
 
     def bounds_to_try(self, values: SpreadValues) -> Iterator[tuple[Floats, Floats]]:
         """
-        Yield bounds of each channel, from the largest magnitude down, and lower bounds on
-        the summed squared errors of values beyond them, which increase.
+        Yield a bound for each channel, from the largest magnitude down, and the least
+        possible sum of squared errors of clipped values, which increases.
         """
         # The zero point is rounded, so the representable range may extend one stored
         # value further.
@@ -292,7 +292,7 @@ class ClippingObserver(_HistogramObserver):
             bounds = bounds * 2 ** (-1 / _BOUNDS_PER_OCTAVE)
 
     def quantizer(self, values: SpreadValues, bounds: Floats) -> Quantizer:
-        """Return the quantizer of the type for values between bounds."""
+        """Return the quantizer for the range that is clipped to `bounds`."""
         lows, highs = _clipped(values, bounds)
         parameters = choose_parameters(
             lows[:, 0],
@@ -329,8 +329,8 @@ class MeanSquaredErrorObserver(ClippingObserver):
 @dataclass(frozen=True)
 class EntropyObserver(ClippingObserver):
     """
-    Observer of the range that loses the least information, with at most the mean squared
-    error of the full range.
+    Observer of the range that loses the least information, among the ranges whose mean
+    squared error does not exceed that of the full range.
     """
 
     def best_bounds(self, values: SpreadValues) -> Floats:
@@ -364,9 +364,10 @@ class Divergence:
     interval, from the values in range.
 
     Zeros are excluded, because every range stores them exactly. Compare S. Migacz, 8-bit
-    inference with TensorRT, GTC 2017, which excludes the first bin. Each bin of a stored
-    value beyond its first biases the divergence of samples by half a value, which is
-    subtracted: G. A. Miller, Note on the bias of information estimates, 1955.
+    inference with TensorRT, GTC 2017, which excludes the first bin. If several bins belong
+    to a stored value, each bin after the first biases the divergence upward, by half of the
+    share of one value: G. A. Miller, Note on the bias of information estimates, 1955. This
+    bias is subtracted.
     """
 
     def __init__(self, values: SpreadValues):
@@ -442,7 +443,7 @@ def parse_observer(text: str) -> Observer:
 
 
 def _option_number(name: str, text: str, number_type: type[float]) -> float:
-    """Return the first option of an observer; type `bool` means that it has no number."""
+    """Parse the number of an observer; `number_type` is `bool` if it takes none."""
     if number_type is bool:
         raise ValueError(f"observer '{name}' takes no number, found '{text}'")
     with suppress(ValueError):

@@ -29,8 +29,7 @@ def storage_range(storage: str) -> tuple[int, int]:
     or -448 and 448 for `f8E4M3FN`.
 
     Raises:
-        ValueError: if `storage` is unknown, i.e. not like `i8`, `u8` or a small float, or
-            too wide.
+        ValueError: if `storage` is not a small float or an integer type of 1 to 32 bits.
         TypeError: if `storage` is not a string.
     """
     if not isinstance(cast(object, storage), str):
@@ -94,7 +93,7 @@ class NamedType(Protocol):
 
 
 class StoredType(Protocol):
-    """Quantized type, reduced to the members that describe its storage."""
+    """Quantized type: the members that describe its storage."""
 
     @property
     def name(self) -> str: ...
@@ -109,7 +108,7 @@ class StoredType(Protocol):
 
 
 class ScaledType(StoredType, Protocol):
-    """Quantized type with scales and zero points, reduced to the members needed here."""
+    """Quantized type: the members that describe storage, scales and zero points."""
 
     @property
     def expressed_type(self) -> NamedType: ...
@@ -122,7 +121,7 @@ class ScaledType(StoredType, Protocol):
 
 
 class TableType(Protocol):
-    """Storage type of table indices, reduced to the members needed here."""
+    """Storage type of table indices: the members that describe the table."""
 
     @property
     def quantile_type(self) -> NamedType: ...
@@ -168,7 +167,7 @@ class QuantizationParameters:
     """
 
     zero_points: Integers
-    """Stored values of 0, in the shape of `scales`."""
+    """Stored values that represent 0, in the shape of `scales`."""
 
     storage: str
     """Storage type, e.g. `i8`, `u4` or `f8E4M3FN`."""
@@ -180,7 +179,7 @@ class QuantizationParameters:
     """Largest stored value."""
 
     table: Floats | None
-    """Table into which stored values are indices, otherwise `None`."""
+    """Table of numbers if stored values are indices into it, otherwise `None`."""
 
     table_min: int
     """Stored value of the first number of the table."""
@@ -223,10 +222,10 @@ class QuantizationParameters:
             table_min: the stored value of the first number of the table, by default the
                 smallest one of `storage`.
             expressed: an MLIR float type, e.g. `f32`.
-            quantized_dimension: the dimension of one-dimensional `scales`, unless they are
-                blocks.
-            block_sizes: the block size by dimension; `scales` then has as many dimensions
-                as the tensor.
+            quantized_dimension: the dimension with one scale per index; `scales` then has
+                one dimension.
+            block_sizes: the block size by dimension; `scales` then has one dimension for
+                each dimension of the tensor, or for each block size.
 
         Raises:
             ValueError: if the parameters contradict each other or are out of range.
@@ -336,7 +335,7 @@ class QuantizationParameters:
 
     @cached_property
     def small_float(self) -> SmallFloat | None:
-        """Float type of the codes if stored values are codes, otherwise `None`."""
+        """Float format if stored values are codes of floats, otherwise `None`."""
         return SMALL_FLOATS.get(self.storage)
 
     @property
@@ -354,9 +353,9 @@ class QuantizationParameters:
     @cached_property
     def storage_dtype(self) -> DType:
         """
-        Smallest integer dtype for stored values: `int8` or `uint8` up to 8 bits, then 16
-        and 32 bits, sign- or zero-extended. For floats a dtype of `ml_dtypes`, or `uint8`
-        for codes if `ml_dtypes` is not installed.
+        Dtype of stored values: for integers and table indices, the narrowest one from
+        `int8` or `uint8` up to 32 bits; for codes of floats, a dtype of `ml_dtypes`, or
+        `uint8` if `ml_dtypes` is not installed.
         """
         if self.small_float is not None:
             return code_dtype(self.storage)
@@ -398,12 +397,11 @@ class QuantizationParameters:
 
     def for_shape(self, shape: tuple[int, ...]) -> QuantizationParameters:
         """
-        Return equivalent parameters for arrays of a shape, without shorter last blocks,
-        which only [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] support.
+        Return equivalent parameters for arrays of a shape, without shorter last blocks.
+        Only [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] support these.
 
         Raises:
-            ValueError: if the last block is shorter and the number of scales does not
-                match.
+            ValueError: if a last block is shorter and the number of scales does not match.
         """
         return self
 
@@ -533,16 +531,16 @@ class DynamicParameters(QuantizationParameters):
             options: the options of `QuantizationParameters`.
 
         Raises:
-            ValueError: if the parameters contradict each other, or there are zero points,
-                but stored values are codes of floats or table indices.
+            ValueError: if the parameters contradict each other, or zero points are given
+                and stored values are codes of floats or table indices.
             TypeError: if an argument has the wrong type.
             ImportError: if the expressed type requires `ml_dtypes`.
         """
         super().__init__(scales, 0 if zero_points is None else zero_points, **options)
         if zero_points is not None and self.has_codes:
-            what = "a table" if self.small_float is None else f"'{self.storage}'"
+            what = "table" if self.small_float is None else f"'{self.storage}'"
             raise ValueError(
-                f"unsupported zero points for stored values of {what}; expected integers"
+                f"unsupported zero points for {what} storage; expected integer storage"
             )
         # The fields of a frozen dataclass are set once, here.
         vars(self).update(
@@ -609,7 +607,8 @@ def _check_block_sizes(
     dimensions = {dimension for dimension, _ in block_sizes}
     if len(dimensions) != len(block_sizes) or any(d < 0 for d in dimensions):
         raise ValueError(
-            f"expected block sizes of different dimensions from 0, found {block_sizes}"
+            "expected distinct, non-negative dimensions in block sizes, found "
+            f"{block_sizes}"
         )
     for _, size in block_sizes:
         if size <= 0:

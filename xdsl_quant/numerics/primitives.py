@@ -1,9 +1,10 @@
 """
 Primitives of quantization arithmetic, defined in NumPy.
 
-Formulas are Python functions of arrays that use NumPy functions and these primitives.
-Machines call them with expressions instead of arrays, and replace a primitive by an op of
-their own or trace its definition. Integers have unlimited precision, but 64 bits in arrays.
+A formula is a Python function of arrays that calls NumPy functions and these primitives. A
+machine (see `xdsl_quant.machines`) calls it with expressions instead of arrays, and either
+replaces a primitive by an op or traces its definition. Integers have unlimited precision,
+but 64 bits in arrays.
 """
 
 import math
@@ -30,8 +31,8 @@ PRIMITIVES: dict[str, Callable[..., object]] = {}
 
 def primitive(definition: Definition) -> Definition:
     """
-    Register a function as a primitive. Operands other than arrays may have a method
-    `primitive` that returns the machine's implementation for a name, or `None`.
+    Register a function as a primitive. An operand that is an expression may have a method
+    `primitive`: it returns the machine's implementation by name, or `None`.
     """
     name = definition.__name__
 
@@ -52,7 +53,7 @@ def primitive(definition: Definition) -> Definition:
 
 @primitive
 def wrapped(values: Integers, bits: int = 32) -> Integers:
-    """Return the lowest bits of integers, sign-extended."""
+    """Return the lowest `bits` bits of integers, sign-extended."""
     half = 1 << (bits - 1)
     return ((values + half) & (2 * half - 1)) - half
 
@@ -78,7 +79,7 @@ def rounded_product(lhs: Integers, rhs: Operand, exponent: Operand) -> Integers:
 @primitive
 def doubling_high_product(lhs: Integers, rhs: Operand) -> Integers:
     """
-    Return `lhs * rhs / 2**31`, rounded half up and saturated:
+    Return `lhs * rhs / 2**31`, rounded half up and saturated, as gemmlowp's
     `SaturatingRoundingDoublingHighMul`.
     """
     return np.minimum(rounded_product(lhs, rhs, 31), INT32_MAX)
@@ -129,7 +130,7 @@ def leading_zeros(values: Integers) -> Integers:
 
 @primitive
 def lookup(table: Integers, indices: Integers) -> Integers:
-    """Return the entries of a constant one-dimensional table at indices within it."""
+    """Return the entries of a constant one-dimensional table at indices in its range."""
     return table[indices]
 
 
@@ -138,7 +139,7 @@ def lookup(table: Integers, indices: Integers) -> Integers:
 
 @primitive
 def below_largest(values: Array) -> Array:
-    """Return the differences from the largest element along the last dimension."""
+    """Subtract the largest element along the last dimension."""
     return values - values.max(axis=-1, keepdims=True)
 
 
@@ -154,8 +155,8 @@ def folded(rows: Integers, step: Callable[[Integers, Integers], Integers]) -> In
 @primitive
 def top_k(values: Array, count: int) -> tuple[Array, Array]:
     """
-    Return the largest elements along the last dimension and their indices, lower ones
-    first.
+    Return the `count` largest elements along the last dimension, in descending order, and
+    their indices. Equal elements keep their order.
     """
     last = values.shape[-1] - 1
     # The stable order is reversed, so that equal elements keep their order.
@@ -166,7 +167,7 @@ def top_k(values: Array, count: int) -> tuple[Array, Array]:
 
 @primitive
 def with_part(values: Array, update: Array, start: Array | Sequence[int]) -> Array:
-    """Return an array with a part replaced; the start is clamped so that the part fits."""
+    """Return a copy with `update` at index `start`, which is clamped so that it fits."""
     result = values.copy()
     parts = [
         slice(first := min(max(int(s), 0), size - part), first + part)
@@ -201,7 +202,7 @@ def exact_factors(lhs: Array, rhs: Array, terms: int) -> tuple[Array, Array]:
 @primitive
 def radicand(values: Array) -> Array:
     """
-    Return the operand of a square root; machines use 0 for negative elements.
+    Return `values` as the operand of a square root. Machines replace negatives by 0.
 
     Raises:
         ValueError: if an element is negative.
@@ -214,7 +215,7 @@ def radicand(values: Array) -> Array:
 @primitive
 def divisor(values: Array) -> Array:
     """
-    Return a divisor, or raise a `ValueError` if an element is zero; machines do not check.
+    Return `values`, or raise a `ValueError` if an element is 0. Machines do not check this.
     """
     if not np.all(values):
         raise ValueError("division by zero")

@@ -103,8 +103,8 @@ class SmallFloat:
     @property
     def is_part_of_f16(self) -> bool:
         """
-        True if a left-aligned code is the same number in f16, up to a power of two.
-        `f8E5M2FNUZ` has numbers where f16 has infinities.
+        True if codes, shifted to the sign bit of f16, are the same numbers in f16, up to a
+        common power of two. `f8E5M2FNUZ` has numbers where f16 has infinities.
         """
         return self.exponent_bits != 5 or self.infinity is not None
 
@@ -116,7 +116,7 @@ class SmallFloat:
 
     @property
     def smallest_normal(self) -> float:
-        """Smallest normal number, from which precision is full."""
+        """Smallest normal number: smaller numbers have fewer significant bits."""
         return math.ldexp(1.0, 1 - self.bias)
 
     @cached_property
@@ -149,7 +149,7 @@ class SmallFloat:
 
     def encode(self, values: ArrayLike, *, saturate: bool = False) -> NDArray[np.uint8]:
         """
-        Encode floats, rounded once, half to even, as `ml_dtypes` does.
+        Encode floats, rounded half to even, once also for f64.
 
         Overflow gives infinity if the format has it, otherwise NaN, otherwise the largest
         number. If the format has no NaN, NaN becomes -0, or 0 if its sign bit is set. In

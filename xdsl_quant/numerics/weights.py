@@ -10,12 +10,12 @@ from .parameters import QuantizationParameters
 
 WeightRange = Literal["min-max", "mse"]
 """
-Range of weights that a scale covers: all weights of a block, or the part of the range with
-the least squared error, outside of which weights saturate.
+Range of weights that a scale covers: the full range of a block; or the fraction of it with
+the least squared error, beyond which weights saturate.
 """
 
 _CLIPPED = np.arange(99, 19, -1) / 100
-"""Candidates for the part of the range, relative to the full range."""
+"""Candidates for the range, as fractions of the full range."""
 
 _PIECE = 1 << 20
 """Number of weights quantized at a time, which bounds memory."""
@@ -35,7 +35,7 @@ def weight_parameters(
 
     With the range `min-max` the scale of a block is `max|w| / (2**(bits - 1) - 1)`. With
     `mse` it is the scale with the least sum of squared errors among this one and 80 smaller
-    ones, down to a fifth. A block of zeros has scale 1.
+    ones, down to a fifth of it. A block of zeros has scale 1.
 
     Args:
         weights: finite numbers, at least one.
@@ -145,8 +145,8 @@ def smoothing_factors(
     activations: ArrayLike, weights: ArrayLike, alpha: float = 0.5
 ) -> Floats:
     """
-    Return the factors that balance activations and weights: activation channels are divided
-    by them, and the weights of these channels multiplied:
+    Return the factors that balance activations and weights. Each activation channel is to
+    be divided by its factor, and the weights of the channel multiplied by it:
     `max|x|**alpha / max|w|**(1 - alpha)` ([Xiao et al.
     2022](https://arxiv.org/abs/2211.10438), formula 4). A larger alpha makes activation
     channels more alike, and weight channels less alike.
@@ -173,7 +173,7 @@ def smoothing_factors(
         is_wrong = ~((each >= 0) & np.isfinite(each))
         if is_wrong.any():
             raise ValueError(
-                f"expected finite numbers of 0 or more, found {each[is_wrong][0]}"
+                f"expected finite non-negative numbers, found {each[is_wrong][0]}"
             )
     first, second = largest
     is_used = (first > 0) & (second > 0)

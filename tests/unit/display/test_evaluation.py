@@ -200,7 +200,10 @@ def test_what_has_no_type_is_first():
 
 
 def test_nothing_has_a_type():
-    message = "^storage type 'i1' has no stored values on both sides of a zero point$"
+    message = (
+        "^symmetric quantization requires stored values on both sides of the zero "
+        "point, found -1 to 0 of 'i1'$"
+    )
     with pytest.raises(ValueError, match=message):
         evaluate(statistics(), conversion("{bits=1 symmetric=true}"), TEXT)
 

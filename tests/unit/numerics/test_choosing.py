@@ -204,7 +204,7 @@ def test_chosen_parameters_express_the_range(
         ),
         (
             lambda: choose_parameters([0, 0], [1, 1, 1], quantized_dimension=0),
-            "expected min and max of one shape, found (2,) and (3,)",
+            "expected the same shape for min and max, found (2,) and (3,)",
         ),
         (
             lambda: choose_parameters([0, 0], [1, 1]),
@@ -218,11 +218,13 @@ def test_chosen_parameters_express_the_range(
         ),
         (
             lambda: choose_parameters(0, 1, storage="u1", narrow_range=True),
-            "storage type 'u1' is too narrow for a narrow range",
+            "narrow_range leaves a single stored value of 'u1', 1; use a wider storage "
+            "range",
         ),
         (
             lambda: choose_parameters(0, 1, storage="i1", symmetric=True),
-            "storage type 'i1' has no stored values on both sides of a zero point",
+            "symmetric quantization requires stored values on both sides of the zero "
+            "point, found -1 to 0 of 'i1'",
         ),
         (
             lambda: choose_parameters(0, 1e8, expressed="f16"),

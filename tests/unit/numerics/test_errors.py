@@ -226,7 +226,7 @@ def test_memory_is_a_part_of_the_input():
         (
             lambda: measure_error([], LAYER),
             ValueError,
-            "expected values to measure an error of, found an empty array",
+            "expected at least one value, found an empty array",
         ),
         (
             lambda: measure_error([1.0], LAYER, per="channel"),

@@ -61,13 +61,13 @@ def test_numbers_of_channels_that_differ(
     [
         ({"batches": [4, 4]}, "not in ascending order"),
         ({"batches": [4, 3]}, "not in ascending order"),
-        ({"batches": [4]}, "of another shape"),
+        ({"batches": [4]}, "unexpected shape"),
         ({"batches": [3.5, 4]}, "not integers"),
         ({"batches": [3, 1 << 64]}, "not integers"),
         ({"lows": [1.0, float("nan")]}, "not finite"),
-        ({"lows": [1.0]}, "no ranges"),
-        ({"lows": [1.0, 6.5]}, "no ranges"),
-        ({"lows": [], "highs": [], "batches": []}, "no ranges"),
+        ({"lows": [1.0]}, "inconsistent ranges"),
+        ({"lows": [1.0, 6.5]}, "inconsistent ranges"),
+        ({"lows": [], "highs": [], "batches": []}, "inconsistent ranges"),
     ],
 )
 def test_saved_states_that_are_wrong(changes: dict[str, Any], message: str):
@@ -102,20 +102,20 @@ HISTOGRAM = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"used_bins": [-1, MIDDLE, BINS, BINS + 1]}, "there is no such bin"),
-        ({"used_bins": [MIDDLE, BINS, BINS + 1, 2 * BINS]}, "there is no such bin"),
-        ({"used_bins": [0, 1, 2, 3, 4]}, "of another shape"),
-        ({"used_bins": [], "counts": [], "zeros": [0, 0]}, "no histogram"),
+        ({"used_bins": [-1, MIDDLE, BINS, BINS + 1]}, "bin out of range"),
+        ({"used_bins": [MIDDLE, BINS, BINS + 1, 2 * BINS]}, "bin out of range"),
+        ({"used_bins": [0, 1, 2, 3, 4]}, "unexpected shape"),
+        ({"used_bins": [], "counts": [], "zeros": [0, 0]}, "inconsistent histogram"),
         # No channel is without values, and no bin has less than none.
-        ({"used_bins": [MIDDLE, 1, 2, 3]}, "no histogram"),
-        ({"counts": [5, 1, 3, -2]}, "no histogram"),
-        ({"counts": [5, 1, -3, 5]}, "no histogram"),
-        ({"zeros": [6, 0]}, "no histogram"),
-        ({"zeros": [4, -1]}, "no histogram"),
-        ({"exponents": [1, 1]}, "no histogram"),
-        ({"exponents": [2, 2]}, "no histogram"),
-        ({"exponents": [1]}, "of another shape"),
-        ({"zeros": [[4, 0]]}, "of another shape"),
+        ({"used_bins": [MIDDLE, 1, 2, 3]}, "inconsistent histogram"),
+        ({"counts": [5, 1, 3, -2]}, "inconsistent histogram"),
+        ({"counts": [5, 1, -3, 5]}, "inconsistent histogram"),
+        ({"zeros": [6, 0]}, "inconsistent histogram"),
+        ({"zeros": [4, -1]}, "inconsistent histogram"),
+        ({"exponents": [1, 1]}, "inconsistent histogram"),
+        ({"exponents": [2, 2]}, "inconsistent histogram"),
+        ({"exponents": [1]}, "unexpected shape"),
+        ({"zeros": [[4, 0]]}, "unexpected shape"),
     ],
 )
 def test_saved_histograms_that_are_wrong(changes: dict[str, Any], message: str):

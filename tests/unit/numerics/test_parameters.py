@@ -201,13 +201,13 @@ def test_equality_and_hash():
         (
             {"scales": [[1]], "block_sizes": [(0, 1), (0, 2)]},
             ValueError,
-            "expected block sizes of different dimensions from 0, found ((0, 1), (0, "
-            "2))",
+            "expected distinct, non-negative dimensions in block sizes, found ((0, 1), "
+            "(0, 2))",
         ),
         (
             {"scales": [[1]], "block_sizes": {-1: 2}},
             ValueError,
-            "expected block sizes of different dimensions from 0, found ((-1, 2),)",
+            "expected distinct, non-negative dimensions in block sizes, found ((-1, 2),)",
         ),
         (
             {"scales": [[1]], "block_sizes": {1: 0}},

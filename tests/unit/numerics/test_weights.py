@@ -161,9 +161,9 @@ def test_smoothing_factors():
     for first, second, alpha, message in (
         ([1], [1], 1.5, "expected alpha from 0 to 1, found 1.5"),
         ([1], [1], -0.5, "expected alpha from 0 to 1, found -0.5"),
-        ([1, -2], [1, 1], 0.5, "expected finite numbers of 0 or more, found -2.0"),
-        ([1], [np.inf], 0.5, "expected finite numbers of 0 or more, found inf"),
-        ([np.nan], [1], 0.5, "expected finite numbers of 0 or more, found nan"),
+        ([1, -2], [1, 1], 0.5, "expected finite non-negative numbers, found -2.0"),
+        ([1], [np.inf], 0.5, "expected finite non-negative numbers, found inf"),
+        ([np.nan], [1], 0.5, "expected finite non-negative numbers, found nan"),
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             smoothing_factors(first, second, alpha)

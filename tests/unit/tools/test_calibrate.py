@@ -520,8 +520,8 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
         ),
         (
             ("--report", "r.html", "--types", "bits=1 symmetric=true"),
-            "--types bits=1 symmetric=true: error: storage type 'i1' has no stored values "
-            "on both sides of a zero point",
+            "--types bits=1 symmetric=true: error: symmetric quantization requires stored "
+            "values on both sides of the zero point, found -1 to 0 of 'i1'",
         ),
         (
             ("--report", "r.html", "--types", "bit=1"),
