@@ -13,8 +13,8 @@ def join_bits(codes: Array, width: int, run: int = 1) -> Bytes:
     Pack codes into bytes, with the first code in the lowest bits.
 
     Codes are packed in runs: the codes of a run are in consecutive bytes, and the next run
-    shares these bytes. With width 4 and runs of 16, the first 16 codes are in the lower
-    halves of the first 16 bytes, and the next 16 codes in the upper halves.
+    is in higher bits of these bytes. With width 4 and runs of 16, the first 16 codes are in
+    the lower halves of the first 16 bytes, and the next 16 codes in the upper halves.
 
     Args:
         codes: integers, of which the lowest `width` bits are used.

@@ -30,13 +30,13 @@ class Stored:
     """Stored numbers: an array of codes, and the type of the codes."""
 
     codes: Array
-    """Integers, NumPy floats, or the bits of other floats as `uint8`, without packing."""
+    """Unpacked codes: integers, floats, or the bits of floats up to 8 bits as `uint8`."""
 
     type: str
     """MLIR name of an integer or float type, e.g. `i4`, `u6`, `f16` or `f8E4M3FN`."""
 
     table: tuple[float, ...] | None = None
-    """Table if codes are indices, as in `!quant.quantile`, otherwise `None`."""
+    """Table of numbers if codes are indices (see `!quant.quantile`), otherwise `None`."""
 
     def __post_init__(self):
         if not isinstance(cast(object, self.codes), np.ndarray):
@@ -97,15 +97,15 @@ class Stored:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BlockScaled(Stored):
     """
-    Numbers in blocks with a scale and optionally a zero point and an offset each: `(element
-    - zero point) * scale + offset`.
+    Numbers `(element - zero point) * scale + offset` in blocks. Each block has a scale and,
+    optionally, a zero point and an offset.
 
     The result of each operation is rounded to f32. Scales and offsets may be block-scaled
     themselves, as in super-blocks.
     """
 
     block_shape: Shape
-    """Shape of a block, in the rank of the codes. Last blocks may be shorter."""
+    """Shape of a block, of the rank of the codes. Last blocks may be shorter."""
 
     scales: Stored
     """Scale of each block; the shape is the number of blocks along each dimension."""
@@ -166,7 +166,7 @@ class BlockScaled(Stored):
 
     @property
     def bits(self) -> float:
-        """Number of bits per element, with its share of scales, zero points and offsets."""
+        """Average bits per element, with scales, zero points and offsets included."""
         return stored_bits(self) / self.codes.size
 
 
@@ -203,7 +203,7 @@ def block_counts(shape: Shape, block_shape: Shape) -> Shape:
     Return the number of blocks along each dimension.
 
     Raises:
-        ValueError: if a size is not positive, or the rank differs.
+        ValueError: if a block size is not positive, or the ranks differ.
     """
     is_tuple = isinstance(cast(object, block_shape), tuple)
     if (
@@ -221,7 +221,7 @@ def block_counts(shape: Shape, block_shape: Shape) -> Shape:
 
 
 def is_positive_integer(size: object) -> bool:
-    """Return True if a block size is valid."""
+    """Return True for valid block sizes."""
     return isinstance(size, int | np.integer) and bool(cast(Any, size) > 0)
 
 
@@ -259,12 +259,10 @@ def f32_values(values: ArrayLike) -> F32:
 
 
 def blocks_of_rows(values: F32, size: int, name: str) -> F32:
-    """
-    Split the last dimension into blocks, or raise a `ValueError` if it is not a multiple.
-    """
+    """Split rows into blocks, or raise a `ValueError` if the last block is shorter."""
     if values.shape[-1] % size:
         raise ValueError(
-            f"the last dimension must be a multiple of {size}, the block of {name}, "
+            f"the last dimension must be a multiple of {size}, the block size of {name}, "
             f"found shape {values.shape}"
         )
     return values.reshape(*values.shape[:-1], values.shape[-1] // size, size)
@@ -285,7 +283,7 @@ def to_f16(numbers: F32 | Floats, what: str, first: int = 0) -> NDArray[np.float
     Args:
         numbers: one number per block.
         what: a noun for the numbers, e.g. `a scale of Q4_0`.
-        first: the number of preceding blocks.
+        first: the index of the first block, for the error message.
 
     Raises:
         ValueError: if a number overflows f16.

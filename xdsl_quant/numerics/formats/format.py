@@ -21,7 +21,7 @@ from .block_scaled import (
 
 @dataclass(frozen=True)
 class Format(ABC):
-    """Named format, which quantizes values to codes with scales and packs these."""
+    """Named format: it quantizes values to codes and scales, and packs both."""
 
     name: str
     """Common name, e.g. `MXFP4` or `Q4_K`."""
@@ -35,7 +35,8 @@ class Format(ABC):
     def __post_init__(self):
         if not is_positive_integer(self.block):
             raise ValueError(
-                f"expected a positive integer as block of {self.name}, found {self.block!r}"
+                f"expected a positive integer as block size of {self.name}, found "
+                f"{self.block!r}"
             )
 
     @abstractmethod
@@ -60,7 +61,7 @@ class Format(ABC):
         Pack codes and scales into the byte layout of the format's files or library.
 
         Returns:
-            arrays by their names in the library.
+            arrays by name, as in the files or library.
 
         Raises:
             TypeError: if `stored` is not a `BlockScaled`.
@@ -103,11 +104,11 @@ class Format(ABC):
         )
 
     def independent_block_shape(self, stored: BlockScaled) -> Shape:
-        """Return the shape of the blocks that share no scale."""
+        """Return the shape of the blocks of which no two share a scale."""
         return stored.block_shape
 
     def warn_of_zeros(self, values: ArrayLike, stored: BlockScaled) -> BlockScaled:
-        """Warn if an independent block of nonzero values became 0, and return `stored`."""
+        """Warn if nonzero values of an independent block all became 0; return `stored`."""
         shape = self.independent_block_shape(stored)
         largest = _largest_of_blocks(values, shape)
         is_lost = (largest > 0) & (_largest_of_blocks(stored.dequantize(), shape) == 0)
@@ -133,7 +134,7 @@ class Format(ABC):
         self.check_parameters(stored)
 
     def check_elements(self, stored: BlockScaled):
-        """Raise a `ValueError` if element type or block shape differ."""
+        """Raise a `ValueError` if `stored` has another element type or block shape."""
         expected = self.block_shape(len(stored.shape))
         if (stored.type, stored.block_shape) != (self.type, expected):
             raise ValueError(
@@ -142,7 +143,7 @@ class Format(ABC):
             )
 
     def check_parameters(self, stored: BlockScaled):
-        """Raise a `ValueError` if the types of scales, zero points or offsets differ."""
+        """Raise a `ValueError` for unsupported types of scales, zero points or offsets."""
         if (types := stored.parameter_types) not in self.parameter_types:
             expected = " or ".join(map(_parameters_text, self.parameter_types))
             raise ValueError(
@@ -153,8 +154,8 @@ class Format(ABC):
         """Return packed arrays by name, or raise a `ValueError` if an array is missing."""
         if missing := [name for name in names if name not in packed]:
             raise ValueError(
-                f"{self.name} is packed into {', '.join(names)}, missing "
-                f"{', '.join(missing)}"
+                f"missing arrays of {self.name}: {', '.join(missing)}; expected "
+                f"{', '.join(names)}"
             )
         return [np.asarray(packed[name]) for name in names]
 

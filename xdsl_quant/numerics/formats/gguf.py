@@ -13,15 +13,16 @@ Quantized formats of GGUF files
 | Q6_K | 6 bits, signed | 16 | 8 bits, signed | | f16 |
 | MXFP4 | `f4E2M1FN` | 32 | `f8E8M0FNU` | | |
 
-Scales may be negative. Files store signed elements and scales of less than 8 bits with half
-of their range added. K-quants in files have minima, which are subtracted; the offsets here
-are added, so their f16 scale is the negative of the one in the file.
+Scales may be negative. Files store signed elements and scales of less than 8 bits as
+unsigned integers: half of their range is added. K-quants in files have minima, which are
+subtracted; the offsets here are added, so their f16 scale is the negative of the one in the
+file.
 
 Quantization to Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and MXFP4 is bit-identical to the package
-`gguf` wherever its result is defined. It is undefined for blocks whose largest magnitude is
-so small that the scale has no finite reciprocal in f32, or no code; here all elements are
-then 0, or the scale is the smallest one. Tools quantize to K-quants in different ways; here
-the scales and offsets are the candidates with the least squared error.
+`gguf` wherever the result of `gguf` is defined. It is undefined for blocks with a scale so
+small that its reciprocal overflows f32 (here, all elements are then 0) or that it has no
+code (here, the scale is then the smallest one). Tools quantize to K-quants in different
+ways; here the scales and offsets are the candidates with the least squared error.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,14 +56,14 @@ _PIECE = 1 << 12
 """Number of super-blocks quantized at a time, which bounds memory."""
 
 Planes = Sequence[tuple[int, int]]
-"""Widths, and runs for `join_bits`, of the bit groups of codes, from the lowest bits."""
+"""Width and run, as for `join_bits`, of each group of bits of codes, lowest bits first."""
 
 Rounds = Literal["half-up", "half-away"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GGUFFormat(Format):
-    """GGUF format, packed into rows of bytes, `data`."""
+    """GGUF format, packed into the array `data` of rows of bytes."""
 
     layout: np.dtype[np.void]
     """Fields of a block, or of a super-block."""
@@ -91,7 +92,7 @@ class GGUFFormat(Format):
         return np.ascontiguousarray(data).view(self.layout)
 
     def data_of(self, fields: NDArray[np.void]) -> dict[str, Array]:
-        """Return the fields of all blocks as packed bytes."""
+        """Return the array `data` with the fields of all blocks."""
         return {"data": fields.view(np.uint8)}
 
     def write_elements(self, fields: NDArray[np.void], codes: Array):
@@ -114,7 +115,7 @@ class GGUFFormat(Format):
 
 
 def _excess(type_name: str) -> np.uint8:
-    """Return the number added to signed codes of less than 8 bits."""
+    """Return the number added to signed codes of less than 8 bits in files, otherwise 0."""
     is_shifted = type_name.startswith("i") and type_name != "i8"
     return np.uint8(1 << (code_width(type_name) - 1) if is_shifted else 0)
 
@@ -144,7 +145,7 @@ class GGUFBlocks(GGUFFormat):
     """Format whose blocks have an f16 scale and, for unsigned elements, an f16 offset."""
 
     rounds: Rounds = "half-up"
-    """Rounding of ties: see `_elements`."""
+    """Rounding of ties: up, or away from zero."""
 
     @property
     def parameter_types(self) -> Sequence[ParameterTypes]:
@@ -170,7 +171,7 @@ class GGUFBlocks(GGUFFormat):
         return self.warn_of_zeros(values, stored)
 
     def _scales(self, blocks: F32) -> tuple[Array, Array]:
-        """Return the scale of each block, and its smallest value, for unsigned elements."""
+        """Return the scale and the smallest value of each block."""
         lowest = blocks.min(-1, keepdims=True)
         if not self.is_signed:
             steps = (1 << self.bits) - 1
@@ -408,8 +409,8 @@ _SCALE_PLANES: Mapping[str, Planes] = {
 def _packed_scales(codes: Array, type_name: str) -> Bytes:
     if planes := _SCALE_PLANES.get(type_name):
         return np.concatenate([*_packed_planes(codes, type_name, planes)], -1)
-    # The low bytes hold 6 bits of the first four scales and minima each. The others are
-    # split between their high bits and the remaining bytes.
+    # The lower 6 bits of the first 8 bytes hold the first four scales and minima. Of the
+    # last four, these bytes hold the upper 2 bits, the remaining bytes the lower 4 bits.
     first, last = _fours_of_eights(codes)
     high = last >> np.uint8(4) << np.uint8(6)
     return np.concatenate([first | high, join_bits(last, 4, 4)], -1)

@@ -55,8 +55,8 @@ class GroupFormat(Format):
     def quantize(self, values: ArrayLike) -> BlockScaled:
         """
         Quantize weights to this format. The scale of a group is 1/15 of the range of its
-        weights and 0, rounded to f16, or 1 if that is 0. Zero point and elements are
-        quotients by this scale, rounded half to even.
+        weights, extended to 0, and rounded to f16. A scale of 0 is replaced by 1. Zero
+        points and elements are rounded half to even.
 
         GPTQ and AWQ choose elements and scales from calibration data. To pack their
         results, build a `BlockScaled` with scales and zero points as `Stored`.
@@ -103,7 +103,7 @@ class GroupFormat(Format):
         outputs, inputs = stored.shape
         if outputs % 8 or inputs % 8:
             raise ValueError(
-                f"{self.name} has multiples of 8 outputs and inputs, found shape "
+                f"expected multiples of 8 outputs and inputs for {self.name}, found shape "
                 f"{stored.shape}"
             )
         assert stored.zero_points is not None

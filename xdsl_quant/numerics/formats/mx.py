@@ -40,12 +40,12 @@ from .format import Format
 ScaleRule = Literal["floor", "even", "ceil", "rceil"]
 """
 Rule by which the block scale, a power of two, is computed from the largest magnitude `a` of
-the block. The largest element is `m * 2**e`, with `m` from 1 to 2.
+the block. The largest number of the element type is `m * 2**e`, with `m` from 1 to 2.
 
 | rule | block scale | used by |
 |---|---|---|
 | `floor` | `2**(floor(log2(a)) - e)`; elements may saturate | OCP |
-| `even` | as `floor`, doubled if `a`, rounded, would saturate | TOSA |
+| `even` | as `floor`, but doubled if `a` would saturate after rounding | TOSA |
 | `ceil` | `2**(ceil(log2(a)) - e)` | torchao |
 | `rceil` | `2**ceil(log2(a / (m * 2**e)))`, the smallest without saturation | NVIDIA |
 """
@@ -61,14 +61,14 @@ class _Elements:
     """Properties of an element type for the arithmetic of block scales."""
 
     exponent: int
-    """Exponent of the largest element."""
+    """Exponent of the largest number of the type."""
 
     largest: float
 
     carry: int
     """
-    Integer that is added to the bits of an f32 to increment its exponent if the number,
-    rounded to the precision of an element, exceeds the largest element.
+    Integer to add to the bits of an f32 number. It increments the exponent if the number,
+    rounded to the precision of the type, exceeds the largest number.
     """
 
 
@@ -109,8 +109,8 @@ class PackedElements(Format):
 @dataclass(frozen=True)
 class MXFormat(PackedElements):
     """
-    Microscaling format. A block with NaN becomes NaN; infinities saturate, except that
-    their block becomes NaN with the rule `even`.
+    Microscaling format. A block that contains NaN becomes NaN. Infinities saturate; with
+    the rule `even`, their block becomes NaN.
     """
 
     @property

@@ -115,8 +115,8 @@ class NF4(Format):
 
         Raises:
             TypeError: if values are not numeric.
-            ValueError: if a value is infinite or NaN, or a block of the flattened array is
-                not a block of the array.
+            ValueError: if a value is infinite or NaN, or the blocks of consecutive elements
+                have no common shape.
         """
         array = f32_values(values)
         check_finite(array, self.name)
@@ -139,8 +139,8 @@ class NF4(Format):
         expected = flat_block_shape(stored.shape, self.block)
         if (stored.table, stored.block_shape) != (NF4_TABLE, expected):
             raise ValueError(
-                f"{self.name} has elements of type {self.type} of its own table in blocks "
-                f"of shape {expected}, found {stored.type} in blocks of shape "
+                f"{self.name} has elements of type {self.type} with NF4_TABLE in blocks of "
+                f"shape {expected}, found {stored.type} in blocks of shape "
                 f"{stored.block_shape}"
             )
 
@@ -222,9 +222,7 @@ def _padded_blocks(flat: F32, size: int) -> tuple[F32, bool]:
 
 
 def _nearest_codes(ties: Array, quotients: Array) -> Bytes:
-    """
-    Return the indices of the nearest elements as a flat array; ties go to the smaller one.
-    """
+    """Return a flat array of nearest table indices. Ties go to the smaller index."""
     return counts_below(ties, quotients.reshape(-1)).astype(np.uint8, copy=False)
 
 

@@ -37,12 +37,12 @@ _ELEMENT_TYPES = (
 @dataclass(frozen=True)
 class QuantizeLinear(Format):
     """
-    Blocks along one dimension with f32 scales, and zero points in the element type. The
-    last block may be shorter.
+    ONNX's blocked format: blocks along one dimension, f32 scales, and zero points of the
+    element type. The last block may be shorter.
 
-    The packed arrays are `y`, with two 4-bit elements per byte, the first in the lower
-    half, across the flattened array; `y_scale`; `y_zero_point`; and `shape`, the shape of
-    the values.
+    The packed arrays are `y`; `y_scale`; `y_zero_point`; and `shape`, the shape of the
+    values. For 4-bit types, the flattened `y` has two elements per byte, the first in the
+    lower half.
     """
 
     axis: int = -1
@@ -86,8 +86,8 @@ class QuantizeLinear(Format):
                 f32.
             scales: positive numbers, one per block. By default, the scale maps the largest
                 magnitude of a block to the largest element or, for unsigned types, the
-                range of the block and 0 to the range of the type; a block of zeros has
-                scale 1.
+                range of the block, extended to 0, to the range of the type; a block of
+                zeros has scale 1.
             zero_points: integers of the type, one per block. The default is 0 or, for
                 unsigned types without the argument `scales`, the zero point of the range.
 
@@ -149,7 +149,8 @@ class QuantizeLinear(Format):
         if self.type in SMALL_FLOATS:
             if points.any():
                 raise ValueError(
-                    f"unsupported zero points of {self.name} of {self.type}"
+                    f"unsupported zero points for {self.name} with elements of type "
+                    f"{self.type}"
                 )
             return points
         low, high = storage_range(self.type)

@@ -54,11 +54,12 @@ def test_shapes(format: GroupFormat):
     with pytest.raises(ValueError, match=message):
         format.quantize(np.zeros(128))
     message = (
-        f"the last dimension must be a multiple of 128, the block of {format.name}, "
+        "the last dimension must be a multiple of 128, the block size of "
+        f"{format.name}, found shape"
     )
     with pytest.raises(ValueError, match=message):
         format.quantize(np.zeros((8, 64)))
-    with pytest.raises(ValueError, match="has multiples of 8 outputs and inputs"):
+    with pytest.raises(ValueError, match="expected multiples of 8 outputs and inputs"):
         format.pack(format.quantize(np.zeros((7, 128))))
 
 
@@ -94,7 +95,7 @@ def test_no_zero_points():
 
 
 def test_missing_arrays():
-    message = "GPTQ is packed into qweight, qzeros, scales, missing qzeros, scales"
+    message = "missing arrays of GPTQ: qzeros, scales; expected qweight, qzeros, scales"
     with pytest.raises(ValueError, match=f"^{message}$"):
         GPTQ.unpack({"qweight": np.zeros((16, 8), np.int32)})
 

@@ -195,7 +195,8 @@ def test_zero_points(zero_points: list[int]):
 def test_zero_points_of_floats():
     format = QuantizeLinear("QuantizeLinear", "f8E5M2", 4)
     with pytest.raises(
-        ValueError, match="unsupported zero points of QuantizeLinear of f8E5M2"
+        ValueError,
+        match="unsupported zero points for QuantizeLinear with elements of type f8E5M2",
     ):
         format.quantize(np.zeros(5), [1, 1], [1, 0])
 
