@@ -10,7 +10,7 @@ from xdsl_quant.numerics.arrays import Array
 from . import runtime_library
 
 _WORD = 8
-"""Bytes per pointer, size and stride."""
+"""Bytes of a pointer, a size or a stride."""
 
 
 class BoundCall:
@@ -37,7 +37,7 @@ class BoundCall:
             kernel: compiled code; takes the address of its packed arguments.
             owner: object that owns the memory of the code.
             inputs: contiguous and aligned arrays that match the arguments.
-            outputs: such arrays for the results, without overlaps.
+            outputs: contiguous and aligned arrays for the results, without overlaps.
         """
         self._name = name
         self._kernel = kernel
@@ -58,7 +58,7 @@ class BoundCall:
         Call the function and return an array, a tuple of arrays or `None`.
 
         Raises:
-            ValueError: if sizes or values do not match at run time.
+            ValueError: if a run-time check fails, e.g. of sizes or of a divisor.
             RecursionError: if compiled calls are nested too deeply through Python.
             Exception: any exception of a Python function that the code calls.
         """
@@ -76,7 +76,7 @@ class BoundCall:
 
 
 def _descriptor(array: Array) -> Sequence[int]:
-    """Return the memref descriptor of a contiguous array, as words."""
+    """Return the memref descriptor of a contiguous array, as 64-bit words."""
     address = array.ctypes.data
     # Allocated pointer, aligned pointer, offset.
     return (address, address, 0, *_sizes_and_strides(array.shape))
@@ -94,8 +94,8 @@ def _sizes_and_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _packed_words(descriptors: Sequence[Sequence[int]]) -> ctypes.Array[ctypes.c_int64]:
     """
-    Return the arguments of compiled code in one memory block: the addresses of the
-    pointers, the pointers, and the memref descriptors that they point to.
+    Return the packed arguments of compiled code in one memory block: addresses of the
+    pointers, then the pointers to the memref descriptors, then the descriptors.
     """
     count = len(descriptors)
     size = 2 * count + sum(map(len, descriptors))

@@ -1,4 +1,4 @@
-"""Small builders and readers of MLIR ops that the rewrites share."""
+"""Helpers that build and inspect MLIR ops, shared by the rewrites."""
 
 from math import prod
 
@@ -22,7 +22,7 @@ def has_identity_layout(type_: ir.Type) -> bool:
 
 
 def memref_bytes(type_: ir.Type) -> int:
-    """Return the byte size of a memref; 0 if it is not known statically."""
+    """Return the byte size of a memref; 0 for dynamic sizes or strided layouts."""
     assert isinstance(type_, ir.MemRefType)
     if not has_identity_layout(type_) or any(map(is_dynamic, type_.shape)):
         return 0
@@ -30,7 +30,7 @@ def memref_bytes(type_: ir.Type) -> int:
 
 
 def _number_bytes(type_: ir.Type) -> int:
-    """Return the byte size of a number type of whole bytes; 0 for other types."""
+    """Return the byte size of a number type; 0 below 8 bits and for other types."""
     if isinstance(type_, ir.IndexType):
         return 8
     return type_.width // 8 if isinstance(type_, ir.IntegerType | ir.FloatType) else 0
@@ -46,7 +46,7 @@ def as_values(sizes: Sizes) -> list[ir.Value]:
 
 
 def mixed_sizes(value: ir.Value) -> list[int | ir.Value]:
-    """Return the sizes of a tensor, static ones as integers."""
+    """Return the sizes of a tensor: integers if static, `index` values if dynamic."""
     return [
         tensor.dim(value, index(i)) if is_dynamic(size) else size
         for i, size in enumerate(mlir.shape(value))
@@ -55,8 +55,8 @@ def mixed_sizes(value: ir.Value) -> list[int | ir.Value]:
 
 def reshape_tensor(value: ir.Value, sizes: Sizes) -> ir.Value:
     """
-    Reshape a tensor to static or dynamic sizes, in row-major order. Builds a
-    `tensor.reshape`, which MLIR does not fuse loops across.
+    Reshape a tensor to static or dynamic sizes, in row-major order. The new op is a
+    `tensor.reshape`, across which MLIR does not fuse loops.
     """
     dynamic = ir.ShapedType.get_dynamic_size()
     shape = [size if isinstance(size, int) else dynamic for size in sizes]
@@ -84,5 +84,5 @@ def indexing_maps(op: Op) -> list[ir.AffineMap]:
 
 
 def iterator_types_of(op: Op) -> list[str]:
-    """Return the iterator types of a `linalg.generic` as text."""
+    """Return the iterator types of a `linalg.generic` as strings."""
     return [str(kind) for kind in mlir.attribute_of(op, "iterator_types", ir.ArrayAttr)]

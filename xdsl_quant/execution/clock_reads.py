@@ -1,4 +1,4 @@
-"""Instrumentation that measures the time between the steps of compiled code."""
+"""Clock reads in compiled code that measure each step: a loop nest, copy or call."""
 
 import ctypes
 import time
@@ -12,16 +12,16 @@ from .mlir_bindings import arith, func, ir
 from .source_ops import numbers_in
 
 _STEPS = ("func.call", "linalg.", "memref.copy", "memref.store", "scf.")
-"""Name prefixes of ops that start a step; each step includes the ops before it."""
+"""Name prefixes of ops that end a step; the next step starts after them."""
 
 _PREFIX = "xdsl_quant_clock"
 
 
 class ClockReads:
-    """Clock reads between the steps of a function, and the times of its last call."""
+    """Clock reads between the steps of a function, and their times in the last call."""
 
     steps: Sequence[Sequence[int]]
-    """Op numbers of each step, its own op first."""
+    """Source op numbers of each step, first that of the op that names the step."""
 
     callbacks: Mapping[str, object]
     """Ctypes function pointers that the code calls, by symbol."""
@@ -32,7 +32,7 @@ class ClockReads:
         self._times = np.zeros((0, 2), np.int64)
 
     def insert(self, module: ir.Module, name: str) -> None:
-        """Insert clock reads into a function whose loops are on memrefs."""
+        """Insert clock reads into a function that is lowered to loops on memrefs."""
         (function,) = mlir.functions_in(module, [name])
         ops = mlir.operations_of(mlir.body_of(function))
         steps = [op for op in ops if op.name.startswith(_STEPS)]
@@ -63,7 +63,7 @@ class ClockReads:
 
 
 def _op_numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
-    """Return the distinct op numbers of a step, including those in called functions."""
+    """Return the distinct source op numbers of a step, including called functions."""
     numbers: dict[int, None] = {}
     for op in [step, *mlir.ops_in(step), *_called(module, step)]:
         numbers.update(dict.fromkeys(numbers_in(str(op.location))))

@@ -71,7 +71,7 @@ _Key = tuple[str, _Request, str]
 """Digest of the module, request, and path of a model file (empty otherwise)."""
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
-"""Least recently used function first."""
+"""Compiled functions, the least recently used first."""
 
 _lock = Lock()
 
@@ -101,20 +101,22 @@ def compile(
     folder `XDSL_QUANT_CACHE` (default: `~/.cache/xdsl-quant`). Thread-safe.
 
     Args:
-        module: a module, its text, or the path of a `.tflite` file; not modified. May
-            use all dialects that `xdsl-opt` finds. Dynamic sizes of a `.tflite` file
-            are fixed to the sizes stored in it, mostly a batch size of 1: see
-            [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
-        entry: name of the function; by default the only public one, or `main`.
-        rounding_mode: rounding of `lower-quant-ops`. Its `truncate` is undefined for
-            values outside the storage type.
-        zero_point_order: when `lower-quant-ops` adds the zero point.
-        nan: result of NaN in casts without an attribute `quant.nan`.
-        fuse: whether each cast becomes one loop with its scales as constants.
-        schedule: whether to tile contractions, stream stores and fuse min/max with the
-            loops that compute the values; does not change results.
-        cpu: CPU features to use: those of this machine (`native`), or of a CPU with
-            fewer; does not change results.
+        module: a module, its text, or the path of a `.tflite` file; not modified. The
+            module may use every dialect that `xdsl-opt` loads. Dynamic sizes of a
+            `.tflite` file are fixed to the sizes stored in it, usually a batch size of
+            1: see [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
+        entry: name of the function; by default the only public function, or else
+            `main`.
+        rounding_mode: rounding mode of `lower-quant-ops`. With `truncate`, casts of
+            values outside the storage type are undefined.
+        zero_point_order: whether `lower-quant-ops` adds the zero point before or after
+            rounding.
+        nan: result of casting NaN, for casts without an attribute `quant.nan`.
+        fuse: whether to lower each cast to one loop with its scales as constants.
+        schedule: whether to optimize the code beyond MLIR's passes, e.g. by tiling
+            contractions; does not change results.
+        cpu: CPU features to use: those of this machine (`native`), or those of a named
+            CPU with fewer features; does not change results.
         threads: number of threads for large matrix products of 8-bit integers; all
             other code runs in the calling thread.
         host_functions: Python functions that the module declares and calls: see
@@ -122,7 +124,8 @@ def compile(
 
     Raises:
         TypeError: if an argument has a wrong type.
-        ValueError: if an option is unknown, or this machine lacks features of the CPU.
+        ValueError: if an option has an unsupported value, or this machine lacks a
+            feature of the CPU.
         CompilationError: if the module is invalid, lacks the function, or has
             unsupported ops.
         ImportError: if MLIR, or the package for a type or file format, is missing.
@@ -193,7 +196,7 @@ def _compile(
 def _lowered(
     source: Callable[[], Source], digest: str, request: _Request, *, is_kept: bool
 ) -> Lowered:
-    """Return the text for MLIR, from the disk cache if possible."""
+    """Return the lowered function, from the disk cache if possible."""
     entry, rounding, fuse, _ = request
     stored = None
     if is_kept and xdsl_patches.are_on():
@@ -214,7 +217,7 @@ def _lowered(
 
 
 def _module_digest(module: ModuleOp | str | Path) -> str:
-    """Return a digest of a module with its resources, a text or a file."""
+    """Return a digest of a file's content, a text, or a module and its resources."""
     if is_model_file(module):
         # Loading reports a missing file.
         with suppress(OSError):

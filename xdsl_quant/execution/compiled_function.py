@@ -35,7 +35,7 @@ _Kernel = Callable[[int], None]
 
 STREAMED_BYTES = 48 << 20
 """
-Total result size in bytes from which kernels use `scheduling.streaming_stores`.
+Minimum total result size in bytes to use streaming stores.
 
 In measurements, streaming was never faster at 16 MiB and always faster at 64 MiB.
 """
@@ -46,12 +46,12 @@ class CompiledFunction:
     Function of a module, compiled by [`compile`][xdsl_quant.execution.compile].
 
     Takes an array, a number or a list of numbers per argument (see
-    [`array_types`][xdsl_quant.runtime.arrays] for the arrays of each type). Returns a
+    [`array_types`][xdsl_quant.runtime.arrays] for the dtype of each type). Returns a
     new array, a tuple of arrays if there are several results, or `None` without
     results. Argument arrays are never modified and never share memory with a result;
     arrays that are not contiguous are copied.
 
-    Thread-safe; other Python threads run during a call.
+    Thread-safe. Calls release Python's global interpreter lock.
     """
 
     name: str
@@ -81,11 +81,11 @@ class CompiledFunction:
     ):
         """
         Args:
-            wrapper: kernel functions that call the entry point.
+            wrapper: generated functions that call the entry point.
             text: MLIR text of the entry point and its callees.
-            source: returns the text again, with op numbers as locations.
+            source: lowers the entry point again, with op numbers as locations.
             host_functions: Python functions that the code calls.
-            options: code generation options; streaming is set per kernel.
+            options: code generation options; `stream` is set per kernel.
 
         Raises:
             CompilationError: if MLIR cannot compile the text.
@@ -123,13 +123,13 @@ class CompiledFunction:
         Args:
             arguments: one value per argument of the function.
             out: array for the result, or a tuple with an array per result; filled and
-                returned. They must be contiguous and must not overlap each other or an
-                argument.
+                returned. These arrays must be contiguous and must not overlap each
+                other or an argument.
 
         Raises:
             TypeError: if the argument count or the dtype of an array is wrong.
-            ValueError: if a shape is wrong, sizes do not match, a value is out of the
-                range of its type, or `out` is unsuitable.
+            ValueError: if a shape is wrong, a value is out of the range of its type,
+                `out` is unsuitable, or a run-time check fails.
             Exception: any exception of a Python function that the code calls.
         """
         inputs = self._inputs(arguments)
@@ -146,12 +146,11 @@ class CompiledFunction:
             out: as in a call; by default new arrays, which each call overwrites.
 
         Raises:
-            TypeError: as in a call, or if an argument is another object that each call
-                would have to convert to an array.
-            ValueError: as in a call, or if each call would have to copy an array or
-                check its values, or if result sizes may depend on more than the
-                argument shapes: on values, or on a function that calls a Python
-                function.
+            TypeError: as in a call, or if an argument is neither an array nor a number
+                or list, so that each call would have to convert it.
+            ValueError: as in a call; if each call would have to copy an array or check
+                its values; or if result sizes may depend on argument values or on a
+                Python function.
         """
         inputs = self._inputs(arguments)
         for index, value in enumerate(arguments):
@@ -321,7 +320,7 @@ def _host_callback(
     See `xdsl_quant.runtime.host_functions`.
 
     Args:
-        arguments: types whose memory layout is that of their arrays.
+        arguments: argument types; the memory layout of each is that of its array.
         function: Python function that takes the arrays.
     """
 

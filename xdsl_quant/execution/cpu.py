@@ -22,7 +22,7 @@ class Cpu:
     name: CpuName
 
     features: Collection[str]
-    """Features beyond x86-64, as in the flags of `/proc/cpuinfo`."""
+    """Features beyond x86-64, named as in the flags of `/proc/cpuinfo`."""
 
     llvm_name: str | None = None
     """LLVM's name of the CPU; `None` for this machine."""
@@ -55,7 +55,7 @@ CPU_LEVELS = (
     Cpu("avx-vnni", (*_AVX2, "avx_vnni"), "x86-64-v3", "+avxvnni"),
     Cpu("avx2", _AVX2, "x86-64-v3", "+avx2"),
 )
-"""CPUs that code can be generated for on any machine, most features first."""
+"""CPUs with fixed features, from most to fewest."""
 
 
 @cache
@@ -110,7 +110,7 @@ def machine_description() -> str | None:
 
 
 def available_cpus() -> dict[str, Cpu]:
-    """Return this machine's CPU and the CPU levels that it supports, by name."""
+    """Return by name this machine's CPU, and the `CPU_LEVELS` whose features it has."""
     features = machine_features()
     native = Cpu("native", features)
     masked = [cpu for cpu in CPU_LEVELS if {*cpu.features} <= {*features}]
@@ -119,7 +119,7 @@ def available_cpus() -> dict[str, Cpu]:
 
 def cpu_named(name: object) -> Cpu:
     """
-    Return the CPU of a name.
+    Look up a CPU by name.
 
     Raises:
         ValueError: if the CPU is unknown or this machine lacks one of its features.

@@ -2,8 +2,9 @@
 Disk cache of compilation results, shared by processes.
 
 Each file holds one result. Its name contains the key: a digest of everything that the
-result depends on. A digest of the content precedes it, so damaged files are ignored.
-Files are replaced atomically, so any number of processes may share a folder.
+result depends on. Files start with a digest of their content; files that do not match
+it are ignored. Files are replaced atomically, so any number of processes may share a
+folder.
 """
 
 import json
@@ -27,7 +28,7 @@ from .cpu import machine_description
 from .llvm_library import libraries
 
 VARIABLE = "XDSL_QUANT_CACHE"
-"""Environment variable with the folder of the cache, or `off`."""
+"""Environment variable that holds the cache folder, or `off` to disable the cache."""
 
 MAX_BYTES = 1 << 30
 """Maximum size of all files; the least recently used ones are removed."""
@@ -49,8 +50,8 @@ class Entry(NamedTuple):
 
 def key_of(*parts: object) -> str | None:
     """
-    Return the cache key of a result, or `None` if caching is off or unavailable. It
-    depends on the text of each part, the version of the package, and the machine.
+    Return the cache key of a result, or `None` if caching is off or unavailable. It is
+    a digest of the `str` of each part, the versions of all packages, and the CPU.
     """
     if _is_off() or (versions := _versions()) is None:
         return None
@@ -87,7 +88,7 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def write(key: str, entry: Entry) -> None:
-    """Store an entry, unless the system refuses it."""
+    """Store an entry; ignore errors of the file system."""
     if (folder := _folder()) is None:
         return
     data = b"\n".join((json.dumps(entry.header).encode(), entry.content))
@@ -135,7 +136,7 @@ def _is_off() -> bool:
 
 
 def _folder() -> Path | None:
-    """Return the folder after creating it; `None` if caching is off or it is unsafe."""
+    """Create and return the folder; `None` if caching is off or would be unsafe."""
     if _is_off():
         return None
     given = os.environ.get(VARIABLE)
@@ -188,7 +189,7 @@ def _warn_uncached(reason: str) -> None:
 
 @cache
 def _versions() -> bytes | None:
-    """Return a digest of all versions that results depend on; `None` if unknown."""
+    """Return a digest of the CPU and all package versions; `None` if unknown."""
     machine, mlir = machine_description(), libraries()
     if machine is None or not mlir:
         return None

@@ -1,9 +1,9 @@
 """
-Entry points of modules, and conversion of arrays to and from their values.
+Entry points of modules, and conversion of arrays to arguments and from results.
 
 MLIR loads and stores an `i4` or `i1` as a byte whose upper bits must be zero. Arrays
-therefore have elements of 8, 16, 32 or 64 bits, and ops narrow and widen the values.
-Loop fusion makes these conversions free.
+therefore have elements of 8, 16, 32 or 64 bits, and generated ops truncate and extend
+the values. Loop fusion makes these conversions free.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Boundary:
 
     @cached_property
     def takes_all_numbers(self) -> bool:
-        """True if the type allows every value of the dtype."""
+        """True if every value of the dtype is valid for the type."""
         width = integer_width(self.type_)
         return self.dtype.kind not in "iu" or width == 8 * self.dtype.itemsize
 
@@ -166,13 +166,13 @@ class Boundary:
 
     @cached_property
     def inner(self) -> str:
-        """Type in the entry point after quantized types are lowered."""
+        """Type of the value after quantized types are lowered."""
         return self._with_shape(self._inner_element)
 
     # Conversions
 
     def enter(self, code: OpLines, array: str) -> str:
-        """Return the entry point's argument, converted from an array."""
+        """Convert an array to an argument of the entry point; return the argument."""
         value = array
         if self._is_scalar:
             value = code.add(f"tensor.extract {value}[] : {self.tensor}")
@@ -332,7 +332,7 @@ class EntryWrapper:
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of the functions."""
+        """Names of the functions, the kernel first."""
         if self.sizes_name is None:
             return (self.kernel_name,)
         return self.kernel_name, self.sizes_name

@@ -57,8 +57,8 @@ def convert_integers_to_bf16(module: ir.Module) -> None:
 
 def _to_odd_i64(integer: ir.Value, is_signed: bool) -> ir.Value:
     """
-    Return an integer rounded to odd, so that its conversion to f64 is exact. Integers
-    of more than 32 significant bits get a sticky bit in place of the last 11.
+    Round an integer to odd, so that its i64 converts to f64 exactly. Above 32
+    significant bits, the last 11 bits are cleared; bit 11 is set if one of them was.
     """
     i32, i64 = (ir.IntegerType.get_signless(width) for width in (32, 64))
     extend = arith.extsi if is_signed else arith.extui
@@ -80,9 +80,9 @@ def convert_floats_exactly(module: ir.Module) -> None:
 
     * MLIR marks conversions around emulated arithmetic as foldable by LLVM, which would
       skip the rounding.
-    * CPUs have no instruction from f64 to 16 bits, and few systems have the function
-      that LLVM calls instead.
-    * The instructions for bf16 flush subnormal values to zero.
+    * CPUs have no instruction that converts f64 to 16 bits, and few systems have the
+      function that LLVM calls instead.
+    * CPU instructions that convert bf16 flush subnormal values to zero.
     """
     for op in mlir.ops_in(module, "arith.extf", "arith.truncf"):
         source, target = op.operands[0].type, op.results[0].type
@@ -101,8 +101,8 @@ def convert_floats_exactly(module: ir.Module) -> None:
 
 def _to_odd_f32(double: ir.Value) -> ir.Value:
     """
-    Return an f64 rounded to odd: the last bit of an inexact result is one. Rounding the
-    f32 again, to 16 bits, gives the correctly rounded result.
+    Convert an f64 to f32, rounded to odd: the last bit of an inexact result is 1.
+    Rounding this f32 to 16 bits then gives the correctly rounded result.
     """
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()
     i32 = ir.IntegerType.get_signless(32)
@@ -120,14 +120,14 @@ _BF16_NAN = 0x7FC0
 
 
 def _bf16_to_f32(half: ir.Value) -> ir.Value:
-    """Return a bf16 as the f32 whose upper half has its bits."""
+    """Convert a bf16 to f32: its bits become the upper half."""
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.extui(i32, arith.bitcast(i16, half))
     return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))
 
 
 def _f32_to_bf16(single: ir.Value) -> ir.Value:
-    """Return the upper half of an f32, rounded half to even."""
+    """Convert an f32 to bf16 (its upper half), rounded half to even."""
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.bitcast(i32, single)
     sixteen = arith.constant(i32, 16)

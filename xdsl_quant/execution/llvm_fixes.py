@@ -14,8 +14,8 @@ def check_is_llvm(module: ir.Module) -> None:
     Verify that the module contains only ops of the LLVM dialect.
 
     Raises:
-        CompilationError: if it has another op. LLVM would report only the casts around
-            it, on standard error.
+        CompilationError: if it has any other op. LLVM would only print the casts around
+            this op to standard error.
     """
     cast_name = "builtin.unrealized_conversion_cast"
     left = [
@@ -56,13 +56,13 @@ _NUMBER_EXTREMES = {
 
 def reduce_with_ordered_zeros(module: ir.Module) -> None:
     """
-    Replace `maxnum` and `minnum` of two variables by `maximumnum` and `minimumnum`.
+    Replace `maxnum` and `minnum` without constants by `maximumnum` and `minimumnum`.
 
     The results are the same, except that -0.0 is always less than 0.0.
 
     LLVM 22 drops rows when it masks the last vector of a `maxnum` reduction without
-    `nnan`: see `docs/upstream/llvm-maxnum-reductions.md`. Clamps by constants are no
-    reductions; they stay, as `maxnum` is faster.
+    `nnan`: see `docs/upstream/llvm-maxnum-reductions.md`. Clamps to constant bounds are
+    not reductions and keep the faster `maxnum`.
     """
     for op in mlir.ops_in(module, *_NUMBER_EXTREMES):
         flags = (
@@ -85,8 +85,8 @@ def return_where_assertions_fail(module: ir.Module, names: Collection[str]) -> N
     MLIR's own lowering prints the message and terminates the process.
 
     Raises:
-        CompilationError: if a function outside `names` has an assertion, as it would
-            return to a caller that goes on.
+        CompilationError: if a function outside `names` has an assertion: returning from
+            it would not stop its caller.
     """
     for call in mlir.ops_in(module, "llvm.call"):
         callee = _callee(call)

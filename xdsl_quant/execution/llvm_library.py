@@ -28,7 +28,7 @@ def _package_folder(package: str) -> Path | None:
 
 
 def libraries() -> Sequence[Path]:
-    """Return the paths of LLVM and MLIR; empty without the extra `mlir`."""
+    """Return the paths of libLLVM and libMLIR; empty without the extra `mlir`."""
     llvm, mlir = _package_folder("llvm"), _package_folder("mlir")
     if llvm is None or mlir is None:
         return ()
@@ -92,10 +92,10 @@ class _Llvm:
 
     def check(self, error: int | None) -> None:
         """
-        Raise the error of an LLVM call.
+        Check the result of an LLVM call.
 
         Raises:
-            LinkError: if there is an error.
+            LinkError: if the call failed.
         """
         if error is None:
             return
@@ -121,7 +121,8 @@ class LinkedObject:
         """
         Args:
             file: content of the object file.
-            symbols: addresses of the symbols that it uses beyond those of this process.
+            symbols: addresses of the symbols that the object uses and this process does
+                not export.
 
         Raises:
             LinkError: if LLVM cannot link it.

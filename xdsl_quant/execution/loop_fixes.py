@@ -85,8 +85,8 @@ def _in_bytes(type_: ir.Type) -> ir.Type:
     Return a memref type with elements of whole bytes, or any other type unchanged.
 
     Raises:
-        CompilationError: if integers exceed 64 bits and are not a multiple of 128 bits:
-            MLIR allocates 12 bytes for an i72, but LLVM for x86-64 stores 16.
+        CompilationError: if integers have more than 64 bits, but no multiple of 128
+            bits: MLIR allocates 12 bytes for an i72, but LLVM for x86-64 stores 16.
     """
     if not isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType):
         return type_
@@ -98,7 +98,8 @@ def _in_bytes(type_: ir.Type) -> ir.Type:
     if bits > 64:
         if bits % 128:
             raise CompilationError(
-                f"unsupported integers of {bits} bits in memory; widen them to 128 bits"
+                f"unsupported integers of {bits} bits in memory; expected at most 64 or a "
+                "multiple of 128"
             )
         return type_
     width = next(width for width in (8, 16, 32, 64) if bits <= width)
@@ -138,9 +139,8 @@ def _dense_integers(
     elements: ir.DenseElementsAttr, type_: ir.MemRefType
 ) -> NDArray[np.int64]:
     """
-    Return the elements of an attribute, of widths that the bindings do not support; for
-    floats their bit patterns. Bits above the width are undefined. A splat returns one
-    element.
+    Return the elements of an attribute (only one of a splat) whose bit width the
+    bindings do not support; floats as bit patterns. Bits above the width are undefined.
     """
     element_type = type_.element_type
     width = mlir.bits(element_type)
@@ -179,7 +179,7 @@ _MASKED_TRIP_COUNT = 16
 def disable_unsafe_vectorization(module: ir.Module) -> None:
     """
     Disable vectorization of short loops that narrow values. If a single element remains
-    for the last vector, LLVM 22 on AVX-512 stores it with its width before narrowing,
+    for the last vector, LLVM 22 on AVX-512 stores it at the width before narrowing,
     which overwrites adjacent memory.
     """
     with module.context:
@@ -206,8 +206,8 @@ def iterations(loop: ir.Operation) -> range:
 
 def check_divisions(module: ir.Module) -> None:
     """
-    Prevent traps of integer divisions: assert nonzero divisors, and replace a division
-    by -1 by the wrapping negation of a division by 1.
+    Prevent traps of integer divisions: assert nonzero divisors, and instead of dividing
+    by -1, divide the negated (wrapping) dividend by 1.
     """
     signed = ("divsi", "remsi", "floordivsi", "ceildivsi")
     unsigned = ("divui", "remui", "ceildivui")
@@ -237,15 +237,15 @@ def allocated_bytes(module: ir.Module, name: str) -> int:
 
 def free_where_assertions_fail(module: ir.Module) -> None:
     """
-    Free the allocated buffers where a failed assertion returns. Buffers that are not
-    freed in the block that allocates them are leaked.
+    Free the allocated buffers before a failed assertion returns, except buffers that
+    are not freed in the block that allocates them: these leak.
     """
     for function in mlir.ops_in(module, "func.func"):
         _free_in_region(function.regions[0], [])
 
 
 def _free_in_region(region: ir.Region, outside: Values) -> None:
-    """Free the buffers of a region and of its enclosing blocks (`outside`)."""
+    """Free the buffers of a region, and those of enclosing blocks (`outside`)."""
     for block in region:
         buffers = [*outside]
         for op in mlir.operations_of(block):

@@ -60,7 +60,7 @@ def lower(
     Lower a module in place and return its MLIR text.
 
     Raises:
-        CompilationError: if an op has no lowering, or a quantized type is left.
+        CompilationError: if an op has no lowering, or a quantized type remains.
     """
     if (message := missing_lowering([module])) is not None:
         raise CompilationError(message)
@@ -210,7 +210,7 @@ _Move = tensor.ConcatOp | tensor.ExtractSliceOp | tensor.InsertSliceOp | tensor.
 
 
 def remove_empty_data_movement(module: ModuleOp) -> None:
-    """Remove data movement of empty tensors and empty operands of other ops."""
+    """Remove data movement ops with empty results, and empty operands of the others."""
     for op in [*module.walk()]:
         if not isinstance(op, _Move):
             continue

@@ -1,4 +1,4 @@
-"""Lowering of tensor modules to machine code: MLIR passes and rewrites between."""
+"""Lowering of tensor modules to machine code by MLIR passes and rewrites."""
 
 import ctypes
 import tempfile
@@ -84,7 +84,7 @@ _LOOPS_TO_LLVM = (
 )
 
 _lock = Lock()
-"""Serializes compilations."""
+"""Lock that serializes compilations."""
 
 
 class MachineCode:
@@ -100,13 +100,13 @@ class MachineCode:
     """True if all functions but the kernel depend only on argument shapes."""
 
     calls_python: bool
-    """True if the code calls host functions, or callbacks that record values."""
+    """True if the code calls host functions, or callbacks that record min/max."""
 
     thread_functions: ThreadFunctions
-    """Functions that several threads call."""
+    """Functions to run on several threads."""
 
     is_complete: bool
-    """True if no scheduling step failed and was skipped."""
+    """True if all scheduling steps succeeded."""
 
     def __init__(
         self,
@@ -154,8 +154,8 @@ class MachineCode:
         clock: ClockReads | None,
     ) -> ir.Module:
         """
-        Return the module lowered to the LLVM dialect. If a scheduling step fails, warn
-        and restart without it: its module is unusable.
+        Return the module lowered to the LLVM dialect. If a scheduling step fails, its
+        module is unusable: warn and restart without the step.
         """
         while True:
             module = ir.Module.parse(text)
@@ -225,8 +225,8 @@ class MachineCode:
 
     def function(self, name: str) -> Callable[[int], None]:
         """
-        Return a compiled function. It takes the address of an array of addresses: per
-        argument that of a pointer to a memref descriptor.
+        Return a compiled function. It takes the address of an array that holds, for
+        each argument, the address of a pointer to its memref descriptor.
         """
         address = self._engine.raw_lookup(f"_mlir_ciface_{name}")
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
@@ -251,7 +251,7 @@ def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
 
 
 def _lower_numbers(module: ir.Module, schedule: Schedule) -> None:
-    """Lower number types and arithmetic to those of the machine."""
+    """Lower number types and arithmetic to those that the machine supports."""
     float_fixes.convert_integers_to_bf16(module)
     mlir.run_passes(module, _TO_SUPPORTED_FLOATS)
     schedule.schedule_loops(module)

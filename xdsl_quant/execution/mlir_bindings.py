@@ -1,9 +1,9 @@
 """
 Typed access to MLIR's Python bindings; no other module imports them.
 
-MLIR has type stubs for its IR (`ir` here), but none for its dialects: their functions
-only have typed results. Without the extra `mlir` the import fails, so modules that need
-it are imported when the first function is compiled.
+MLIR has type stubs for its IR (`ir` here), but none for its dialects: only the results
+of their builder functions are typed here. This module cannot be imported without the
+extra `mlir`; its users are imported when the first function is compiled.
 """
 
 # The stubs are incomplete, and have lists of unknown elements.
@@ -124,7 +124,7 @@ def new_context() -> ir.Context:
     """
     Return a single-threaded context for compilation. MLIR loads further dialects on
     demand: with all of them loaded, `canonicalize` collects the patterns of all ops,
-    and a small function takes a tenth longer to compile.
+    and a small function takes 10 % longer to compile.
     """
     make = cast(Callable[..., ir.Context], ir.Context)
     context = make(load_on_create_dialects=_dialects)
@@ -153,7 +153,7 @@ def first_diagnostic(error: MLIRError) -> str:
 
 
 def unused_names(module: ir.Module, prefix: str) -> Iterator[str]:
-    """Yield unused symbol names with a prefix and a number."""
+    """Yield unused symbol names: a prefix and a number."""
     taken = {*map(symbol_of, module.body.operations)}
     return (name for i in count() if (name := f"{prefix}_{i}") not in taken)
 
@@ -213,7 +213,7 @@ def defining_op(value: ir.Value, *names: str) -> ir.Operation | None:
 
 
 def argument_block(value: ir.Value) -> ir.Block | None:
-    """Return the block of a block argument; `None` for op results."""
+    """Return the block that a block argument belongs to; `None` for op results."""
     return cast(ir.Block, value.owner) if isinstance(value, ir.BlockArgument) else None
 
 
@@ -333,7 +333,7 @@ def bits(type_: ir.Type) -> int:
 
 
 def dimensions_of(map_: ir.AffineMap) -> list[int]:
-    """Return the loop dimensions among the results of a map."""
+    """Return the positions of the dimensions among the results of an affine map."""
     return [e.position for e in map_.results if isinstance(e, ir.AffineDimExpr)]
 
 
@@ -343,5 +343,5 @@ def vector_type(size: int, element_type: ir.Type) -> ir.VectorType:
 
 
 def affine_map(loops: int, results: Iterable[ir.AffineExpr]) -> ir.AffineMap:
-    """Return an affine map without symbols."""
+    """Return an affine map from loops to results, without symbols."""
     return ir.AffineMap.get(loops, 0, [*results])

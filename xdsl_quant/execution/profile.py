@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .source_ops import SourceOp
 
 _SECONDS, _MIN_CALLS, _MAX_CALLS = 0.25, 5, 1000
-"""Duration of a profile, unless its number of calls is outside this range."""
+"""Duration of a profile in seconds, and range of its number of calls."""
 
 MAX_SHOWN = 50
 """Maximum number of rows in a printed table or a notebook."""
@@ -72,7 +72,7 @@ class ProfileRow:
 
     @property
     def fused(self) -> str:
-        """Other ops in the code, e.g. `tfl.add, part of 3`; empty without any."""
+        """Other ops in the code, e.g. `tfl.add, part of 3`; empty if there are none."""
         names = [op.name for op in self.ops[1:]]
         return ", ".join([*names, *(f"part of {number}" for number in self.parts)])
 
@@ -90,7 +90,7 @@ class Profile:
     name: str
 
     rows: Sequence[ProfileRow]
-    """Rows in module order. Each op except constants is in one of them."""
+    """Rows in module order. Each op except constants is in exactly one row."""
 
     calls: int
     """Number of measured calls."""
@@ -191,12 +191,12 @@ def rows_of(
     seconds: Sequence[float],
 ) -> Sequence[ProfileRow]:
     """
-    Return the rows of a profile, given the multiply-accumulates by op index, and for
-    each step its op indices, its own op first, and its duration in seconds.
+    Return the rows of a profile. `products` are multiply-accumulates by op index. A
+    step is a list of op indices, first that of the op that the step is named after.
 
-    Each step belongs to the op that it is named after; fused loops are named after
-    their last op. An op without own steps joins the row of the first step that contains
-    it, or gets a row without code.
+    Each step belongs to the row of the op that it is named after; fused loops are named
+    after their last op. An op that names no step joins the row of the first step that
+    contains it, or gets a row without code.
     """
     owners = [step[0] if step else None for step in steps]
     row_of = _row_owners(len(ops), owners, steps)
@@ -225,7 +225,7 @@ def rows_of(
 def _row_owners(
     count: int, owners: Sequence[int | None], steps: Sequence[Sequence[int]]
 ) -> Mapping[int | None, int | None]:
-    """Return the first op of each op's row; key `None` is code of no op."""
+    """Map each op to the first op of its row; `None` stands for code without an op."""
     row_of: dict[int | None, int | None] = {owner: owner for owner in owners}
     for owner, step in zip(owners, steps, strict=True):
         for index in step:

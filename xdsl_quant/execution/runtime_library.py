@@ -112,7 +112,7 @@ def begin(name: str) -> None:
 
 
 def end() -> str | BaseException | None:
-    """Leave a compiled call and return its failure."""
+    """Leave a compiled call and return its failure or `None`."""
     _thread.depth -= 1
     return take_failure()
 
@@ -125,13 +125,13 @@ def take_failure() -> str | BaseException | None:
 
 
 def guarded(function: Callable[[], object]) -> None:
-    """Call a function from compiled code, unless a failure is pending."""
+    """Call `attempt`, unless a failure is pending or host functions are muted."""
     if not _thread.is_muted and _thread.failure is None:
         attempt(function)
 
 
 def attempt(function: Callable[[], object]) -> None:
-    """Call a function from compiled code, and store its exception."""
+    """Call a Python function for compiled code, and store its exception."""
     try:
         function()
     # Interruptions must not propagate either.
@@ -144,15 +144,15 @@ _callbacks_of_users: WeakSet[Callable[..., None]] = WeakSet()
 
 def callback(function: Callable[..., None], argument_count: int) -> object:
     """
-    Return a ctypes callback that takes addresses; the function must use `guarded`. The
-    unraisable hook keeps interruptions that occur before its first line.
+    Return a ctypes callback that takes addresses. The function must use `guarded` or
+    `attempt`; the unraisable hook stores interruptions that occur before that.
     """
     _callbacks_of_users.add(function)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * argument_count)(function)
 
 
 class _Hook:
-    """Unraisable hook that stores exceptions of callbacks and passes on others."""
+    """Unraisable hook that stores exceptions of callbacks and passes on all others."""
 
     def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]):
         self._before = before
@@ -197,8 +197,8 @@ def _address(callback: object) -> int:
 
 def addresses(more: Mapping[str, object]) -> dict[str, int]:
     """
-    Return the addresses of all functions that code may call, by symbol. The ctypes
-    callbacks in `more` must stay alive.
+    Return the addresses of all functions that compiled code may call, by symbol. The
+    ctypes callbacks in `more` must stay alive.
     """
     if more and not isinstance(sys.unraisablehook, _Hook):
         sys.unraisablehook = _Hook(sys.unraisablehook)
@@ -218,14 +218,14 @@ def register(engine: _Engine, more: Mapping[str, object]) -> None:
 # Threads
 
 ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]
-"""Argument count, and functions that threads call, of each dispatch symbol."""
+"""By dispatch symbol: argument count, and names of functions to run on threads."""
 
 
 _THREAD_CALLS = "xdsl_quant.execution.scheduling.thread_calls"
 
 
 class CallsByThreads(Protocol):
-    """Calls of functions by several threads."""
+    """Dispatcher that calls functions on several threads."""
 
     @property
     def callbacks(self) -> Mapping[str, object]:
@@ -237,7 +237,7 @@ class CallsByThreads(Protocol):
 
 
 def thread_calls_of(functions: ThreadFunctions) -> CallsByThreads | None:
-    """Return the dispatcher of threaded functions, or `None` without any."""
+    """Return the dispatcher of functions, or `None` if there are none."""
     if not functions:
         return None
     return import_module(_THREAD_CALLS).ThreadCalls(functions)

@@ -1,7 +1,7 @@
 """
 Run-time assertions on sizes and indices of tensor ops.
 
-MLIR has no runtime verification for these ops, which would access memory out of bounds.
+MLIR has no runtime verification for these ops; wrong sizes cause invalid accesses.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ _OTHER_COUNT = "has a result with a different element count"
 
 
 def _mixed(op: ir.Operation, name: str, dynamic: Iterable[ir.Value]) -> Values:
-    """Return the values of an attribute, with dynamic ones filled in."""
+    """Return the values of a static attribute, with dynamic operands filled in."""
     rest = iter(dynamic)
     static = mlir.attribute_of(op, name, ir.DenseI64ArrayAttr)
     return [next(rest) if is_dynamic(value) else index(value) for value in static]
@@ -53,12 +53,12 @@ def _all(conditions: Values) -> ir.Value:
 
 
 def _are_counts(values: Values) -> ir.Value:
-    """Return True if no value is negative; there is at least one."""
+    """Build the condition that no value is negative, for at least one value."""
     return _all([_index_comparison("sge", value, index(0)) for value in values])
 
 
 def _have_product(sizes: Values, count: ir.Value) -> ir.Value:
-    """Return True if the product of sizes is a count, also if it overflows."""
+    """Build the condition that the product of sizes is `count`; overflow is handled."""
     zero, one = index(0), index(1)
     rest, is_exact = count, _index_comparison("eq", zero, zero)
     has_zero = _index_comparison("ne", zero, zero)
@@ -76,7 +76,7 @@ def _have_product(sizes: Values, count: ir.Value) -> ir.Value:
 
 
 def _slice_checks(op: ir.Operation, of: int) -> _Checks:
-    """Return conditions that a slice of operand `of` is in bounds."""
+    """Build the conditions that a slice of operand `of` is in bounds."""
     dynamic = iter([*op.operands][of + 1 :])
     names = ("static_offsets", "static_sizes", "static_strides")
     parts = [_mixed(op, name, dynamic) for name in names]

@@ -1,4 +1,4 @@
-"""Ops of a module before lowering, and the mapping from code to them."""
+"""Ops of a module before lowering, and the mapping from compiled code to these ops."""
 
 from __future__ import annotations
 
@@ -117,9 +117,8 @@ def _stored_type_text(type_: Attribute) -> str:
 
 def number_ops(module: ModuleOp) -> Sequence[SourceOp]:
     """
-    Number the ops on tensors and all other non-constant ops at function level. Sets
-    locations to these numbers. Nested ops have the number of their parent, and
-    constants have none.
+    Number all non-constant ops on tensors or at function level, and set locations to
+    these numbers. Other nested ops get the number of their parent.
     """
     source_ops: list[SourceOp] = []
 
@@ -151,7 +150,7 @@ def _is_counted(op: Operation) -> bool:
 
 
 def numbers_in(location: str) -> Iterator[int]:
-    """Yield the op numbers in a location's text, that of the whole op first."""
+    """Yield the op numbers in the text of a location."""
     return map(int, _NUMBERS.findall(location))
 
 

@@ -104,7 +104,7 @@ def code_of(
 
 
 _PACKAGES = {"xdsl", "xdsl_quant"}
-"""Packages whose versions are part of each key."""
+"""Packages whose versions are part of each cache key."""
 
 
 class Lowered(NamedTuple):
@@ -117,7 +117,7 @@ class Lowered(NamedTuple):
 
 
 def read_lowered(key: str) -> Lowered | None:
-    """Return the cached function of a key, with an empty module."""
+    """Return the cached function of a key; the module of its entry point is empty."""
     if (entry := disk_cache.read(key)) is None:
         return None
     header = entry.header

@@ -34,8 +34,8 @@ def define_undefined_tensors(module: ir.Module) -> None:
     Replace poison tensors by `tensor.empty`: bufferization does not support poison.
 
     Raises:
-        CompilationError: if a poison tensor has a dynamic size, which would also apply
-            to values on other paths.
+        CompilationError: if a poison tensor has a dynamic size: any size chosen for it
+            would also apply to the defined values of other paths.
     """
     for poison in mlir.ops_in(module, "ub.poison"):
         if not isinstance(type_ := poison.results[0].type, ir.RankedTensorType):
@@ -54,9 +54,9 @@ def define_undefined_tensors(module: ir.Module) -> None:
 
 def read_initial_values_as_inputs(module: ir.Module) -> None:
     """
-    Turn initial values into inputs where a `linalg.generic` reads them without a
-    reduction. Otherwise MLIR may fuse the op with a broadcast of its result, and add to
-    the initial value once per element of the broadcast.
+    Turn initial values into inputs where a `linalg.generic` without reductions reads
+    them. Otherwise MLIR may fuse the op with a broadcast of its result, and add to the
+    initial value once per element of the broadcast.
     """
     for op in mlir.ops_in(module, "linalg.generic"):
         is_read = any(
