@@ -66,11 +66,11 @@ class _Run(NamedTuple):
     """Number of tiles; the last ones may overlap."""
 
     blocks: int
-    """Number of blocks with equally many tiles."""
+    """Number of blocks, which have the same number of tiles."""
 
     @staticmethod
     def of(size: int, most: int) -> _Run:
-        """Return tiles of at least four bytes, in blocks of at most `most` tiles."""
+        """Return tiles with rows of at least four bytes, at most `most` per block."""
         steps = -(-size // _MAX_ROW_BYTES)
         depth = min(-(-size // (4 * steps)) * 4, size // 4 * 4)
         steps = -(-size // depth)
@@ -78,7 +78,7 @@ class _Run(NamedTuple):
         return _Run(size, depth, blocks * -(-steps // blocks), blocks)
 
     def start(self, step: int) -> int:
-        """Return the first byte of a tile."""
+        """Return the offset of the first byte of a tile."""
         return min(step * self.depth, self.size - self.depth)
 
 
@@ -105,13 +105,13 @@ class _Tiles:
     """Reduction loops outside the loops over rows."""
 
     inner_reductions: Sequence[Axis]
-    """Other reduction loops, outside the run."""
+    """Other reduction loops, outside `run`."""
 
     run: _Run
 
     @staticmethod
     def of(product: Product, weights: NDArray[np.int8]) -> _Tiles:
-        """Return the tiling of a product whose runs have at least four bytes."""
+        """Return the tiling of a product; its runs must have at least four bytes."""
         *outer, (size, steps) = product.rows
         if size <= _MAX_ROWS and outer:
             *outer, tiles = outer
@@ -230,7 +230,7 @@ class _Tiles:
 
 
 class _Panel(NamedTuple):
-    """Column vectors of a group of tiles."""
+    """Columns that a group of tiles covers."""
 
     vectors: int
 
@@ -367,7 +367,7 @@ class _TileFunction(ProductFunction):
     def _packed_reductions(
         self, loops: Sequence[Axis], inner: Sequence[Axis], panel: _Panel
     ) -> Sequence[Axis]:
-        """Return reduction loops with packed-column steps before the row steps."""
+        """Return reduction loops with strides of packed columns before the others."""
         tiles = self._tiles
         size = tiles.run.steps * math.prod(loop.size for loop in inner)
         return packed_loops(loops, size * tiles.columns_bytes * panel.vectors)
@@ -496,7 +496,7 @@ def tile_product_text(
 ) -> str | None:
     """
     Return the MLIR text of a private function for a product, with its constants; `None`
-    if vectors are faster. See `product_text` for the arguments.
+    if tiles are unsupported or slower. See `product_text` for the arguments.
     """
     weights = product.weights
     if (

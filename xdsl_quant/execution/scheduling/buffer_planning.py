@@ -1,4 +1,4 @@
-"""Memory planning: buffers of a function in one allocation."""
+"""Memory planning, which places the buffers of a function in one allocation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def plan_memory(
 
     Args:
         lifetimes: buffers of at least one byte each.
-        orders: orders in which buffers are placed.
+        orders: sort keys of the orders in which to place buffers.
     """
     neighbors = _neighbors(lifetimes)
     plans = [_placed_in_order(lifetimes, neighbors, order) for order in orders]
@@ -132,8 +132,8 @@ _USES = (
 def plan_buffers(module: ir.Module, name: str) -> None:
     """
     Replace buffers of a function by views of one allocation per call. This covers
-    buffers of static sizes that only calls, copies, loads and stores in the outermost
-    block use. Buffers with disjoint lifetimes share memory.
+    buffers of static size whose users are calls, copies, loads and stores in the
+    outermost block. Buffers with disjoint lifetimes share memory.
     """
     (function,) = mlir.functions_in(module, [name])
     ops = mlir.operations_of(mlir.body_of(function))
@@ -172,8 +172,8 @@ def _lifetimes(ops: Sequence[ir.Operation]) -> dict[ir.Value, Lifetime]:
 def _use_positions(buffer: ir.Value, positions: dict[int, int]) -> Sequence[int] | None:
     """
     Return the positions of the ops that use a buffer or views of it, given the
-    positions of a block's ops by identity. Return `None` if a user is unknown, or if
-    the buffer is not freed in the block.
+    positions of a block's ops by identity. Return `None` if a user is unsupported, or
+    if the buffer is not freed in the block.
     """
     steps: list[int] = []
     freed = 0

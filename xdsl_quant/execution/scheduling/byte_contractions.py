@@ -1,4 +1,4 @@
-"""Contractions that can be computed as byte products, and their loops over memory."""
+"""Contractions of 8-bit integers that VNNI or AMX can compute, and their loops."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from .vector_code import LANES, Axis, coalesce_loops
 from .vnni_code import ChannelProduct, Product, RuntimeMatrix
 
 _MAX_GROUPS = 32
-"""Maximum number of groups of products, which limits the code size of a window."""
+"""Maximum number of groups of up to four taps, which limits the code size."""
 
 _MIN_ROWS = 2
 """Minimum number of rows that pays for packing a matrix at run time."""
@@ -43,13 +43,13 @@ class ByteContraction:
     rhs: Factor
 
     product: Product | ChannelProduct
-    """Product without loops over rows."""
+    """Product whose loops over rows are not set: see `with_loops`."""
 
     column: int
     """Dimension of the sums that runs over columns."""
 
     lhs_steps: Mapping[int, int]
-    """Byte strides of the left factor by loop, after a transposition."""
+    """Byte strides of the left factor by loop, after any transposition."""
 
     transposition: Transposition | None = None
     """Transposition of the left factor at run time."""
@@ -59,14 +59,14 @@ class ByteContraction:
 
     @cached_property
     def batches(self) -> Sequence[int]:
-        """Dimensions of the sums with a separate right matrix per index."""
+        """Dimensions of the sums that select one of several right matrices."""
         if self.packing is None:
             return []
         return [d for d in self._others if self.matrix.steps[d]]
 
     @cached_property
     def rows(self) -> Sequence[int]:
-        """Other dimensions of the sums, except the column."""
+        """Dimensions of the sums that are neither batches nor columns."""
         return [d for d in self._others if d not in self.batches]
 
     @property
@@ -189,7 +189,7 @@ def _matrix_of(
 def _product_of_rows(
     lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Axis]
 ) -> Product | None:
-    """Return a product of rows of contiguous bytes."""
+    """Return the product if the bytes of a row are contiguous; otherwise `None`."""
     zero_point = 0
     if matrix.min() < -128 or matrix.max() > 127:
         zero_point = -128 - int(matrix.min())
@@ -203,8 +203,8 @@ def _product_of_channels(
     lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Axis], repeats: int
 ) -> ChannelProduct | None:
     """
-    Return a product of separate channels, with taps in groups of four that adjacent
-    result rows share. Weights out of range of i8 are split into several i8 terms.
+    Return the depthwise product, with taps in groups of four that adjacent result rows
+    share; `None` if there are too many. Weights outside i8 become sums of i8 terms.
     """
     loops = [loop for loop in loops if loop.size > 1] or [Axis(1, [0])]
     offsets: NDArray[np.int64] = np.zeros((), np.int64)
@@ -231,7 +231,7 @@ def _product_of_channels(
 def _with_runtime_matrix(
     contraction: Contraction, lhs: Factor, rhs: Factor
 ) -> ByteContraction | None:
-    """Return the product with a matrix packed at run time, or `None`."""
+    """Return the product with a matrix packed at run time; `None` if unsupported."""
     sizes, result = contraction.sizes, contraction.result
     reductions = [i for i in range(contraction.loop_count) if i not in result]
     lhs_steps, rhs_steps = (
@@ -293,8 +293,8 @@ def _row_major(
     sizes: Mapping[int, int],
 ) -> tuple[Transposition | None, Mapping[int, int]]:
     """
-    Return the transposition that makes the reduced dimensions of a factor contiguous,
-    if its rows are contiguous instead, and the byte strides by loop afterwards.
+    Return the transposition that makes a reduced dimension of a factor contiguous
+    (`None` if unneeded or unsupported), and the byte strides by loop after it.
     """
     summed = [i for i in sizes if i not in contraction.result and sizes[i] > 1]
     if not summed or 1 in (steps.get(i) for i in summed):
@@ -322,8 +322,8 @@ def _row_major(
 
 def _without_quotient(lhs: Factor) -> tuple[Factor, int]:
     """
-    Return a factor indexed by the dividend of its last index, and the divisor:
-    `merge_channels` creates such quotients.
+    Replace a quotient in the last index of a factor by its dividend; return the factor
+    and the divisor (else 1). The quotients come from `merge_channels`.
     """
     *indices, last = lhs.indices or [None]
     if isinstance(last, ir.AffineFloorDivExpr):

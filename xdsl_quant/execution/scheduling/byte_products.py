@@ -1,11 +1,11 @@
 """
-Calls of functions for products of 8-bit integers, on AVX-512 VNNI, AVX-VNNI or AMX.
+Lowering of 8-bit integer products to functions for AVX-512 VNNI, AVX-VNNI or AMX.
 
 `vpdpbusd` multiplies 64 unsigned by 64 signed bytes and adds the products in groups of
-four to 16 i32 accumulators. Four consecutive bytes of the left factor are broadcast
-against 16 packed columns of the right factor. A constant right factor is packed at
-compile time, others before each product. Convolutions are products too: the left factor
-is read in place through the window's strides.
+four to 16 i32 accumulators. Four consecutive bytes of the left factor are broadcast and
+multiplied by 16 packed columns of the right factor. A constant right factor is packed
+at compile time, others before each product. Convolutions are products too: the left
+factor is read in place through the window's strides.
 
 The left factor must be unsigned: signed bytes are loaded with 128 added, by flipping a
 bit. A constant per column corrects the sums for this offset and the zero point; a term
@@ -100,7 +100,7 @@ def is_byte_product(op: ir.Operation) -> bool:
 
 
 def _materialize_operand(op: ir.Operation, operand: int) -> None:
-    """Materialize an operand before the loops of an op."""
+    """Make MLIR compute an operand in memory before the loops of an op."""
     maps = indexing_maps(op)
     with ir.InsertionPoint(op), op.location:
         factor = Factor(op.operands[operand], maps[operand].results, None).in_memory()
@@ -234,7 +234,7 @@ class _ProductCalls:
 def _declare_for_threads(
     module: ir.Module, name: str, arguments: Values, functions: Sequence[str]
 ) -> None:
-    """Declare a function that threads replace by others, which become public."""
+    """Declare a function that runs `functions` on threads; make these public."""
     with ir.InsertionPoint(module.body):
         new = mlir.declare(name, [value.type for value in arguments])
     parts = mlir.functions_in(module, functions)
@@ -247,7 +247,7 @@ def _declare_for_threads(
 def _result_operands(
     op: ir.Operation, epilogue: Epilogue | None
 ) -> Sequence[BytesOperand]:
-    """Return the memref of the result and those of other elementwise operands."""
+    """Return the memrefs of the result and of other operands of the epilogue."""
     if epilogue is not None:
         memrefs, steps = epilogue.memrefs, epilogue.steps
     else:
@@ -269,8 +269,8 @@ def _element_bytes(value: ir.Value) -> int:
 
 def _buffers(contraction: ByteContraction) -> Sequence[BytesOperand]:
     """
-    Allocate the buffers that a product needs: row sums if weights have a zero point,
-    the packed matrix and its column sums.
+    Allocate the buffers that a product needs: row sums if weights have a zero point;
+    packed bytes and column sums if the matrix is packed at run time.
     """
     product = contraction.product
     buffers: list[BytesOperand] = []
@@ -288,7 +288,7 @@ def _buffers(contraction: ByteContraction) -> Sequence[BytesOperand]:
 def _buffer(
     contraction: ByteContraction, dimensions: Sequence[int], size: int
 ) -> BytesOperand:
-    """Allocate `size` bytes per index of these dimensions, except the column."""
+    """Allocate `size` bytes per index of these dimensions, ignoring the column."""
     steps: dict[int, int] = {}
     for d in reversed(dimensions):
         if d != contraction.column:
@@ -351,7 +351,7 @@ def _with_pixels(
     product: ChannelProduct, epilogue: Epilogue | None, sizes: Sequence[int]
 ) -> tuple[ChannelProduct, Epilogue | None]:
     """
-    Return the product with several adjacent pixels of few channels as columns. `sizes`
+    Merge adjacent pixels of few channels, so that their channels fill a vector. `sizes`
     are the element sizes of the memrefs in bytes.
     """
     assert isinstance(product.weights, np.ndarray)

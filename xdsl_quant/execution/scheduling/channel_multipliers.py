@@ -1,11 +1,11 @@
 """
-Depthwise convolutions with a single channel dimension in the result, and folding of
-constant sums.
+Rewrite of depthwise convolutions to a single channel dimension in the result, and
+folding of constant sums.
 
-Lowerings write depthwise convolutions with two dimensions, input channel and
-multiplier, and then merge these. Here the input is read at the quotient of the result
-channel instead. Multipliers that do not divide 16 are not rewritten: each column vector
-would need another shuffle.
+Lowerings compute depthwise convolutions with two result dimensions, input channel and
+multiplier, and then merge these. The rewrite merges them at once: the input channel is
+the result channel divided by the multiplier. Multipliers that do not divide 16 are not
+rewritten: each column vector would need a different shuffle.
 """
 
 from collections.abc import Sequence
@@ -103,7 +103,7 @@ def _merged(
 def _merged_maps(
     contraction: Contraction, lhs: Factor, kept: Sequence[int]
 ) -> Sequence[ir.AffineMap]:
-    """Return the maps of both factors and of the sums, with the kept reductions."""
+    """Return the new maps of both factors and the sums, with `kept` reduction loops."""
     *outer, channel, more = contraction.result
     dim, zero = ir.AffineExpr.get_dim, ir.AffineExpr.get_constant(0)
     count = len(outer) + 1 + len(kept)
@@ -161,7 +161,7 @@ def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
 
 
 def equal_elements(value: ir.Value) -> int | None:
-    """Return the integer of a splat tensor, or `None`."""
+    """Return the constant integer that fills a tensor, or `None`."""
     if op := mlir.defining_op(value, "linalg.fill"):
         return mlir.integer_of(op.operands[0])
     if op := mlir.defining_op(value, "linalg.generic"):

@@ -1,9 +1,9 @@
 """
-Constant codes of at most 8 bits, re-encoded for cheap decoding.
+Re-encoding of constants with 8-bit codes, so that loops decode them cheaply.
 
-A float that a loop decodes from a code and constants is a function of 256 byte values.
-If all decoded values are 8-bit integers, or f16 with 2 bits of mantissa, the constant
-stores these in place of the codes, so that one vector conversion decodes them.
+A float that a loop decodes from an 8-bit code has at most 256 values. If all of them
+are 8-bit integers, or f16 with 2 bits of mantissa, the constant stores these in place
+of the codes, so that one vector conversion decodes them.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,13 +25,13 @@ class _Encoding(NamedTuple):
     name: str
 
     encode: Callable[[Array], Array]
-    """Encodes floats as bytes, arbitrarily if a float has no encoding."""
+    """Function from floats to bytes; arbitrary for floats without an encoding."""
 
     decode: Callable[[Array], Array]
-    """Decodes bytes to floats; a difference reveals floats without an encoding."""
+    """Function from bytes to floats; inverts `encode` for floats with an encoding."""
 
     build: Callable[[ir.Value], ir.Value]
-    """Builds the ops that decode a byte to f32."""
+    """Function that builds the ops to decode a byte to f32."""
 
 
 def _integer_codes(numbers: Array) -> Array:
@@ -104,13 +104,13 @@ _UNSIGNED = "arith.extui", "arith.uitofp"
 
 
 _Numbers = tuple[ir.Value, Array]
-"""Value, with its numbers for the bytes 0 to 127 and -128 to -1."""
+"""SSA value, and its 256 numbers for the bytes 0 to 127, then -128 to -1."""
 
 
 def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
     """
-    Return the f32 values in the single-use chain of ops from a byte, each with its
-    numbers. The ops may only use constants, or load from constant tables.
+    Return the f32 SSA values that a chain of single-use ops computes from a byte, with
+    their numbers. Other operands must be constants or constant tables.
     """
     numbers: Array = np.arange(256).astype(np.uint8).view(np.int8)
     chain: list[_Numbers] = []
@@ -124,7 +124,7 @@ def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
 def _next_numbers(
     value: ir.Value, numbers: Array, symbols: ir.SymbolTable
 ) -> _Numbers | None:
-    """Return the only user's result and its numbers, or `None` if they are unknown."""
+    """Return the only user's result and its numbers, or `None` if unsupported."""
     uses = [*value.uses]
     if len(uses) != 1:
         return None
@@ -157,7 +157,7 @@ def _next_numbers(
 def _table_numbers(
     load: ir.Operation, numbers: Array, symbols: ir.SymbolTable
 ) -> _Numbers | None:
-    """Return the numbers loaded from a constant table of a NumPy float type."""
+    """Return the numbers loaded from a constant f16 or f32 table, or `None`."""
     table, *indices = load.operands
     constant = mlir.defining_op(table, "memref.get_global")
     is_known = isinstance(load.result.type, ir.F16Type | ir.F32Type)
@@ -186,7 +186,6 @@ def _sign_extended(numbers: Array, type_: ir.Type) -> Array:
 
 
 def _dtype(type_: ir.Type) -> DType | None:
-    """Return the dtype of a type, or `None` if it is unsupported."""
     if isinstance(type_, ir.IndexType):
         return np.dtype(np.int64)
     if isinstance(type_, ir.F16Type | ir.F32Type):
@@ -240,7 +239,7 @@ def _replace_decoded(
 
 
 _TABLE_SIZE = 16
-"""Maximum table size: 32 values would exceed the registers."""
+"""Supported table size: 32 values would exceed the registers."""
 
 
 def select_from_tables(module: ir.Module) -> None:
@@ -275,13 +274,13 @@ def _selected_number(numbers: list[float], byte: ir.Value, type_: ir.Type) -> ir
 
 _BYTES = 256
 _TABULATED = ir.F16Type, ir.F32Type, ir.F64Type
-"""Element types of tables that NumPy can read."""
+"""Supported element types of tables, which have a NumPy dtype."""
 
 
 def look_up_whole_bytes(module: ir.Module) -> None:
     """
-    Index tables by the whole byte instead of its masked low bits, by repeating the
-    table. Without AVX-512, table elements are loaded one by one. LLVM would mask the
+    Repeat tables to 256 elements, and index them by a whole byte instead of its masked
+    low bits. Without AVX-512, table elements are loaded one by one: LLVM would mask the
     indices in a vector, and extracting them takes longer than the loads.
     """
     symbols = ir.SymbolTable(module.operation)

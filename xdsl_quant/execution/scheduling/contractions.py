@@ -61,7 +61,7 @@ class Factor(NamedTuple):
         return name.startswith(fused) and name != "arith.constant"
 
     def as_numbers(self, type_: ir.Type) -> Factor:
-        """Return the factor with its elements converted to a type in memory."""
+        """Convert the elements of the tensor to a type, and return the new factor."""
         if self.element_type == type_:
             return self
         rank = mlir.shaped_type(self.value).rank
@@ -75,7 +75,7 @@ class Factor(NamedTuple):
         return self._replace(value=value, conversion=None, zero_point=0)
 
     def in_memory(self) -> Factor:
-        """Return the factor behind a reshape that prevents fusion of its producer."""
+        """Return the factor after a reshape, which prevents fusion of its producer."""
         zero = ir.AffineExpr.get_constant(0)
         value = reshape_tensor(self.value, [1, *mixed_sizes(self.value)])
         return self._replace(value=value, indices=[zero, *self.indices])
@@ -98,8 +98,6 @@ class Contraction:
     op: ir.Operation
 
     loop_count: int
-    """Number of loops."""
-
     lhs: Factor
     rhs: Factor
 
@@ -157,9 +155,8 @@ class Contraction:
 
 def contraction_of(op: ir.Operation) -> Contraction | None:
     """
-    Return a `linalg` op as a contraction, or `None` if it is something else. It must
-    multiply two factors, which may be extended and zero-point-corrected, and accumulate
-    the products.
+    Return a `linalg` op as a contraction; `None` if it does not accumulate products of
+    two factors, which may be extended and zero-point-corrected.
     """
     if not op.name.startswith("linalg.") or len(op.regions) != 1:
         return None
@@ -204,7 +201,7 @@ def _is_plain_value(value: ir.Value) -> bool:
 def _converted_from(
     value: ir.Value,
 ) -> tuple[ir.Value, tuple[ir.Operation | None, int]]:
-    """Return the value before conversion, the conversion, and the zero point."""
+    """Return the unconverted value, and its conversion op and zero point."""
     zero_point = 0
     if (
         (difference := mlir.defining_op(value, "arith.subi"))

@@ -8,7 +8,7 @@ from ..mlir_bindings import ir, linalg, tensor
 
 
 def share_destinations(module: ir.Module) -> None:
-    """Rewrite tensors so that bufferization computes them in place of their use."""
+    """Rewrite tensors so that bufferization computes them in their users' buffers."""
     read_padded_tensors(module)
     separate_destinations(module)
     # Otherwise a branch could write its result to a buffer of another size.
@@ -32,8 +32,8 @@ def _has_dynamic_branches(module: ir.Module) -> bool:
 def _may_write_results_at_once(module: ir.Module) -> bool:
     """
     Return True if intermediate values may share the buffers of results. MLIR shares
-    them if in-place ops turn the value into the result. It misses later reads of the
-    value for other results, which would then read the result.
+    them if in-place ops turn the value into the result, but misses that the value may
+    be read later, to compute another result.
     """
     ends = mlir.ops_in(module, "bufferization.materialize_in_destination")
     for end in ends:
@@ -75,8 +75,9 @@ def _possible_aliases(values: Iterable[ir.Value]) -> set[ir.Value]:
 
 def read_padded_tensors(module: ir.Module) -> None:
     """
-    Make ops read a padded tensor through a slice, so that it is stored only once.
-    Reshapes that only add a leading dimension of 1 become views for this.
+    Redirect readers of a tensor that is also padded to a slice of the padded tensor, so
+    that its elements are stored only once. Reshapes that only add a leading dimension
+    of 1 become views for this.
     """
     for reshape in mlir.ops_in(module, "tensor.reshape"):
         _add_dimension(reshape)
@@ -134,9 +135,8 @@ def _read_inside(insert: ir.Operation) -> None:
 
 def separate_destinations(module: ir.Module) -> None:
     """
-    Give each op that writes to an empty tensor or a splat its own destination. MLIR
-    merges equal producers, and would copy the tensor for all but the last op that
-    writes to it.
+    Give each op that writes to an empty tensor or a splat its own destination. MLIR's
+    CSE merges identical destinations, which costs a copy for each writer but the last.
     """
     for names in (("linalg.fill", "linalg.generic"), ("tensor.empty",)):
         for op in filter(_has_equal_elements, mlir.ops_in(module, *names)):
@@ -153,7 +153,7 @@ def separate_destinations(module: ir.Module) -> None:
 
 
 def _has_equal_elements(op: ir.Operation) -> bool:
-    """Return True if an op has one result, which is a splat constant or undefined."""
+    """Return True if the only result of an op is a splat constant or undefined."""
     if len(op.results) != 1 or op.name == "tensor.empty":
         return len(op.results) == 1
     if op.name == "linalg.fill":
@@ -180,8 +180,8 @@ def _writes_to(use: ir.OpOperand) -> bool:
 def lower_strided_copies(module: ir.Module) -> None:
     """
     Erase copies of memrefs to themselves, and lower strided copies to loops. MLIR would
-    call a runtime function for strided copies. Copies to themselves remain when results
-    computed in place have a more static memref type than their destination.
+    call a runtime function for strided copies. Self-copies remain when a result
+    computed in place has a more static memref type than its destination.
     """
     for copy in mlir.ops_in(module, "memref.copy"):
         source, target = copy.operands

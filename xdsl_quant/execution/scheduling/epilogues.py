@@ -39,13 +39,13 @@ class Epilogue:
     """Op that stores the initial value."""
 
     constants: Mapping[int, NDArray[np.int64]]
-    """Values per column of constant operands, by operand number."""
+    """Numbers per column of each constant operand, by operand number."""
 
     inputs: Sequence[int]
-    """Operand numbers of other memrefs."""
+    """Operand numbers of the other input memrefs."""
 
     steps: Sequence[Mapping[int, int]]
-    """Element strides of the result and the other memrefs, by dimension of the sums."""
+    """Element strides of the result and each of `inputs`, by dimension of the sums."""
 
     @property
     def result(self) -> ir.Value:
@@ -53,7 +53,7 @@ class Epilogue:
 
     @property
     def memrefs(self) -> Values:
-        """Memrefs of the result and of the other inputs."""
+        """Memrefs of the result and of `inputs`."""
         return [self.result, *(self.op.operands[i] for i in self.inputs)]
 
     @cached_property
@@ -213,7 +213,7 @@ def _steps_by_dimension(
 def _columns_of_constant(
     value: ir.Value, steps: Mapping[int, int], column: int, sums: ir.Value
 ) -> NDArray[np.int64] | None:
-    """Return the values per column of a constant that depends only on the column."""
+    """Return the numbers per column of a constant that depends only on the column."""
     shape = mlir.shape(sums)
     moving = {d for d, step in steps.items() if step and shape[d] > 1}
     numbers = constant_of(value) if moving <= {column} else None
@@ -225,9 +225,8 @@ def _columns_of_constant(
 
 def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
     """
-    Return True if no aliasing prevents computing the sums at the elementwise op.
-    Nothing in between may write to the factors, and the result must be a separate
-    buffer.
+    Return True if the sums can be computed where the elementwise op is: no op in
+    between writes to the factors, and the result is a separate buffer.
     """
     read = {*map(buffer_of, [*op.operands][:-1])}
     result = buffer_of(epilogue.result)

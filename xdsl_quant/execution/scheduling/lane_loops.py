@@ -1,8 +1,8 @@
 """
-Vectorization of loops over a few lanes.
+Vectorization of short loops, each iteration of which becomes a lane.
 
-LLVM vectorizes such loops itself, but only with operations of separate lanes. Loops
-that need a vector operation such as a table lookup in a register are vectorized here.
+LLVM vectorizes such loops too, but only with lane-wise operations. Loops that need
+others, such as a table lookup in a register, are vectorized here.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MAX_LANES = 128
 
 
 class LaneIndex(NamedTuple):
-    """Index in a loop over lanes: a linear combination plus a number per lane."""
+    """Index in a lane loop: a linear combination of values plus a number per lane."""
 
     terms: Mapping[ir.Value | _Quotient, int]
-    """Factors of values or quotients that are equal in all lanes."""
+    """Factors of the values and quotients, which are the same for all lanes."""
 
     numbers: _Lanes
     """Addend of each lane."""
@@ -55,7 +55,7 @@ class LaneIndex(NamedTuple):
 
 
 class _Quotient(NamedTuple):
-    """Quotient of an index with no negative terms."""
+    """Quotient of a nonnegative index by a constant."""
 
     terms: Sequence[tuple[ir.Value | _Quotient, int]]
     number: int
@@ -90,8 +90,8 @@ def _index_product(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
 def _index_quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
     """
     Return a quotient of nonnegative operands, rounded toward zero. The greatest common
-    divisor `g` of factors and divisor is canceled first: only the number may leave a
-    remainder of `g`, which does not change the quotient.
+    divisor of factors and divisor is canceled first: rounding the addend down to a
+    multiple of it does not change the quotient.
     """
     divisor = int(right.numbers[0])
     if right.terms or (right.numbers != divisor).any() or divisor <= 0:
@@ -134,8 +134,8 @@ _ELEMENTWISE = INTEGER_OPS | {
     *("arith.sitofp", "arith.subf", "arith.uitofp", "math.fma"),
 }
 """
-Ops that support vector operands and that later steps do not rewrite. Their attributes
-only allow optimizations.
+Ops that support vector operands and that later steps do not rewrite. Attributes of
+these ops are dropped: they only permit optimizations.
 """
 
 _WITHOUT_OTHER_EFFECTS = (
@@ -149,18 +149,18 @@ _WITHOUT_OTHER_EFFECTS = (
 
 
 def has_lanes(loop: ir.Operation) -> bool:
-    """Return True if an `scf.for` runs over a few whole pairs of vectors."""
+    """Return True if the iterations of an `scf.for` fill a few pairs of vectors."""
     lanes = iterations(loop)
     is_whole = lanes.step == 1 and not len(lanes) % (2 * LANES)
     return is_whole and 0 < len(lanes) <= _MAX_LANES and not loop.results
 
 
 class LaneLoop:
-    """Innermost loop over a few lanes, each of which stores one number."""
+    """Innermost loop over a few lanes; each iteration stores one number."""
 
     @classmethod
     def of(cls, loop: ir.Operation) -> LaneLoop | None:
-        """Return an `scf.for` as a lane loop, or `None` if it is something else."""
+        """Return an `scf.for` as a lane loop, or `None` if it is not one."""
         if not has_lanes(loop):
             return None
         ops = mlir.operations_of(mlir.body_of(loop))
@@ -185,11 +185,11 @@ class LaneLoop:
         return mlir.ops_in(self._loop, "memref.load")
 
     def define(self, value: ir.Value, vector_of: Callable[[int], ir.Value]) -> None:
-        """Set the builder of a value's vectors, which takes their first lanes."""
+        """Set the function that builds a value's vector, given its first lane."""
         self._defined[value] = vector_of
 
     def index(self, value: ir.Value) -> LaneIndex | None:
-        """Return a value as an index with known addends per lane, or `None`."""
+        """Return a value as an index with a constant addend per lane, or `None`."""
         if value not in self._found:
             self._found[value] = self._index(value)
         return self._found[value]
@@ -256,7 +256,7 @@ class LaneLoop:
     def can_access(self, operands: Values, steps: Sequence[int]) -> bool:
         """
         Return True if the last index advances by one of the steps per lane, and all
-        other indices are equal in a vector.
+        other indices are the same for the lanes of a vector.
         """
         source, *indices = operands
         if not indices or not has_identity_layout(source.type):

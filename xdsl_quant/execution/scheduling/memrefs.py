@@ -31,7 +31,7 @@ def buffer_of(memref: ir.Value) -> ir.Value:
 
 
 def is_distinct_buffer(memref: ir.Value) -> bool:
-    """Return True if a buffer cannot alias other buffers for which this is true."""
+    """Return True if no two buffers for which this is true can alias."""
     if (block := mlir.argument_block(memref)) is not None:
         return block.owner.operation.name == "func.func"
     return bool(mlir.defining_op(memref, "memref.alloc", "memref.get_global"))
@@ -68,7 +68,7 @@ def clone_global(
     numbers: Array,
     element_type: ir.Type | None = None,
 ) -> ir.Operation:
-    """Return a copy of a global with other elements and shape, by default of i8."""
+    """Clone a global with new elements and shape; by default the elements are i8."""
     constant, type_ = symbols[name], element_type or ir.IntegerType.get_signless(8)
     with ir.InsertionPoint(constant), constant.location:
         copy = constant.clone()
@@ -120,7 +120,7 @@ def strides_by_loop(
 def dimensions_by_loop(
     indices: Sequence[ir.AffineExpr], shape: Sequence[int]
 ) -> dict[int, int] | None:
-    """Return the dimension indexed by each loop; `None` if others exceed size 1."""
+    """Return the dimension that each loop indexes; `None` if others exceed size 1."""
     positions = {
         index.position: dimension
         for dimension, index in enumerate(indices)
@@ -131,7 +131,7 @@ def dimensions_by_loop(
 
 
 def _linear_terms(index: ir.AffineExpr) -> list[tuple[int, int]] | None:
-    """Return the pairs of loop and factor of a linear expression, or `None`."""
+    """Return the terms (loop, factor) of a linear expression, or `None`."""
     match index:
         case ir.AffineDimExpr():
             return [(index.position, 1)]

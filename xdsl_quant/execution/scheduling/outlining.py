@@ -2,7 +2,7 @@
 Outlining of the loop nests of a function.
 
 LLVM compiles 90 small loop nests in 12 ms each as separate functions, and in 20 ms each
-within one function. Function arguments also tell it that the buffers are distinct.
+within one function. Arguments of functions can also be marked as distinct buffers.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ _CONSTANTS = "arith.constant", "memref.get_global"
 def outline_loops(module: ir.Module, name: str) -> list[str]:
     """
     Move each outermost loop nest of a function to a new function, if there are several.
-    Return their names; the memref arguments of each do not alias.
+    Return the names of the new functions; memref arguments of a function do not alias.
     """
     (caller,) = mlir.functions_in(module, [name])
     nests = [
@@ -99,13 +99,13 @@ def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
 
 
 _MAX_ITERATIONS = 1 << 12
-"""Number of scalar iterations that take microseconds, as one callback does."""
+"""Number of scalar iterations that take about as long as one callback."""
 
 
 def keep_small_loops_scalar(module: ir.Module) -> None:
     """
-    Disable unrolling and vectorization of loops that run at most 4096 iterations per
-    call, including those of outer loops.
+    Disable unrolling and vectorization of loops whose body runs at most 4096 times in a
+    call.
     """
     with module.context:
         annotation = ir.Attribute.parse(
@@ -118,7 +118,7 @@ def keep_small_loops_scalar(module: ir.Module) -> None:
 
 
 def _iterations_in_call(loop: ir.Operation) -> int:
-    """Return how often a call runs a loop's body; 0 if that is not constant."""
+    """Return how often a call runs a loop's body; 0 if the number is not constant."""
     count, op = 1, loop
     while op.name != "func.func":
         if op.name == "scf.for":

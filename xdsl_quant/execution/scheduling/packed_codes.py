@@ -1,9 +1,10 @@
 """
 Packing of constants with at most 16 distinct decoded values, two codes per byte.
 
-An AVX-512 register holds 16 numbers of 32 bits, and `vpermps` selects one per lane: the
-lower half of a byte is the code of a lane, the upper half that of the lane 16 further
-on. This takes fewer instructions than any conversion, and half of the memory.
+An AVX-512 register holds 16 numbers of 32 bits, and `vpermps` selects one of them per
+lane. The lower half of a byte is the code of one lane, the upper half the code of the
+lane 16 positions later. This takes fewer instructions than any conversion, and half of
+the memory.
 """
 
 from itertools import chain
@@ -21,7 +22,7 @@ from .memrefs import clone_global, read_global
 from .vector_code import LANES
 
 _PAIR = 2 * LANES
-"""Distance of lanes that share bytes, times two."""
+"""Number of lanes of two adjacent vectors, whose codes share bytes."""
 
 
 def pack_constants(module: ir.Module) -> None:
@@ -92,7 +93,7 @@ class _Packed(NamedTuple):
 def _packed_constant(
     symbols: ir.SymbolTable, name: str, numbers: Array
 ) -> _Packed | None:
-    """Return a packed constant, or `None` if it has more than 16 distinct values."""
+    """Return the packed constant, or `None` above 16 distinct decoded values."""
     codes, is_present = codes_of(symbols[name])
     present = numbers.view(np.int32)[is_present]
     distinct, short = np.unique(present, return_inverse=True)

@@ -30,10 +30,10 @@ class Packing:
     """Packing of a matrix into groups of four bytes per column."""
 
     batches: Sequence[Axis]
-    """Loops over matrices; memrefs: bytes, packed bytes and initial values."""
+    """Loops over matrices; strides of bytes, packed bytes and initial values."""
 
     reductions: Sequence[Axis]
-    """Reduction loops of the product; the bytes are the second memref."""
+    """Reduction loops of the product; the second stride is that of the bytes."""
 
     width: int
 
@@ -44,7 +44,7 @@ class Packing:
     """True if 128 is subtracted from the bytes by flipping a bit."""
 
     offset: int
-    """Negated factor of the column sums."""
+    """Negated factor by which column sums are multiplied to get initial values."""
 
     vectors: int
     """Number of column vectors per tile."""
@@ -184,7 +184,7 @@ class _Packer:
     def _column_groups(
         self, counts: Sequence[int], pointers: Names, load: Callable[[Names], Names]
     ) -> list[Names]:
-        """Return the bytes of each column vector, for each group."""
+        """Return for each group the bytes of each column vector."""
         bytes_, _ = pointers
         step = self.packing.column_step
         vectors = [
@@ -208,7 +208,7 @@ class _Packer:
         ]
 
     def _last(self, pointers: Names, whole: int, rest: int) -> str:
-        """Return the last group of each column, with bytes of the previous one as 0."""
+        """Return the last group of each column, without bytes of the previous one."""
         code = self.code
         vector = code.splat(0, SUMS)
         back, count = (rest - 4, 4) if whole else (0, rest)
@@ -274,7 +274,7 @@ def _transpose_lanes(code: Code, rows: Names) -> Names:
 
 
 class Transposition(NamedTuple):
-    """Transposition of matrices; memrefs: the source bytes and the target bytes."""
+    """Transposition of byte matrices; loops have strides of source and target."""
 
     batches: Sequence[Axis]
     """Loops over matrices."""
@@ -296,7 +296,8 @@ def transposition_text(
     Return the MLIR text of a private function that transposes matrices of bytes.
 
     Args:
-        transposition: loops; padding of target rows to 64 bytes may be overwritten.
+        transposition: loops; target rows are padded to 64 bytes, and padding is
+            overwritten.
         name: function name.
         memrefs: source and target.
     """
@@ -324,7 +325,7 @@ class _Transposer:
             self._add_block(cursors, row_count, count)
 
     def _add_block(self, pointers: Names, row_count: int, count: int) -> None:
-        """Transpose `count` bytes of each of some rows."""
+        """Transpose `count` columns of `row_count` rows."""
         code, step = self.code, self.columns.steps[0]
         source, target = pointers
         groups: list[str] = []
@@ -340,7 +341,7 @@ class _Transposer:
 
 
 class RowSums(NamedTuple):
-    """Row sums of zero-point-corrected bytes; memrefs: the bytes and the sums."""
+    """Row sums of zero-point-corrected bytes; loops have strides of bytes and sums."""
 
     rows: Sequence[Axis]
 
@@ -389,7 +390,7 @@ class _RowAdder:
     ones: str
 
     def with_run(self, pointers: Names, vectors: Names) -> Names:
-        """Return the vector of sums after the innermost loop."""
+        """Accumulate one contiguous run; return the vector of sums."""
         code, size = self.code, 4 * LANES
         length, _ = self.sums.reductions[-1]
         blocks, left = divmod(length, size)

@@ -31,8 +31,8 @@ _Record = Callable[[NDArray[np.intp], NDArray[np.float64]], object]
 
 def reduce_min_max(module: ir.Module, functions: HostFunctions) -> dict[str, object]:
     """
-    Replace calls of host functions that only need the min/max by reductions, and return
-    their ctypes callbacks by symbol, which must stay alive.
+    Replace calls of host functions that only need the min/max by reductions. Return the
+    ctypes callbacks that receive them, by symbol; these must stay alive.
     """
     callbacks: dict[str, object] = {}
     taken = [*map(mlir.symbol_of, mlir.ops_in(module, "func.func"))]
@@ -102,7 +102,7 @@ def _callback(record: _Record, positions: NDArray[np.intp]) -> object:
 
 
 class _MinMax(NamedTuple):
-    """Min/max of a tensor, of rank 0 or per channel."""
+    """Min/max of a whole tensor (rank 0) or per channel (rank 1)."""
 
     low: FieldValue
     high: FieldValue
@@ -112,14 +112,14 @@ class _MinMax(NamedTuple):
 
     @property
     def shape(self) -> Sequence[int]:
-        """Number of channels, or an empty shape."""
+        """Shape of the min/max: number of channels, or empty."""
         return mlir.shape(self.low)
 
 
 def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
     """
-    Call a function with the min/max of all arguments at the end of the block, and
-    return the number of channels of each call.
+    Compute the min/max of the argument of each call, and pass them to one function at
+    the end of the block. Return the number of channels of each call.
     """
     reductions: list[_MinMax] = []
     for call, function in calls:

@@ -35,8 +35,8 @@ def round_while_converting(module: ir.Module) -> None:
 def round_in_f32(module: ir.Module) -> None:
     """
     Round half away from zero in f32 where f32 values are rounded in f64. The values are
-    clamped first, to integers at which f32 still represents halves. Adding the largest
-    f32 below 0.5 and truncating then gives the same integer.
+    clamped first, to a range in which f32 represents halves. Adding the largest f32
+    below 0.5 and truncating then gives the same integer.
     """
     f32, i32 = (
         ir.F32Type.get(module.context),
@@ -67,8 +67,8 @@ def _rounded_away(
     value: ir.Value,
 ) -> tuple[ir.Value, list[tuple[str, int]], int] | None:
     """
-    Return an f32 value that is rounded half away from zero in f64, the clamps after
-    that with their bounds, and the zero point added in between.
+    Return an f32 value that is rounded half away from zero in f64, then its clamps with
+    their bounds, and the zero point added before clamping; `None` if unsupported.
     """
     if not isinstance(value.type, ir.F64Type):
         return None
@@ -103,7 +103,7 @@ def _rounded_away(
 
 
 def _rounded_and_clamped(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]] | None:
-    """Return a value that is rounded half to even, and the clamps after that."""
+    """Return a value that is rounded half to even, and its clamps; or `None`."""
     if not isinstance(value.type, ir.F32Type | ir.F64Type):
         return None
     clamps: list[ir.Operation] = []
@@ -119,7 +119,7 @@ def _rounded_and_clamped(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]]
 
 
 def _bound(value: ir.Value) -> int | None:
-    """Return a constant that is an integer in the range of i32, or `None`."""
+    """Return a constant as int; `None` if it is not an integer in the range of i32."""
     number = mlir.number_of(value)
     # NaN and infinities are not in range.
     if number is None or not -_LIMIT <= number < _LIMIT or number != int(number):

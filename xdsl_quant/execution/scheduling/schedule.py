@@ -31,7 +31,7 @@ _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
 _STREAMING = "streaming_stores"
-"""Name of the steps at three levels that depend on each other."""
+"""Common name of three steps that depend on each other, to skip them together."""
 
 
 class FastSchedule(Schedule):

@@ -2,8 +2,8 @@
 Horizontal fusion: one loop nest for ops that iterate over the same elements.
 
 MLIR fuses an elementwise op only into its single user. Here consecutive ops over the
-same elements, and reductions of these, become one op. Values that are only used inside
-are not stored in memory.
+same elements, and reductions of these, become one op. Values that only this op uses are
+not stored in memory.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _Mapped = tuple[ir.Value, ir.AffineMap]
 def share_loops(module: ir.Module) -> None:
     """Fuse each sequence of `linalg.generic` ops that can share a loop nest."""
     for op in mlir.ops_in(module):
-        # The body of a `linalg` op has no sequence of loops.
+        # The body of a `linalg` op contains no `linalg` ops to fuse.
         if not op.name.startswith("linalg."):
             for region in op.regions:
                 for block in region:
@@ -67,12 +67,12 @@ def _can_share(op: ir.Operation) -> bool:
 
 
 class _SharedLoop:
-    """Group of ops that will share a loop nest."""
+    """Group of ops to be fused into one loop nest."""
 
     def __init__(self, first: ir.Operation):
         self._members: list[ir.Operation] = []
         self._results: set[ir.Value] = set()
-        # Tensors with one element in use at a time, at the loop's position.
+        # Tensors that each iteration accesses only at its own indices.
         self._elements: set[ir.Value] = set()
         self._add(first)
 
@@ -84,7 +84,7 @@ class _SharedLoop:
         self._elements |= {result for (_, m), result in outputs if _is_identity(m)}
 
     def take(self, op: ir.Operation) -> bool:
-        """Add an op if it fits; return True if the group may go on after it."""
+        """Add an op if it can share the loop nest; return False to end the group."""
         if _can_share(op) and self._has_same_elements(op):
             self._add(op)
             return True

@@ -2,8 +2,8 @@
 Non-temporal stores of results, which bypass the cache.
 
 A normal store first reads its cache line; non-temporal stores of a whole line do not.
-They are faster for results that exceed the cache, and slower for others. LLVM
-vectorizes them only for memory of known alignment, which arrays do not have.
+Non-temporal stores are faster for results that exceed the cache, and slower for others.
+LLVM vectorizes them only if it knows the alignment, which arrays lack.
 
 The loops of a result therefore write to a small buffer that stays in the cache.
 Whenever it holds a chunk, whole lines are copied to the result. This requires loops
@@ -154,8 +154,6 @@ class _Buffer:
     """Symbol of the copy function."""
 
     memory: FieldValue
-    """Memref of bytes."""
-
     state: FieldValue
     """Memref of two i64: number of pending bytes, and their target address."""
 

@@ -20,8 +20,8 @@ class ThreadCalls:
 
     def __init__(self, functions: ThreadFunctions):
         """
-        `functions` have equal memref arguments and no results; their dispatching
-        function returns when all calls have returned.
+        `functions` of a dispatch symbol have the same memref arguments and no results.
+        A dispatch returns when all of its functions have returned.
         """
         self._functions = functions
         self._linked: dict[str, Callable[[int], None]] = {}

@@ -25,7 +25,7 @@ _TO_LLVM = (
 )
 
 _ROWS, _DEPTH, _WIDTH = 47, 250, 50
-"""Sizes of a product that leaves all tiles partial."""
+"""Sizes of a product whose last tiles are partial in all dimensions."""
 
 
 @cache

@@ -62,13 +62,13 @@ class _TiledContraction(Contraction):
 
     @cached_property
     def column_dimension(self) -> int | None:
-        """Only dimension of the right factor that the column loop indexes."""
+        """Dimension of the right factor over columns; `None` if not exactly one."""
         used = [self.column in loops_in(index) for index in self.rhs.indices]
         return used.index(True) if used.count(True) == 1 else None
 
     @cached_property
     def _tile_sizes(self) -> Mapping[int, int]:
-        """Possible tile sizes by loop, if columns were contiguous."""
+        """Tile sizes by loop, provided that columns are contiguous."""
         rows = [loop for loop in self.result if loop not in self.rhs.loops]
         if not rows or self.column is None or self.column_dimension is None:
             return {}
@@ -96,7 +96,7 @@ class _TiledContraction(Contraction):
 
     @cached_property
     def tiles(self) -> Mapping[int, int]:
-        """Number of rows and then of columns per tile, by loop."""
+        """Tile sizes by loop: rows, then columns; empty if untiled."""
         is_contiguous = self.column_dimension == len(self.rhs.indices) - 1
         return self._tile_sizes if is_contiguous or self.is_transposed else {}
 

@@ -75,7 +75,7 @@ class VectorBody:
         return self._block.arguments[number]
 
     def only_use(self, value: ir.Value, name: str) -> tuple[ir.Value, _Numbers] | None:
-        """Return the result and constant of a value's only use, if it is this op."""
+        """Return result and constant of a value's only user if it is `arith.{name}`."""
         users = mlir.users_of(value)
         if len(users) != 1 or not users[0].results:
             return None
@@ -103,7 +103,7 @@ class VectorBody:
     # Analysis
 
     def constant(self, value: ir.Value) -> _Numbers | None:
-        """Return a constant value, or its numbers per column, or `None`."""
+        """Return the number of a constant, or its numbers per column, or `None`."""
         if isinstance(value, ir.BlockArgument):
             return self._constants.get(value)
         if (number := mlir.integer_of(value)) is not None:
@@ -196,9 +196,9 @@ class VectorBody:
         self, value: ir.Value, rounded: _FixedPointProduct
     ) -> _FixedPointProduct:
         """
-        Return an equal product that rounds once, if one exists for the range to which
-        it is clamped. Both products increase with the number, so they are equal if they
-        reach each result at the same number, which bounds the addend.
+        Return a product that rounds once and has the same results after clamping, if
+        there is one. Both products increase with the number, so they agree if each
+        result starts at the same number; this bounds the addend.
         """
         low, high = self.interval(rounded.number)
         bounds = self._clamped(value)
@@ -225,7 +225,7 @@ class VectorBody:
         return rounded._replace(addend=least, rounds_twice=False)
 
     def _clamped(self, value: ir.Value) -> Interval | None:
-        """Return the storage range to which a value is clamped before other uses."""
+        """Return the storage range to which a value's only users clamp it."""
         bounds: dict[str, int] = {}
         for _ in range(2):
             for name in ("maxsi", "minsi"):
@@ -333,7 +333,7 @@ def _wrapped_to_type(numbers: _Numbers, value: ir.Value) -> _Numbers:
 
 
 def _is_stored(value: ir.Value) -> bool:
-    """Return True if a value has the width of a memref element."""
+    """Return True if a value has 8, 16 or 32 bits, as elements in memory."""
     return mlir.bits(value.type) in (8, 16, 32)
 
 

@@ -48,8 +48,8 @@ def coalesce_loops(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
 
 def packed_loops(loops: Sequence[Axis], size: int) -> list[Axis]:
     """
-    Return a loop nest with a packed memref before the others, which has `size`
-    contiguous bytes per innermost iteration.
+    Return a loop nest with the stride of a packed memref before the others. The packed
+    memref has `size` contiguous bytes per innermost iteration.
     """
     result: list[Axis] = []
     for loop in reversed(loops):
@@ -86,7 +86,7 @@ class Code(OpLines):
         return self.add(f"arith.addi {value}, {product} : i64")
 
     def at(self, pointer: str, offset: str | int) -> str:
-        """Return a pointer with a byte offset."""
+        """Return a pointer advanced by a byte offset."""
         if isinstance(offset, int):
             type_ = "(!llvm.ptr) -> !llvm.ptr"
         else:
@@ -96,7 +96,7 @@ class Code(OpLines):
     def advance(
         self, pointers: Names, index: str | int, steps: Sequence[int]
     ) -> list[str]:
-        """Return pointers advanced by `index` steps of some bytes each."""
+        """Return the pointers, each advanced by `index` times its byte stride."""
         if isinstance(index, int):
             return [self.at(p, index * s) for p, s in zip(pointers, steps, strict=True)]
         zero = self.constant(0)
@@ -149,9 +149,9 @@ class Code(OpLines):
         self, pointer: str, value: str, element: str, count: int = LANES
     ) -> None:
         """
-        Store the first `count` elements of a vector. A partial vector is stored in
-        parts, as LLVM 22 stores single elements of narrowed vectors too wide under a
-        mask.
+        Store the first `count` elements of a vector. Partial vectors are stored in
+        parts: LLVM 22 writes too many bytes when it masks a store of one narrowed
+        element.
         """
         vector = f"vector<{LANES}x{element}>"
         size, start, part = LANES, 0, value
@@ -207,7 +207,7 @@ class Code(OpLines):
 
         Args:
             pointers: pointers of the first tile.
-            count: number of all iterations.
+            count: total number of iterations.
             size: number of iterations per tile.
             steps: byte strides between tiles.
 
@@ -223,7 +223,7 @@ class Code(OpLines):
 
     @contextmanager
     def nest(self, loops: Sequence[Axis], pointers: Names) -> Generator[Names]:
-        """Add nested loops; the context is the advanced pointers in their body."""
+        """Add nested loops; the context value is the list of pointers in their body."""
         if not loops:
             yield pointers
             return

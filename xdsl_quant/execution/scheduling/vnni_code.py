@@ -230,7 +230,7 @@ class _Tile:
 
     @property
     def product(self) -> Product:
-        """Product of the tile, unless it is a `ChannelProduct`."""
+        """Product of the function, which must not be a `ChannelProduct`."""
         return cast(Product, self.function.product)
 
     @property
@@ -425,7 +425,7 @@ class ProductFunction:
         epilogue: Epilogue | None,
         correction: NDArray[np.int64],
     ):
-        """Take the arguments of `product_text`, and a correction per column's sum."""
+        """Take the arguments of `product_text`, and a correction per column sum."""
         own = len(epilogue.memrefs) if epilogue else 1
         self.elements = [memref.element for memref in memrefs[1 : 1 + own]]
         self.sizes = [int(element[1:]) // 8 for element in self.elements]
@@ -449,7 +449,7 @@ class ProductFunction:
         self, value: str, row: Names, columns: str, vector: int, count: int
     ) -> None:
         """
-        Store sums after adding the result, or after the epilogue.
+        Add sums to the result in memory, or store the results of the epilogue.
 
         Args:
             value: vector of sums.
@@ -498,8 +498,8 @@ class _VectorFunction(ProductFunction):
         """Number of memrefs for bytes, result and other epilogue operands."""
         self.signs = ""
         """
-        Sign bits of all bytes, in a vector that LLVM does not see through: it would
-        flip bits before a broadcast, which takes one more instruction.
+        Sign bits of all bytes, in a vector that LLVM cannot fold: it would flip bits
+        before a broadcast, which takes one more instruction.
         """
         row = product.rows[-1].size
         if isinstance(product, ChannelProduct):
@@ -579,6 +579,6 @@ def product_text(
 
 
 def _shifted_interval(interval: Interval, by: NDArray[np.int64]) -> Interval:
-    """Return an interval plus constants, or all i32 if the sum may overflow."""
+    """Return an interval shifted by constants, or that of i32 if it may overflow."""
     total = Interval(interval.low + int(by.min()), interval.high + int(by.max()))
     return total if total.fits(32) else Interval.of_width(32)
