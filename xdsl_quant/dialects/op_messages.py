@@ -44,8 +44,8 @@ _TRANSLATIONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...
 
 def mlir_message(op: Operation, message: str) -> str:
     """
-    Translate a message of xDSL's verifier to MLIR's, which numbers operands and results
-    instead of naming them.
+    Translate a message of xDSL's verifier to MLIR's wording, e.g. `operand #0` for
+    `operand 'x' at position 0`.
     """
     for pattern, words in _TRANSLATIONS:
         message = pattern.sub(lambda match: f"'{op.name}' op {words(match)}", message)

@@ -1,5 +1,5 @@
 """
-Type and attribute constraints of ops that report errors with MLIR's messages.
+Type and attribute constraints that report errors with MLIR's messages.
 
 xDSL's own constraints report the same errors with other messages.
 """
@@ -29,8 +29,8 @@ from xdsl_quant.diagnostics import shortened_message
 
 class ParsedTypes(VerificationContext):
     """
-    The context of types in parsed text, in which `TypeKind` accepts every type: MLIR
-    verifies them later, on the op, which its messages name.
+    Verification context of the parser, in which `TypeKind` accepts every type. As in MLIR,
+    types are verified later, when messages can name the op.
     """
 
 
@@ -126,7 +126,7 @@ def verify_attributes(op: IRDLOperation) -> None:
     Verify that an op has all required attributes and that their types are valid.
 
     Raises:
-        VerifyException: if not; the message is MLIR's.
+        VerifyException: if one is missing or invalid; the message is MLIR's.
     """
     for name, definition in op.get_irdl_definition().attributes.items():
         kind = cast(AttributeKind[Attribute | None], definition.constr)

@@ -21,7 +21,7 @@ class AliasPrinter(Printer):
     """
     A printer that replaces quantized types by aliases.
 
-    `definitions` must be written before the printed text, once it is complete.
+    Write `definitions` before the printed text, after printing has ended.
     """
 
     aliases: dict[QuantizedType, str]

@@ -80,7 +80,7 @@ def _apply_to(dialect_name: str) -> None:
 
 
 def explanation() -> str:
-    """Return the end of a message about an op that unpatched xDSL rejects; often empty."""
+    """Return the end of a message about a rejected op: a hint if patches are off."""
     return "" if are_on() else ", XDSL_QUANT_PATCHES is 'off'; unset it to patch xDSL"
 
 

@@ -34,7 +34,7 @@ _DENSE_ELEMENTS = IntegerType | IndexType | AnyFloat | ComplexType
 
 def read_unclosed_strings_in_linear_time() -> None:
     """
-    Make the quantifier of a string literal's characters possessive.
+    Match the characters of a string literal with a possessive quantifier.
 
     xDSL's regular expression backtracks exponentially on an unclosed literal.
 
@@ -52,7 +52,7 @@ def compare_splats_by_bits() -> None:
     """
     Print both elements of `dense<[0.0, -0.0]>`.
 
-    They compare equal, so xDSL prints a splat.
+    Its elements compare equal, so xDSL prints a splat.
 
     MLIR: compares the bits of elements.
     Ends with: `docs/upstream/dense-splats.md`.

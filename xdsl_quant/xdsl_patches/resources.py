@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xdsl_quant.numerics.arrays import Array
 
 RESOURCE_BYTES = 1 << 16
-"""Size in bytes from which passes store a constant as a resource."""
+"""Minimum size in bytes of a constant that passes store as a resource."""
 
 _PREFIX = "0x"
 
@@ -37,7 +37,7 @@ _HEADER_SIZE = 4
 """Size in bytes of the header, which holds the alignment of the data."""
 
 _CHUNK = 1 << 16
-"""Number of digits decoded at a time; even."""
+"""Number of hexadecimal digits decoded at a time; even."""
 
 
 class _Blob(NamedTuple):
@@ -76,7 +76,7 @@ def _has_both_cases(text: str) -> bool:
 
 
 class _Resources(OpAsmDialectInterface):
-    """The resources of a dialect, as bytes unless these do not determine the text."""
+    """The resources of a dialect, as bytes, or as text that bytes cannot reproduce."""
 
     def __init__(self, texts: dict[str, str]):
         super().__init__()

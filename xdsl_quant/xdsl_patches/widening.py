@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 @dataclass(frozen=True)
 class Widened(AttrConstraint):
-    """A union of constraints whose errors are those of the xDSL constraint."""
+    """A constraint that accepts more types than xDSL's, but reports xDSL's errors."""
 
     xdsl: AttrConstraint
 

@@ -124,12 +124,12 @@ class StoredNumbersAttr(ParametrizedAttribute):
         Build block parameters from an array.
 
         Args:
-            array: floats, integers, or their bits, with the element size of `element_type`.
+            array: floats or integers, or the bits of the elements as integers.
             element_type: the type of an element.
             quantized_type: the quantized type of the elements.
 
         Raises:
-            VerifyException: if the element size in bytes differs.
+            VerifyException: if array elements and `element_type` differ in byte size.
         """
         size = element_type.compile_time_size
         if array.itemsize != size:
@@ -158,7 +158,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     @property
     def number_type(self) -> AnyFloat | IntegerType:
-        """The type of the numbers that the elements represent."""
+        """The expressed type of the quantized type, or the element type without one."""
         if isinstance(self.quantized_type, NoneAttr):
             return self.element_type
         return cast(AnyFloat, self.quantized_type.expressed_type)
@@ -271,11 +271,11 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def numbers(self, is_signed: bool) -> Floats:
         """
-        Return the numbers in f64, which represents all of them exactly.
+        Return the numbers that the elements represent, as f64 and without rounding.
 
         Args:
-            is_signed: True to read signless integers as signed, unless there is a quantized
-                type.
+            is_signed: True to read signless integers as signed; ignored for elements with
+                a quantized type.
 
         Raises:
             ValueError: if their resource is missing, damaged, or not finite.
@@ -315,7 +315,7 @@ _OPTIONAL_PARAMETERS = ("zero_points", "offsets")
 _DENSE_LIST = re.compile(
     r"dense\s*<\s*(?P<numbers>\[[-+0-9.eE,\[\]\s]*+)>\s*:", re.ASCII
 )
-"""A dense list of numbers, before its type."""
+"""Regular expression of a dense list of decimal numbers, up to the colon."""
 
 
 class BlockScaledSyntax(TypeSyntax):
@@ -415,9 +415,9 @@ _PARSE_ERRORS = (
 def _read_packed(text: str, element_type: Attribute) -> tuple[bytes, tuple[int, ...]]:
     """
     Return the bytes of a nested list of numbers, and its shape. The list is parsed as JSON,
-    whose number syntax is part of MLIR's.
+    whose number syntax is a subset of MLIR's.
 
-    Python code runs once per distinct number, of which narrow types have few.
+    Python code runs once per distinct number; narrow types have few distinct numbers.
 
     Raises:
         Exception: one of `_PARSE_ERRORS`.
@@ -455,7 +455,7 @@ def _packed_number(element_type: Any, number: float) -> bytes:
 
 
 def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
-    """Return True if a float type represents all numbers of another type exactly."""
+    """Return True if `type_` represents all numbers of `number_type` exactly."""
     format_ = float_format(type_)
     if isinstance(number_type, IntegerType):
         return number_type.bitwidth <= format_.precision
@@ -488,13 +488,14 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     Block-scaled quantization: each block has a scale and, optionally, a zero point and an
     offset, stored in separate types: `expressed = (stored - zero_point) * scale + offset`.
 
-    A dimension without a block size is a single block. The last block along a dimension may
+    A dimension without a block size is not divided. The last block along a dimension may
     be shorter. Scales, zero points and offsets have one dimension per block size, in the
     same order. They may have a quantized type themselves, e.g. another block-scaled type
     for the super-blocks of GGUF's K-quants. Scales may be negative or zero.
 
-    Casts compute in the first of the expressed type, f32 and f64 that exactly represents
-    all elements, zero points, their differences, scales and offsets. Each operation rounds.
+    The type in which casts compute is the expressed type, f32 or f64: the first that
+    exactly represents all stored values, zero points, their differences, scales and
+    offsets. Each operation rounds its result to this type.
 
     MLIR does not have this type.
 
@@ -614,8 +615,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     @property
     def compute_type(self) -> AnyFloat:
         """
-        Compute type of casts: the first of the expressed type, f32 and f64 that represents
-        all operands exactly.
+        The type in which casts compute: the expressed type, f32 or f64, whichever is the
+        first to represent all operands exactly.
         """
         candidates = (self.expressed_type, f32, f64)
         return next(filter(self._holds_numbers, candidates), f64)
@@ -639,8 +640,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     @property
     def element_quantized_type(self) -> UniformQuantizedType:
         """
-        The element type without block parameters: scale 1, and the compute type as
-        expressed type. It has no syntax if MLIR does not have the storage type.
+        The type of the elements before scaling: scale 1, zero point 0, and `compute_type`
+        as expressed type. It cannot be printed as MLIR if MLIR lacks the storage type.
         """
         _, *storage = self.common_parameters
         return UniformQuantizedType.new(

@@ -89,10 +89,10 @@ class NumberKind(NamedTuple):
 
     noun: str
     typecode: str
-    """Type code of an array of such numbers."""
+    """Type code of a Python `array` of these numbers."""
 
     dtype_kinds: str
-    """NumPy dtype kinds whose values such an array always represents."""
+    """NumPy dtype kinds all of whose values fit this type code."""
 
     convert: Callable[[object], float]
     """Converts a number; raises a `TypeError` for other values."""
@@ -102,7 +102,7 @@ class NumberKind(NamedTuple):
         Convert a Python or NumPy number.
 
         Raises:
-            TypeError: if the value is not such a number; the message starts with `needed`.
+            TypeError: if the value is not of this kind; the message starts with `needed`.
             OverflowError: if the value exceeds f64.
         """
         plain = _plain(value)
@@ -194,7 +194,7 @@ def elements(
 ) -> tuple[array[Any], tuple[int, ...]]:
     """
     Return the elements of a (nested) sequence or NumPy array in row-major order as an
-    array, and the shape. NumPy arrays of the dtype kinds are copied as bytes.
+    array, and the shape. NumPy arrays of `kind.dtype_kinds` are copied as bytes.
     """
     dtype_kind = getattr(getattr(values, "dtype", None), "kind", None)
     if dtype_kind is not None and dtype_kind in kind.dtype_kinds and values.shape:
@@ -219,7 +219,7 @@ def vector(values: object, name: str, kind: NumberKind) -> array[Any]:
 
     Raises:
         TypeError: if the argument or an element is of the wrong type.
-        VerifyException: if there are more dimensions, or an element exceeds 64 bits.
+        VerifyException: if the rank is not 1, or an element exceeds 64 bits.
     """
     numbers, shape = elements(values, name, kind)
     if len(shape) != 1:

@@ -47,7 +47,7 @@ class DialectOps:
         return expressed, self.quantize(expressed.results[0], type_)
 
     def _requantizes(self, element_type: QuantizedType) -> bool:
-        """Return True if the op of `quantize` also accepts values of the type."""
+        """Return True if the op that `quantize` builds also accepts this type."""
         return False
 
     def quantize(self, value: SSAValue, type_: Attribute) -> Operation:
@@ -59,19 +59,19 @@ class DialectOps:
         return DequantizeCastOp(value, expressed_type(value))
 
     def add(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
-        """Build the sum of two floats of the same type."""
+        """Build the op that adds two floats of the same type."""
         return AddfOp(lhs, rhs)
 
     def multiply(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
-        """Build the product of two floats; one of them may be broadcast."""
+        """Build the op that multiplies two floats; one of them may be broadcast."""
         return MulfOp(lhs, rhs)
 
     def repeated(
         self, value: SSAValue, dimensions: Sequence[int], type_: Attribute
     ) -> Operation | None:
         """
-        Build the op that broadcasts a tensor with these dimensions to a type; return
-        `None` if the dialect has none.
+        Build the op that broadcasts `value` to `type_`, whose `dimensions` are those of
+        `value`. Return `None` if the dialect lacks this op.
         """
         return None
 

@@ -5,13 +5,13 @@ chooses scales and zero points at run time.
 Blocks have the syntax of sub-channel types: `{axis:size}` divides a dimension into blocks
 of this size, of which the last may be shorter. `{0:1}` is one scale per index of dimension
 0 (per-axis, or per-token), `{1:32}` one per block of 32 elements along dimension 1. Without
-blocks, all elements share one scale. Scales have either the rank of the tensor, with size 1
-along all other dimensions, or only the quantized dimensions.
+blocks, all elements share one scale. Scales have either only the quantized dimensions, or
+the rank of the tensor, with size 1 along dimensions that are not quantized.
 
 The storage type is an attribute with width, signedness and range: `<u8<1:255>>` is short
-for `!quant.any<u8<1:255>>`. Stored values are signless integers of its width, or floats for
-`f8E5M2`, `f8E4M3FN` and `f4E2M1FN`. Zero points are signless integers of the same width;
-float storage and tables have none.
+for `!quant.any<u8<1:255>>`. Stored values are signless integers of this width, or floats
+for `f8E5M2`, `f8E4M3FN` and `f4E2M1FN`. Zero points are signless integers of the same
+width; float and quantile storage types have none.
 """
 
 from abc import ABC
@@ -294,7 +294,7 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
             input: the values to cast.
             scale: one float per block.
             zero_point: one integer per block, or `None` for 0.
-            result_type: the type of cast values.
+            result_type: the type of the result.
             storage: the storage type and its range.
             blocks: the block size of each quantized dimension.
         """
@@ -354,7 +354,7 @@ class DynamicQuantizeCastOp(DynamicCastOp):
     value or, as an option, 0. Division by a scale of 0 yields infinities, or NaN for 0; a
     negative scale changes the sign; a NaN scale yields NaN.
 
-    With float storage and tables, the quotient is rounded to the nearest float or table
+    With float or quantile storage, the quotient is rounded to the nearest float or table
     entry, as in `quant.qcast`.
 
     Example:
@@ -401,13 +401,13 @@ class ChooseParametersOp(BlockedOp):
     formulas are those of ONNX's `DynamicQuantizeLinear` for `<u8>`:
 
     * `scale = (maximum - minimum) / (storage_max - storage_min)`, or 1 if all values are 0,
-    * `zero_point = clamp(round_half_to_even(storage_min - minimum / scale))`, which is
-      `storage_max` for NaN.
+    * `zero_point = clamp(round_half_to_even(storage_min - minimum / scale))`, or
+      `storage_max` if the quotient is NaN.
 
     Without a zero-point result, quantization is symmetric, and the scale is
     `max(-minimum, maximum) / min(-storage_min, storage_max)`, or 1 if all values are 0. For
-    float storage and tables, which have no zero points, `storage_min` and `storage_max` are
-    the represented numbers, e.g. 448 for `f8E4M3FN`.
+    float and quantile storage, which has no zero points, `storage_min` and `storage_max`
+    are the smallest and largest represented number, e.g. -448 and 448 for `f8E4M3FN`.
 
     The compute type is f32, or f64 if the expressed type is f64 or f32 does not represent
     all stored values. The scale is rounded to the expressed type before the zero point is
@@ -431,7 +431,7 @@ class ChooseParametersOp(BlockedOp):
     """A float, or a tensor of one float per block with only the quantized dimensions."""
 
     zero_point = opt_result_def()
-    """One signless integer of the storage width per scale; absent if symmetric."""
+    """One signless integer of the storage width per scale; absent if always 0."""
 
     traits = traits_def(Pure())
 
@@ -455,7 +455,7 @@ class ChooseParametersOp(BlockedOp):
             input: a ranked tensor of floats.
             storage: the storage type and its range.
             blocks: the block size of each quantized dimension.
-            symmetric: True to omit the result for zero points, which are 0.
+            symmetric: True for zero points of 0, without a result for them.
         """
         value = SSAValue.get(input)
         expressed = cast(AnyFloat, scalar_or_element_type(value.type))
@@ -511,7 +511,7 @@ def _block_counts(values: Attribute, blocks: Mapping[int, int]) -> list[int]:
 
 
 def _represented_range(storage: AnyQuantizedType) -> tuple[float, float]:
-    """Return the storage range, or the smallest and largest number of a table."""
+    """Return the smallest and largest number that stored values represent."""
     low, high = storage.storage_range
     table = storage.storage_type
     if not isinstance(table, QuantileType):

@@ -58,7 +58,7 @@ def quantized_counterpart(
     [`choose_parameters`][xdsl_quant.numerics.choose_parameters].
 
     Raises:
-        ValueError: if a range is NaN, infinite or reversed, or no valid type results.
+        ValueError: if a range is NaN, infinite or reversed, or no type is valid for it.
     """
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics import choose_parameters

@@ -85,7 +85,7 @@ def _verify_multipliers_and_shifts(
 def _same_scale_hint(
     multiplier: int, multipliers: Sequence[int], shifts: Sequence[int]
 ) -> str:
-    """Return the valid spelling of the same scale as the end of a message, or nothing."""
+    """Return the end of a message: the scale in valid form, or empty if none is valid."""
     shift = shifts[multipliers.index(multiplier)]
     zeros = MAX_MULTIPLIER.bit_length() - multiplier.bit_length()
     same, rest = divmod(multiplier << max(zeros, 0), 1 << max(-zeros, 0))
@@ -158,7 +158,7 @@ class FixedPointQuantizedType(FixedPointType, PerTensorType):
     !quant.fixed_point<i8<-127:127>:f32, 1288490189p-37:3>
     ```
 
-    In a context, this class also parses
+    The parser of this class also parses
     [`FixedPointQuantizedPerAxisType`][xdsl_quant.dialects.quant.FixedPointQuantizedPerAxisType].
     """
 

@@ -33,7 +33,7 @@ class FloatFormat(NamedTuple):
 
     @property
     def smallest(self) -> float:
-        """Smallest positive value, maybe denormal, or the smallest double if larger."""
+        """Smallest positive value (maybe denormal), at least the smallest double."""
         return math.ldexp(1.0, max(self.min_exponent - self.precision + 1, -1074))
 
     @property

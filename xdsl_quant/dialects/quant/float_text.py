@@ -8,9 +8,9 @@ MLIR prints the first of these texts, from LLVM's `APFloat`, that is valid:
    point;
 3. `0x` and the bits.
 
-Digits are not correctly rounded: `APFloat` drops the digits of the exact decimal expansion
-after a few more than needed, estimated with 59/196 digits per bit, and then rounds half
-up. Therefore 0.998 prints as `0.998` and not as `9.980000e-01`.
+Digits are not correctly rounded: `APFloat` first truncates the exact decimal expansion to a
+few more digits than needed (an estimate of 59/196 digits per bit), and then rounds half up.
+Therefore 0.998 prints as `0.998` and not as `9.980000e-01`.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def float_texts(values: array[float], float_format: FloatFormat) -> list[str]:
     """
     Format positive floats as MLIR does; equal values are formatted once.
 
-    The smallest and largest number of a format are formatted in hexadecimal if the parser,
-    which reads f64, would find their short text out of range.
+    The smallest and largest number of a format are formatted in hexadecimal if their short
+    text, which the parser reads as f64, would be out of range.
     """
 
     @cache
@@ -95,7 +95,7 @@ def _reads_back(text: str, value: float, float_format: FloatFormat) -> bool:
 
 
 def _is_nearest_to(text: str, value: float, float_format: FloatFormat) -> bool:
-    """Return True if a text rounds to a value in a format wider than f64."""
+    """Return True if a decimal text rounds to `value`; for formats wider than f64."""
     # Imported only for these rare types.
     from fractions import Fraction
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SHORT_DIGITS = 6
 _LEAST, _MOST = 1e-30, 1e15
-"""Range of the numbers that are formatted here, which limits the powers needed."""
+"""Bounds of the numbers that this module formats; they limit the powers needed."""
 
 
 def plain_texts(

@@ -18,7 +18,7 @@ _FLOAT_TYPES = {type_.name: type_ for type_ in FLOAT_FORMATS}
 
 
 class StoredNumbers(Protocol):
-    """Codes with their type, like [`Stored`][xdsl_quant.numerics.formats.Stored]."""
+    """Protocol of [`Stored`][xdsl_quant.numerics.formats.Stored]: codes and their type."""
 
     @property
     def codes(self) -> Array: ...
@@ -29,7 +29,7 @@ class StoredNumbers(Protocol):
 
 
 class BlockScaledNumbers(StoredNumbers, Protocol):
-    """Blocked codes, like [`BlockScaled`][xdsl_quant.numerics.formats.BlockScaled]."""
+    """Protocol of [`BlockScaled`][xdsl_quant.numerics.formats.BlockScaled]."""
 
     @property
     def block_shape(self) -> tuple[int, ...]: ...

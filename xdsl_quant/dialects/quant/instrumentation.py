@@ -230,7 +230,7 @@ class InstrumentationOp(IRDLOperation, ABC):
     """
     Base class of ops that return their operand.
 
-    `verify_` checks types instead of the op definition, to report MLIR 14's messages.
+    `verify_` checks the types, not constraints, so that messages are MLIR 14's.
     """
 
     input = operand_def()
@@ -449,8 +449,8 @@ class StatisticsOp(InstrumentationOp):
     each index of a dimension.
 
     Unlike in MLIR 14, the value may be a scalar if it has no per-axis ranges, and `axis`
-    may be any dimension, with one range per index. MLIR 14 expects one range per element
-    of a slice from `axis` on, which is the same for the last dimension and also accepted.
+    may be any dimension, with one range per index. MLIR 14 expects as many ranges as the
+    product of the sizes from `axis` on; this count is also accepted.
 
     Example:
 
@@ -603,7 +603,7 @@ class StatisticsRefOp(_KeyedOp):
 @irdl_op_definition
 class CoupledRefOp(_KeyedOp):
     """
-    Require the same quantization as that of all other values with the same key.
+    Require that all values with the same key have the same quantization.
 
     Example:
 

@@ -1,6 +1,6 @@
 """
-NumPy functions of quantized types, which import this module lazily: NumPy takes longer to
-import than `xdsl-opt` to start.
+NumPy functions for quantized types. Other modules import this one lazily, as importing
+NumPy takes longer than starting `xdsl-opt`.
 """
 
 from typing import cast

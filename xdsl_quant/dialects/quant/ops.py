@@ -35,9 +35,9 @@ from .types import QuantizedType, StoredQuantizedType, scalar_or_element_type
 
 NAN_ATTRIBUTE = "quant.nan"
 """
-The discardable attribute of `quant.qcast` and `quant.dynamic_qcast` with the result of
-quantizing NaN, a `NanResult`. Modules from dialects that define this result have it; it
-overrides options of lowering and execution.
+Name of the discardable attribute of `quant.qcast` and `quant.dynamic_qcast` that sets the
+result of quantizing NaN, a `NanResult`. Lowerings from dialects that define this result add
+it; it overrides the options of later passes and of execution.
 """
 
 
@@ -110,8 +110,8 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
     """
     Base class of elementwise casts.
 
-    `verify_` checks types instead of the op definition, to report MLIR's messages in MLIR's
-    order.
+    `verify_` checks the types, not constraints, so that messages and their order are
+    MLIR's.
     """
 
     input = operand_def()
@@ -162,7 +162,7 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
         quantized_type.verify_container(self.input.type)
 
     def fold(self) -> Sequence[SSAValue] | None:
-        """Fold a cast of the result of its inverse."""
+        """Fold `cast(inverse(x))` to `x`."""
         producer = self.input.owner
         if not isinstance(producer, _CastOp) or producer.name != self.INVERSE:
             return None
@@ -225,9 +225,9 @@ class StorageCastOp(_CastOp):
     """
     Reinterpret a stored value as a quantized one, or vice versa, without changing its bits.
 
-    Stored values are signless integers, for the storage types `si8` and `ui8` and indices
-    of quantile types too. Unlike in MLIR, they are floats for the storage types `f8E5M2`,
-    `f8E4M3FN` and `f4E2M1FN`.
+    Stored values are signless integers, also for the storage types `si8` and `ui8` and for
+    the table indices of quantile types. Unlike in MLIR, they are floats for the storage
+    types `f8E5M2`, `f8E4M3FN` and `f4E2M1FN`.
 
     Example:
 
@@ -291,7 +291,7 @@ def requantized_dcast(
 
     Args:
         op: any op.
-        expressed: the operand to use instead of that of `op`.
+        expressed: the value to use instead of the operand of `op`.
     """
     if not isinstance(op, QuantizeCastOp) or fixed_point_type_of(op.result) is None:
         return None

@@ -14,7 +14,7 @@ output ::= port
 port   ::= type (`as` specification)?
 ```
 
-The specification of a port defaults to its element type, which is no constraint.
+The specification of a port defaults to its element type, which does not constrain it.
 """
 
 from __future__ import annotations
@@ -306,7 +306,7 @@ def _print_input(
 
 
 def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
-    """Parse a body without the names of outer values, which xDSL would copy each time."""
+    """Parse a body in an empty scope: xDSL would copy the names of outer values."""
     start = parser.pos
     names, parser.ssa_values = parser.ssa_values, {}
     body = parser.parse_region(arguments)

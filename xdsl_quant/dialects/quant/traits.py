@@ -59,8 +59,8 @@ class QuantizationTrait(OpTrait):
 @dataclass(frozen=True)
 class SameOperandsAndResultsScale(QuantizationTrait):
     """
-    Operands and results need the same scale and zero point, because the op moves elements
-    from one to the other.
+    Operands and results need the same scale and zero point, because the op copies elements
+    from operands to results.
     """
 
 
@@ -77,7 +77,7 @@ class FixedResultUniformScale(QuantizationTrait):
 
     symmetric_widths: Sequence[int] = ()
     """
-    Storage widths `b` that, if signed, have zero point 0 and scale
+    Widths `b` of signed storage types with zero point 0 and scale
     `max(-minimum, maximum) / 2**(b - 1)`.
     """
 
@@ -94,8 +94,8 @@ class FixedResultUniformScale(QuantizationTrait):
 @dataclass(frozen=True)
 class AccumulatorUniformScale(QuantizationTrait):
     """
-    The bias has the scale of the accumulator, the product of the scales of the factors,
-    and zero point 0.
+    The bias has zero point 0 and the scale of the accumulator: the product of the scales
+    of the factors.
     """
 
     bias: int
@@ -130,8 +130,8 @@ class AffineOpCoefficient(QuantizationTrait):
 
     def contracted_of(self, op: Operation) -> Sequence[int]:
         """
-        Return the contracted dimensions of the weight: all except `dimension_of`, or none
-        if that is undetermined.
+        Return the contracted dimensions of the weight: all except the quantized dimension,
+        or none if that is undetermined.
         """
         type_ = op.operands[self.operand].type
         dimension = self.dimension_of(op)
@@ -341,7 +341,7 @@ _DECLARATIONS = {
     "stablehlo": ("xdsl_quant.frontends.stablehlo.dialect", "StableHLO"),
     "tfl": ("xdsl_quant.frontends.tflite.dialect", "TFL"),
 }
-"""Dialects whose traits also apply to ops of the same name in another package."""
+"""Dialects whose traits apply by op name, also to ops that other packages define."""
 
 
 @cache

@@ -30,8 +30,8 @@ fixed-point ::= `fixed_point` `<` storage `:` float-type `,` integers `>`
 integers    ::= multiplier `p-` shift (`:` int)?
 ```
 
-`multiplier` and `shift` are decimal integers. `p` is the exponent of hexadecimal floats:
-`12p-3` is `12 * 2**-3`.
+`multiplier` and `shift` are decimal integers. `p` marks a power of two, as in hexadecimal
+floats: `12p-3` is `12 * 2**-3`.
 """
 
 from __future__ import annotations
@@ -232,8 +232,8 @@ class TypeSyntax(TypeTokens):
         self, expressed_type: AnyFloat, exact: bool = False
     ) -> tuple[float, int]:
         """
-        Parse a scale and its zero point. With `exact`, the scale may be the bits of the
-        expressed type, which MLIR prints for some scales of sub-channel types.
+        Parse a scale and its zero point. With `exact`, the scale may be written as the
+        bits of the expressed type, as MLIR prints some scales of sub-channel types.
         """
         scale_format = float_format(expressed_type)
         text = self._token.text
@@ -306,7 +306,7 @@ class TypeSyntax(TypeTokens):
 
 
 def _float_from_bits(text: str, expressed_type: AnyFloat) -> float | None:
-    """Return the value of a literal with the bits of the expressed type, or `None`."""
+    """Return the float whose bits a hexadecimal literal gives; `None` for other text."""
     if not text.startswith("0x") or len(text) > 2 + expressed_type.bitwidth // 4:
         return None
     bits = int(text, 16)

@@ -78,7 +78,7 @@ class TypeTokens:
             make: creates the type.
 
         Returns:
-            The type instead of its parameters, so that errors in them have a location.
+            The type itself, in place of its parameters: errors thus have a location.
 
         Raises:
             ParseError: with MLIR's message and location.
@@ -274,19 +274,19 @@ _CLOSING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 
 def integer_value(text: str) -> int:
-    """Return the value of a literal; beyond 4000 digits, only its leading ones."""
+    """Return the value of a literal, or of its leading digits if it has over 4000."""
     if text.startswith("0x"):
         return int(text, 16)
     return int(text) if len(text) < 4000 else int(text.lstrip("0")[:4000] or "0")
 
 
 UNIFORM, FIXED_POINT = "dq", "qqq"
-"""Array type codes of the numbers of an element; the last number is the zero point."""
+"""Array type codes of the numbers of a list element; the last is the zero point."""
 
 MAX_DEPTH = {UNIFORM: 256, FIXED_POINT: 1}
 _PLAIN_NUMBERS = b"0123456789.eE+-{} \t\r\n"
 _NO_ZERO_POINT = re.compile(rb"(?<=[},])(?=[^:,{}]+[,{])")
-"""Position of a missing zero point in reversed text, as lookbehind has a fixed length."""
+"""Position of a missing zero point; the text is reversed: lookbehinds have fixed length."""
 
 _AS_JSON = bytes.maketrans(b"{}:", b"[],")
 _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
@@ -295,9 +295,9 @@ _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
 
 def _read_plain_list(text: str, typecodes: str) -> Columns | None:
     """
-    Parse a regular list with decimal zero points as JSON, whose number syntax is part of
-    MLIR's; return `None` for other lists. JSON's NaN stands for a hexadecimal number. No
-    Python code runs per element: a type may have a million scales.
+    Parse a regular list with decimal zero points as JSON, whose number syntax is a subset
+    of MLIR's; return `None` for other lists. JSON's NaN stands for a hexadecimal number.
+    No Python code runs per element: a type may have a million scales.
     """
     try:
         data, from_bits = text.encode("ascii"), array("d")

@@ -103,7 +103,7 @@ def with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAttr
 def _with_replaced_element_type(
     type_: Attribute, old: Attribute, new: TypeAttribute
 ) -> TypeAttribute | None:
-    """Replace a scalar or element type `old`; return `None` if it is another type."""
+    """Replace the scalar or element type `old` by `new`; return `None` for other types."""
     if scalar_or_element_type(type_) != old:
         return None
     return with_element_type(type_, new)
@@ -718,7 +718,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @property
     def granularity(self) -> Literal["per-tensor", "per-axis", "sub-channel"]:
-        """The part of a tensor that shares a scale: all of it, an index or a block."""
+        """Elements that share a scale: all of a tensor, of an index, or of a block."""
         if self.is_per_tensor:
             return "per-tensor"
         return "sub-channel" if self.axis is None else "per-axis"
@@ -948,7 +948,7 @@ class UniformQuantizedType(UniformType, PerTensorType):
     !quant.uniform<u16<0:1023>:f32, 1.230000e+00:512>
     ```
 
-    In a context, this class also parses
+    The parser of this class also parses
     [`UniformQuantizedPerAxisType`][xdsl_quant.dialects.quant.UniformQuantizedPerAxisType]
     and
     [`UniformQuantizedSubChannelType`][xdsl_quant.dialects.quant.UniformQuantizedSubChannelType],
@@ -1110,8 +1110,8 @@ class UniformQuantizedSubChannelType(UniformType):
     ) -> tuple[Attribute, ...]:
         """
         Return the parameters of the type. Round scales to the expressed type, and convert
-        negative zero points of unsigned storage, which MLIR prints for large ones, to the
-        unsigned integer with the same bits.
+        negative zero points of unsigned storage, as MLIR prints large zero points, to the
+        unsigned integers with the same bits.
         """
         expressed_type, storage_type, flags, *_ = common
         scale_format = float_format(cast(AnyFloat, expressed_type))
