@@ -1,6 +1,6 @@
 """
 NumPy implementations of TensorFlow Lite's kernels.
 
-Integer results, computed from stored values as `int64` arrays, are bit-identical to the
-reference kernels. Data movement ops need no kernel.
+Integer kernels compute with `int64` arrays of stored values; their results are
+bit-identical to those of the reference kernels.
 """

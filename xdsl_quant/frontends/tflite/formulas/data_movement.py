@@ -10,7 +10,7 @@ from xdsl_quant.numerics.primitives import Array, primitive
 
 
 class SliceMasks(NamedTuple):
-    """Bit masks of `tfl.strided_slice`: bit `i` changes the meaning of entry `i`."""
+    """Bit masks of `tfl.strided_slice`; bit `i` refers to entry `i` of `begin`."""
 
     begin_mask: int = 0
     end_mask: int = 0
@@ -27,17 +27,17 @@ def strided_slice(
     masks: SliceMasks,
 ) -> Array:
     """
-    Return a slice with the semantics of NumPy, given one entry of `begin`, `end` and
-    `strides` for each index expression.
+    Return a slice, with the semantics of NumPy. `begin`, `end` and `strides` have one
+    entry for each index in NumPy's square brackets.
 
     Args:
         values: the tensor.
         begin: first indices; negative ones count from the end.
         end: exclusive ends; negative ones count from the end.
         strides: nonzero steps.
-        masks: entries without a bound, for an ellipsis, for a new dimension of size 1,
-            and for a single index, whose dimension is dropped. A single index without a
-            bound is 0.
+        masks: entries that have no lower or upper bound, are an ellipsis, insert a
+            dimension of size 1, or are a single index, which drops its dimension. A
+            single index without a lower bound is 0.
     """
 
     def index(position: int) -> Any:
@@ -62,12 +62,12 @@ def strided_slice(
 
 @primitive
 def alongside(values: Array, *others: Array) -> Array:
-    """Return `values`, converted to an expression if one of `others` is one."""
+    """Convert `values` to an expression if one of `others` is an expression."""
     return values
 
 
 def gather(values: Array, indices: Array, axis: int = 0, batch_dims: int = 0) -> Array:
-    """Return slices of each batch along `axis`, chosen by `indices`."""
+    """Gather the slices at `indices` along `axis`, separately for each batch."""
     if not batch_dims:
         return np.take(values, indices, axis)
     axis = axis % values.ndim

@@ -192,7 +192,7 @@ def requantize_integers(x: Quantized, result: QuantizationParameters) -> Integer
 
 @primitive
 def quantize(values: NDArray[np.float32], result: QuantizationParameters) -> Integers:
-    """Quantize `f32` values, rounding half away from zero; NaN gives the minimum."""
+    """Quantize `f32` values, rounding half away from zero; NaN gives the storage minimum."""
     steps = round_away(values.astype(np.float32) / scale_of(result))
     low, high = result.storage_min, result.storage_max
     stored = np.fmax(steps + int(result.zero_points), low)
@@ -270,7 +270,7 @@ def square_root(x: Quantized, result: QuantizationParameters) -> Integers:
 
 def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Integers:
     """
-    Return `1 / sqrt(x)` as 8-bit stored values; the largest one for 0.
+    Return `1 / sqrt(x)` as 8-bit stored values; 0 gives the storage maximum.
 
     Raises:
         ValueError: if a zero-point-corrected value is negative.
@@ -285,7 +285,7 @@ def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Inte
 
 
 def hard_swish(x: Quantized, result: QuantizationParameters) -> Integers:
-    """Return `x * min(max(x + 3, 0), 6) / 6` as stored values, via 16 bits."""
+    """Return `x * min(max(x + 3, 0), 6) / 6` as stored values, computed in 16 bits."""
     fine = np.float32(1 / 128) * x.scale
     outer, outer_exponent = quantized_multiplier(fine / scale_of(result))
     inner, inner_exponent = quantized_multiplier(fine / np.float32(3 / 32768))

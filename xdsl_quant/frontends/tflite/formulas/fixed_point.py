@@ -124,8 +124,8 @@ _EXP_FACTORS = (
 
 def exp_of_negative(values: Integers) -> Integers:
     """
-    Return exponentials with 31 fractional bits of values up to 0 with 26 fractional
-    bits (`exp_on_negative_values`).
+    Return `exp(x)` with 31 fractional bits for `x <= 0` with 26 fractional bits
+    (`exp_on_negative_values`).
     """
     quarter = 1 << 24
     remainder = (values & (quarter - 1)) - quarter
@@ -160,9 +160,9 @@ def reciprocal_of_one_plus(values: Integers) -> Integers:
 
 def inverse_square_root(values: Integers, direction: int) -> Multiplier:
     """
-    Return `1 / sqrt(values)` as a multiplier with its exponent times `direction`
-    (`GetInvSqrtQuantizedMultiplierExp`). Values have 32 bits; the result for values up
-    to 1 is 1.
+    Return `1 / sqrt(values)` for 32-bit values, or 1 for values up to 1
+    (`GetInvSqrtQuantizedMultiplierExp`). The kernel multiplies its right shift by
+    `direction`; -1 gives the exponent of a `Multiplier`.
     """
     # A single shift by 2 is enough for 32 bits.
     is_large = values >= 1 << 29
@@ -186,7 +186,7 @@ def inverse_square_root(values: Integers, direction: int) -> Multiplier:
 
 def log_from_one(values: Integers) -> Integers:
     """
-    Return natural logarithms with 26 fractional bits of values from 1 with 19
+    Return the natural logarithm, with 26 fractional bits, of `x >= 1` with 19
     fractional bits (`log_x_for_x_greater_than_or_equal_to_1`).
     """
     # exp(-0.5), in quarters of the exponent of two.

@@ -134,7 +134,7 @@ def log_softmax(values: Array) -> Array:
 
 
 def l2_normalization(values: Array) -> Array:
-    """Divide by the L2 norm along the last dimension, which is at least `1e-6`."""
+    """Divide by the L2 norm along the last dimension, or by `1e-6` if it is smaller."""
     norms = np.sqrt((values * values).sum(axis=-1, keepdims=True))
     return values / np.maximum(norms, values.dtype.type(1e-6))
 
@@ -168,8 +168,8 @@ def svdf(
     values: Array, features: Array, time: Array, state: Array, rank: int
 ) -> tuple[Array, Array]:
     """
-    Return one step of a low-rank filter: a sum of products of a feature vector and a
-    time vector.
+    Compute one step of a low-rank filter, whose matrix is a sum of products of a
+    feature vector and a time vector.
 
     Args:
         values: `[batch, inputs]`.
@@ -216,7 +216,7 @@ def max_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Array:
 
 
 def mean(values: Array, axes: Sequence[int]) -> Array:
-    """Return means along dimensions, which get size 1; integers round toward zero."""
+    """Return means along `axes`, kept with size 1; round integers toward zero."""
     distinct = tuple({axis % values.ndim for axis in axes})
     if values.dtype.kind == "f":
         return values.mean(axis=distinct, keepdims=True)
@@ -259,7 +259,7 @@ def resize_bilinear(
 def _interpolation_neighbors(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
-    """Return the fraction, and the indices of both neighbors, for each result index."""
+    """Return the weight of the second neighbor, and the indices of both neighbors."""
     is_aligned = align_corners and result_size > 1
     scale = np.float32(size - is_aligned) / np.float32(result_size - is_aligned)
     positions = np.arange(result_size).astype(np.float32)

@@ -95,7 +95,7 @@ def fully_connected(
         bias: `[outputs]`, or `None`.
         keep_num_dims: keep all but the last dimension instead of flattening them to
             one.
-        asymmetric: quantize rows with zero points.
+        asymmetric: quantize rows asymmetrically, with a zero point for each row.
     """
     matrix = weights.values
     floats = values.reshape(-1, matrix.shape[1])
@@ -119,8 +119,8 @@ def convolution(
     Args:
         values: `[batch, height, width, channels]`.
         weights: `[outputs, height, width, channels of a group]`; `[1, height, width,
-            outputs]` for a depthwise convolution. Images are quantized without zero
-            points if a convolution that is not depthwise has per-tensor weights.
+            outputs]` for a depthwise convolution. Images have zero point 0 if weights
+            are per-tensor and the convolution is not depthwise.
         bias: `[outputs]`, or `None`.
         window: strides, dilations and padding.
         is_depthwise: convolve each channel separately.

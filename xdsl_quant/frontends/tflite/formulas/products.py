@@ -44,7 +44,7 @@ class Window(NamedTuple):
         return max((size - extent) // stride + 1, 0)
 
     def padding_before(self, size: int, window: int, axis: int) -> tuple[int, int]:
-        """Return the padding before and after one dimension."""
+        """Return the padding before and after the elements of one dimension."""
         if self.padding != "SAME":
             return 0, 0
         extent = (window - 1) * self.dilations[axis] + 1
@@ -227,7 +227,7 @@ def convolution(
 depthwise_convolution = partial(convolution, sums=depthwise_sums)
 """
 Convolve each channel separately. Arguments are those of `convolution`, but weights are
-`[1, height, width, outputs]`; output `c * multiplier + k` belongs to channel `c`.
+`[1, height, width, outputs]`; output `i` convolves channel `i * channels // outputs`.
 """
 
 
@@ -272,8 +272,8 @@ def fully_connected(
         result: parameters of the result.
         activation: activation that is applied to the result.
         keep_num_dims: keep all but the last dimension instead of flattening them.
-        has_multiplier: rescale by a 31-bit multiplier instead of a float, as kernels
-            other than the reference do.
+        has_multiplier: rescale by a 31-bit multiplier instead of a float, as TensorFlow
+            Lite's optimized kernels do.
 
     Returns:
         Stored values.
@@ -338,7 +338,7 @@ def svdf(
     rank: int,
 ) -> tuple[Integers, Integers]:
     """
-    Return one step of a low-rank filter, a sum of products of feature and time vectors.
+    Compute one step of a low-rank filter with integers: see `floats.svdf`.
 
     Args:
         x: `[batch, inputs]`.

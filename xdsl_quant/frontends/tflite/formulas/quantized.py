@@ -65,7 +65,7 @@ def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:
 def tabulated(
     values: Integers, low: int, high: int, function: Callable[[Integers], Integers]
 ) -> Integers:
-    """Return `function(values)`; machines may tabulate it from `low` to `high`."""
+    """Return `function(values)`; machines may build a table for `low` to `high`."""
     return function(values)
 
 
@@ -82,7 +82,7 @@ def nearest_stored(values: Array, parameters: QuantizationParameters) -> Integer
 
 
 def clamped(values: Integers, parameters: QuantizationParameters) -> Integers:
-    """Return stored values for zero-point-corrected ones, clamped to the range."""
+    """Add the zero point to `values`, and clamp to the storage range."""
     zero_point = int(parameters.zero_points)
     low, high = parameters.storage_min, parameters.storage_max
     return stored_values(values, zero_point, low, high)
@@ -92,7 +92,7 @@ def activation_bounds(
     parameters: QuantizationParameters, activation: str
 ) -> tuple[int, int]:
     """
-    Return the smallest and largest stored value of an activation
+    Return the smallest and largest stored value that an activation can give
     (`CalculateActivationRangeQuantized`).
 
     Raises:
@@ -118,6 +118,6 @@ def activation_bounds(
 def activated_integers(
     values: Integers, parameters: QuantizationParameters, activation: str
 ) -> Integers:
-    """Return stored values for zero-point-corrected ones, after a fused activation."""
+    """Add the zero point to `values`, and clamp to the range of an activation."""
     low, high = activation_bounds(parameters, activation)
     return stored_values(values, int(parameters.zero_points), low, high)

@@ -29,7 +29,7 @@ Function: TypeAlias = Callable[[Array], Array]
 
 def _c_function(name: str, fallback: Function) -> Function:
     """
-    Return an `f32` function of the C library, or `fallback`, rounded to `f32`.
+    Return an `f32` function of the C library, or else `fallback` rounded to `f32`.
 
     Kernels call the C library, whose functions are not always correctly rounded.
     """
@@ -80,9 +80,9 @@ FUNCTIONS: Mapping[str, Function] = {
 
 def function(name: str, result: QuantizationParameters) -> Function:
     """
-    Return the function of an op.
+    Return the float function of an op, given its name.
 
-    Where a logarithm or reciprocal square root is undefined, it saturates the result.
+    Where `log` or `rsqrt` is undefined, the function returns a float that saturates.
     """
     scale, zero_point = scale_of(result), int(result.zero_points)
     if name == "log":
@@ -224,7 +224,7 @@ _ROUNDED_UP = (
     ),
     *(116, 135, 255),
 )
-"""Indices at which the table of the kernel exceeds the nearest integer by 1."""
+"""Indices at which the kernel's table has the rounded sigmoid plus 1."""
 
 
 def sigmoid_table() -> Integers:
@@ -239,8 +239,8 @@ def _sigmoid_operand(x: Quantized, largest_exponent: int) -> Integers:
     """
     Return values in units of `1 / (3 * 2**12)`.
 
-    The conversion is exact for power-of-two scales from `2**-12`; the kernel accepts a
-    deviation of 1e-3 of their logarithm.
+    A scale counts as a power of two if its binary logarithm is within 1e-3 of an
+    integer from -12 to `largest_exponent`; the conversion is then exact.
     """
     exponent = checked_log2(x.scale)
     if exponent is not None and -12 <= exponent <= largest_exponent:

@@ -84,8 +84,8 @@ def resize_bilinear_in_32_bits(
     """
     Return [`resize_bilinear`][..resize_bilinear] of 16-bit values in 32-bit arithmetic.
 
-    The sum, which exceeds 32 bits, is split into `1024 * high + low`; of `low % 1024`
-    only its being zero matters.
+    The sum, which exceeds 32 bits, is split into `1024 * high + low % 1024`. Rounding
+    depends only on `high`, and on whether `low % 1024` is 0.
     """
     upper, lower, y = interpolated_rows(
         values, sizes, align_corners, half_pixel_centers
@@ -105,8 +105,8 @@ def interpolated_rows(
     half_pixel_centers: bool,
 ) -> tuple[Integers, Integers, Integers]:
     """
-    Return the rows above and below each position, interpolated horizontally, and the
-    vertical fraction; all with 10 fractional bits.
+    Return the image rows above and below each result row, interpolated horizontally,
+    and the weights of the rows below; all with 10 fractional bits.
     """
     (y, top, bottom), (x, left, right) = (
         _resized_positions(
@@ -125,7 +125,7 @@ def interpolated_rows(
 def _resized_positions(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Integers, Integers, Integers]:
-    """Return the fraction times 1024, and the indices of both neighbors."""
+    """Return 1024 times the weight of the second neighbor, and both indices."""
     if align_corners and result_size > 1:
         steps = result_size - 1
         scale = (1024 * (size - 1) + steps // 2) // steps
