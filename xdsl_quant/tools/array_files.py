@@ -49,7 +49,7 @@ def _read_input(text: str) -> list[ArrayLike]:
 
 
 def _path_and_key(text: str) -> tuple[str | None, str | None]:
-    """Split an input into the file and the name of the array in it."""
+    """Return the file, or `None` for numbers; and the array name, or `None` for all."""
     path, _, key = text.rpartition(":")
     if has_suffix(path, ".npz"):
         return path, key
@@ -71,7 +71,8 @@ def _read_archive(path: str, key: str | None) -> list[ArrayLike]:
         keys = archive.files if key is None else [key]
         if missing := [name for name in keys if name not in archive.files]:
             raise ValueError(
-                f"'{path}' has no array '{missing[0]}', but {', '.join(archive.files)}"
+                f"'{path}' has no array '{missing[0]}', available: "
+                f"{', '.join(archive.files)}"
             )
         try:
             assert archive.zip is not None
@@ -82,7 +83,7 @@ def _read_archive(path: str, key: str | None) -> list[ArrayLike]:
         except ValueError as e:
             if "Object arrays" not in str(e):
                 raise ValueError(f"'{path}': {DAMAGED_ARCHIVE}") from None
-            raise ValueError(f"'{path}' has arrays of objects") from None
+            raise ValueError(f"'{path}' has unsupported arrays of objects") from None
 
 
 def _number_or_list(text: str) -> ArrayLike:
@@ -109,7 +110,7 @@ def check_files(
         options: the parsed options, with `module` and, optionally, `inputs`.
         inputs: the flag for inputs.
         outputs: output files by their flags.
-        modules: other input files by a name for messages.
+        modules: other input files, by the name to use in messages.
 
     Raises:
         Failure: if a directory is missing, a path is a directory, or files coincide.
@@ -145,15 +146,15 @@ def _is_same_file(one: str, other: str) -> bool:
 
 def check_output(path: str, count: int) -> None:
     """
-    Check the file for results.
+    Check the type of the file for `count` results.
 
     Raises:
-        ValueError: if it is neither .npy nor .npz, or is .npy and `count` is not 1.
+        ValueError: if the file is neither .npy nor .npz, or .npy and `count` is not 1.
     """
     if not has_suffix(path, ".npy", ".npz"):
         raise ValueError(f"unknown file type: '{path}'; use .npy or .npz")
     if has_suffix(path, ".npy") and count != 1:
-        raise ValueError(f"a .npy file holds one result, use .npz for {count}")
+        raise ValueError(f"a .npy file holds one result, found {count}; use .npz")
 
 
 def write_results(path: str, results: Sequence[Array]) -> None:
@@ -176,7 +177,7 @@ def write_results(path: str, results: Sequence[Array]) -> None:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A wrapper that keeps the reason of write errors, which NumPy hides for real files."""
+    """Wrapper that preserves the reason for write errors: for files, NumPy drops it."""
 
     stream: BinaryIO
 

@@ -2,8 +2,8 @@
 Run a function of a module on samples, and write the ranges of its values to a JSON file
 for the pass quant-import-stats.
 
-The command observes operands of quant.stats_ref. If the module has none, the pass
-quant-insert-stats-refs inserts them, with its usual keys.
+The command observes the operands of quant.stats_ref ops. If the module has no such op, the
+command runs the pass quant-insert-stats-refs.
 
 observers:
   min-max              smallest and largest value
@@ -168,8 +168,8 @@ def _calibrate(options: argparse.Namespace) -> None:
 
 def _instrument(module: ModuleOp, options: argparse.Namespace) -> Sequence[FuncOp]:
     """
-    Add a `quant.stats_ref` to each value if there is none, and return the functions that
-    are run, the entry function first.
+    Add a `quant.stats_ref` to each value if the module has no such op. Return the entry
+    function, followed by the functions that it reaches.
     """
     with reported(options.module, ValueError):
         functions = functions_run(module, entry_function(module, options.entry))
@@ -181,7 +181,7 @@ def _instrument(module: ModuleOp, options: argparse.Namespace) -> Sequence[FuncO
 
 
 def _key_dimensions(texts: Sequence[str]) -> dict[str, int]:
-    """Parse the dimension of each key."""
+    """Return the dimension of each key from the values of `--axis`."""
     axes: dict[str, int] = {}
     for text in texts:
         key, _, dimension = text.rpartition("=")
@@ -212,7 +212,7 @@ def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass | N
     try:
         conversion, *others = parse_passes(pipeline)
         if others or not isinstance(conversion, QuantCalibratedToUniformPass):
-            raise ValueError("these are not only options")
+            raise ValueError("expected pass options only")
         types_of({"": KeyStatistics((-1.0, 1.0))}, conversion)
     except ValueError as error:
         # Drop the position, which refers to the pipeline, not to the option.
@@ -266,8 +266,8 @@ def _batches(
     if any(count != first for count in others):
         raise Failure(
             "--inputs: error: expected the same number of samples in all arrays, found "
-            f"{', '.join(map(str, counts.values()))}; name arrays that every batch gets "
-            "whole with --whole"
+            f"{', '.join(map(str, counts.values()))}; use --whole for arrays to pass whole "
+            "to every batch"
         )
     if not first:
         raise Failure("--inputs: error: expected at least one sample, found none")
@@ -284,7 +284,7 @@ def _sample_counts(
     inputs: Sequence[ArrayLike], options: argparse.Namespace, function: FuncOp
 ) -> dict[int, int]:
     """
-    Return the number of samples of each input that is split into batches, by argument.
+    Return the number of samples of each input that is split into batches, by its index.
 
     Raises:
         Failure: if the arguments do not match the function.
@@ -309,7 +309,7 @@ def _sample_counts(
 
 
 def _rows(value: ArrayLike) -> tuple[int, ...]:
-    """Return the size of the first dimension of an input, if it has one."""
+    """Return a tuple with the size of the first dimension of an input, empty for rank 0."""
     if isinstance(value, list):
         return (len(cast("list[object]", value)),)
     return np.shape(value)[:1]

@@ -1,8 +1,8 @@
 """
 Compare a quantized model with its float model on samples. For each value that both models
 contain, the table shows the signal-to-quantization-noise ratio (SQNR) in dB, and the lowest
-SQNR among the values that it is computed from (inputs). An op whose SQNR is lower than that
-of its inputs adds error.
+SQNR of its inputs, the compared values from which it is computed. An op whose SQNR is lower
+than that of its inputs adds error.
 
 Values are matched by location name (tensor names of .tflite files), or by function, op name
 and position.

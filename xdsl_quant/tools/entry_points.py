@@ -1,5 +1,5 @@
 """
-Entry points of the commands, which import nothing before they can be interrupted.
+Entry points of the commands. Users can interrupt them while they import.
 
 The imports of a command take seconds on a slow disk.
 """
@@ -10,7 +10,7 @@ from importlib import import_module
 
 
 def _run_command(command: str, *libraries: str) -> int:
-    """Import libraries that the command imports late, and run it."""
+    """Import the command's module, and libraries that it imports later; then run it."""
     try:
         for library in libraries:
             _import_library(library)
@@ -25,7 +25,8 @@ def _import_library(name: str):
     Import a module.
 
     Raises:
-        KeyboardInterrupt: if the user interrupts the import. NumPy raises `ImportError`.
+        KeyboardInterrupt: if the user interrupts the import, even if that of NumPy, which
+            replaces this error by an `ImportError`.
     """
     from signal import SIGINT, default_int_handler, getsignal, signal
 

@@ -44,8 +44,8 @@ def exit_code(
     Run a command, report its errors, and return its exit code.
 
     Returns:
-        0; 1 after an error message; 130 after an interrupt; 141 if the reader of the output
-        has gone; 70 (`EX_SOFTWARE`) after a message about a bug of this package.
+        0; 1 after an error message; 130 after an interrupt; 141 if the pipe that reads the
+        output is closed; 70 (`EX_SOFTWARE`) after a message about a bug of this package.
     """
     try:
         with _short_warnings():
@@ -115,8 +115,8 @@ def print_results(lines: Iterable[object], *files: str | None) -> None:
 
     Args:
         lines: the results.
-        files: output files, `None` for unset options. If there is one, a closed pipe is no
-            error.
+        files: output files, `None` for unset options. If any is set, a closed pipe is not
+            an error.
 
     Raises:
         OSError: if the results cannot be printed.
@@ -140,7 +140,7 @@ def drop_output() -> None:
 
 
 def failure_at(place: str, error: BaseException) -> Failure:
-    """Return the message of an error at a place, such as a file."""
+    """Return an error as message for the user; `place` is a file or option, a prefix."""
     # Errors in samples carry their file.
     place = getattr(error, "source", "") or place
     message = str(getattr(error, "message", error)).partition("\n")[0]
@@ -158,7 +158,7 @@ def failure_at(place: str, error: BaseException) -> Failure:
 @contextmanager
 def reported(place: str, *errors: type[Exception]) -> Generator[None]:
     """
-    Convert errors of some types to failures at a place.
+    Convert errors of the given types to failures that name `place`, a file or option.
 
     Raises:
         Failure: instead of such an error.
@@ -172,7 +172,7 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
 @contextmanager
 def report_file(path: str | None, text: str) -> Generator[None]:
     """
-    Write a report to a file if the block, which writes another file, succeeds.
+    Write a report to a file if the `with` block, which writes another file, succeeds.
 
     Raises:
         Failure: if the report cannot be written.
@@ -188,7 +188,7 @@ def report_file(path: str | None, text: str) -> Generator[None]:
 
 def write_json(path: str | None, text: str) -> None:
     """
-    Write the file of `--json`, if the user asked for it.
+    Write a JSON file, or do nothing if `path` is `None`.
 
     Raises:
         Failure: if the file cannot be written.
@@ -252,7 +252,7 @@ def _input_shape(text: str) -> tuple[str, list[int]]:
     Parse a shape such as `x=1x16x16x3`.
 
     Raises:
-        Failure: if the text has another form.
+        Failure: if the text has a different form.
     """
     name, equals, sizes = text.rpartition("=")
     numbers = sizes.split("x") if sizes else []

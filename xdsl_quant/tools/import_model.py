@@ -82,7 +82,7 @@ def _import(options: argparse.Namespace) -> None:
 
 
 def _fallback_table(module: ModuleOp) -> Iterator[str]:
-    """Yield the lines of the table of ops that a pass computes with floats."""
+    """Yield a table of the ops that a lowering pass left to be computed with floats."""
     attribute = module.attributes.get("tfl.fallback")
     if not isa(attribute, ArrayAttr[DictionaryAttr]):
         return

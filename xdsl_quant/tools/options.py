@@ -113,7 +113,7 @@ def module_parser(
         prog: the name of the command.
         description: the help text, with examples.
         inputs: the flag for inputs.
-        required: whether the command needs an input.
+        required: True if the command requires at least one input.
     """
     parser = command_parser(prog, description)
     add_options(parser, "module", "--entry", "-p/--passes", "--shape", "--static")

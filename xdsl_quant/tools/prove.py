@@ -1,14 +1,14 @@
 """
 Prove properties of lowered casts for all inputs, or find a counterexample.
 
-The command lowers the casts of a type, or of all types in a module, as scalars. The solver
+The command lowers casts of scalars, for one type or for all types in a module. The solver
 Bitwuzla decides whether results are defined and equal to the formula for all inputs,
-whether qcast is monotone, and whether qcast(dcast(q)) = q. A refuted claim comes with an
-input and, where possible, a command that shows it. For products in a module, the command
-computes the bounds of their sums.
+whether qcast is monotone, and whether qcast(dcast(q)) = q. For a refuted claim, the command
+prints an input and, where possible, a command that runs it. For matrix products and
+convolutions in a module, it computes the bounds of their sums.
 
 With --after, the command compares a module of scalars and small tensors before and after
-passes: both versions are lowered and must compute the same for all inputs.
+passes: both versions are lowered and must compute the same results for all inputs.
 
 examples:
   xdsl-quant-prove '!quant.uniform<i8:f32, 0.3:5>'
@@ -53,7 +53,8 @@ def _prove_parser() -> argparse.ArgumentParser:
         nargs=2,
         type=float,
         metavar=("LOW", "HIGH"),
-        help="prove the claims for all scales from LOW to HIGH, not those of the types",
+        help="prove the claims for all scales from LOW to HIGH, instead of the scales of "
+        "the types",
     )
     parser.add_argument(
         "--seconds",

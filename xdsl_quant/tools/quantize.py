@@ -4,7 +4,7 @@ quantization parameters for a hardware target, and write the quantized model.
 
 The table shows for each kernel the signal-to-quantization-noise ratio (SQNR) of its result
 in dB, the SQNR if only this kernel is quantized (own), the SQNR of its weights, the
-fraction of saturated values, and the size of its constants before and after.
+fraction of saturated values, and the size of its constants before and after quantization.
 
 examples:
   xdsl-quant-quantize model.tflite --data x.npz -o quantized.tflite
@@ -174,7 +174,7 @@ _ERRORS = (ValueError, TypeError, PassFailedException, OSError)
 
 
 def _check_files(options: argparse.Namespace) -> None:
-    """Check that there is one file with samples, and that no file is used twice."""
+    """Check that one file has the samples, and that outputs differ from other files."""
     outputs = {
         "-o": options.output,
         "--report": options.report,
@@ -201,8 +201,8 @@ def _read_recipe(
         recipe = read_recipe(options.recipe)
     if options.checkpoint is not None and recipe.mode != "static":
         raise Failure(
-            f"--checkpoint {options.checkpoint}: error: recipe '{recipe.name}' has mode "
-            f"'{recipe.mode}', expected no checkpoint; leave it out"
+            f"--checkpoint {options.checkpoint}: error: unsupported for mode "
+            f"'{recipe.mode}' of recipe '{recipe.name}'; leave it out"
         )
     with reported("--budget", ValueError):
         budget = None if options.budget is None else parse_budget(options.budget)
@@ -240,7 +240,7 @@ def _read_samples(
 
 
 def _data_labels(recipe: Recipe, options: argparse.Namespace) -> str | None:
-    """Return the file with the labels of the calibration samples."""
+    """Return the file with the labels of the calibration samples, if any."""
     if options.data_labels is None and recipe.search and options.test_data is None:
         return options.labels
     return options.data_labels

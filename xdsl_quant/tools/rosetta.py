@@ -98,7 +98,7 @@ def _comparisons(
         op.name[:4] == "tfl." for op in source.walk()
     ):
         if options.all_inputs:
-            raise ValueError("--all-inputs is for types of casts, not for ops of tfl")
+            raise ValueError("--all-inputs applies to types of casts, not to tfl ops")
         ops = None if options.ops is None else options.ops.split(",")
         yield from compare_ops(source, against=options.against, runtimes=names, ops=ops)
         return

@@ -2,8 +2,8 @@
 Run a function of a module on NumPy arrays, print its results and save them.
 
 Arguments and results of quantized types are arrays of stored values, e.g. uint8 for u8
-storage. quant.qcast and quant.dcast need no lowering. With --steps, the command calls the
-function once per step and keeps its state, as streaming models need it.
+storage. quant.qcast and quant.dcast do not have to be lowered. With --steps, the command
+calls the function once per step and keeps its state from step to step (streaming models).
 
 examples:
   xdsl-quant-run model.mlir --input x.npy --output y.npy
@@ -108,8 +108,8 @@ def _run_steps(
 
     Args:
         function: a function of a module.
-        has_state: True if state is passed as arguments instead of variables.
-        inputs: values of all steps for every other argument.
+        has_state: True if the state consists of arguments and results, not of variables.
+        inputs: for each argument that is not state, the values of all steps.
         rounding: arguments of `run_function`.
     """
 
@@ -134,13 +134,13 @@ def _arguments_of_steps(inputs: Sequence[ArrayLike]) -> Sequence[Sequence[ArrayL
     for index, value in enumerate(inputs):
         if not isinstance(value, list) and not np.ndim(value):
             raise ValueError(
-                f"input {index} has no dimension of steps; expected it as first dimension"
+                f"input {index} has rank 0; expected steps along its first dimension"
             )
     sized = cast(Sequence[Sequence[ArrayLike]], inputs)
     if len(counts := {len(value) for value in sized}) != 1 or 0 in counts:
         found = " and ".join(map(str, sorted(counts))) or "no"
         raise ValueError(
-            f"inputs have {found} steps, expected the same number, at least 1"
+            f"inputs have {found} steps; expected the same number, at least 1"
         )
     return [*zip(*sized, strict=True)]
 
@@ -150,7 +150,7 @@ def _stacked_steps(index: int, results: Sequence[Array]) -> Array:
     if len(shapes) > 1:
         found = " and ".join(map(shape_text, shapes))
         raise ValueError(
-            f"result {index} has shapes {found} in different steps, expected one"
+            f"result {index} has shapes {found}; expected the same shape in all steps"
         )
     return np.stack(results)
 

@@ -1,7 +1,7 @@
 """
 Check the description of a hardware target, and print one line per kernel signature.
 
-Constraints in parentheses come from the traits of the op, because the file states none.
+Constraints in parentheses come from the traits of the op: the file has none for the kernel.
 
 examples:
   xdsl-quant-target list
@@ -117,7 +117,7 @@ def _ports_text(ports: Sequence[Port], is_variadic: bool) -> str:
 
 
 def _constraint_text(constraint: Any) -> str:
-    """Return the name of a constraint and those fields that differ from the default."""
+    """Return the name of a constraint, and its fields that differ from their default."""
     for name, constraint_type in CONSTRAINTS.items():
         if isinstance(constraint, constraint_type):
             break

@@ -530,7 +530,7 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
         ),
         (
             ("--report", "r.html", "--types", "bits=4},canonicalize{"),
-            "--types bits=4},canonicalize{: error: these are not only options",
+            "--types bits=4},canonicalize{: error: expected pass options only",
         ),
     ],
 )
@@ -604,7 +604,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz:z"),
-            "input data.npz:z: error: 'data.npz' has no array 'z', but x, y",
+            "input data.npz:z: error: 'data.npz' has no array 'z', available: x, y",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "-o", "missing/stats.json"),
@@ -633,7 +633,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
                 "2",
             ),
             "--inputs: error: expected the same number of samples in all arrays, found 5, "
-            "4; name arrays that every batch gets whole with --whole",
+            "4; use --whole for arrays to pass whole to every batch",
         ),
         (
             ("m.mlir", "--inputs", "x.npy", "--inputs", "3", "--batch-size", "2"),

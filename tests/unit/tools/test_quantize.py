@@ -136,8 +136,8 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
         ),
         (
             ["--recipe", "int8-weights", "--checkpoint", "{other}"],
-            "--checkpoint {other}: error: recipe 'int8-weights' has mode 'weight-only', "
-            "expected no checkpoint; leave it out",
+            "--checkpoint {other}: error: unsupported for mode 'weight-only' of recipe "
+            "'int8-weights'; leave it out",
         ),
         (
             ["--report", "{data}"],

@@ -109,7 +109,7 @@ def test_ops(capsys: pytest.CaptureFixture[str]):
         ),
         (
             [str(MODEL), "--all-inputs"],
-            f"{MODEL}: error: --all-inputs is for types of casts, not for ops of tfl",
+            f"{MODEL}: error: --all-inputs applies to types of casts, not to tfl ops",
         ),
         (
             [U4, "--ops", "add"],

@@ -270,15 +270,15 @@ MISTAKES = {
     ),
     "objects in an archive": (
         ("f32.mlir", "--input", "objects.npz"),
-        "input objects.npz: error: 'objects.npz' has arrays of objects",
+        "input objects.npz: error: 'objects.npz' has unsupported arrays of objects",
     ),
     "no such array": (
         ("f32.mlir", "--input", "all.npz:y"),
-        "input all.npz:y: error: 'all.npz' has no array 'y', but x, s",
+        "input all.npz:y: error: 'all.npz' has no array 'y', available: x, s",
     ),
     "two results in a .npy file": (
         ("m.mlir", "--input", "all.npz", "--output", "y.npy"),
-        "m.mlir: error: a .npy file holds one result, use .npz for 2",
+        "m.mlir: error: a .npy file holds one result, found 2; use .npz",
     ),
     "output in no directory": (
         ("f32.mlir", "--input", "1", "--output", "no/y.npy"),
@@ -356,23 +356,23 @@ MISTAKES = {
     ),
     "steps of a number": (
         ("i8.mlir", "--steps", "--input", "3"),
-        "i8.mlir: error: input 0 has no dimension of steps; expected it as first dimension",
+        "i8.mlir: error: input 0 has rank 0; expected steps along its first dimension",
     ),
     "no steps": (
         ("i8.mlir", "--steps", "--input", "[]"),
-        "i8.mlir: error: inputs have 0 steps, expected the same number, at least 1",
+        "i8.mlir: error: inputs have 0 steps; expected the same number, at least 1",
     ),
     "no input for steps": (
         ("i8.mlir", "--steps"),
-        "i8.mlir: error: inputs have no steps, expected the same number, at least 1",
+        "i8.mlir: error: inputs have no steps; expected the same number, at least 1",
     ),
     "different steps": (
         ("m.mlir", "--steps", "--input", "[[[1], [2]], [[3], [4]]]", "--input", "[1]"),
-        "m.mlir: error: inputs have 1 and 2 steps, expected the same number, at least 1",
+        "m.mlir: error: inputs have 1 and 2 steps; expected the same number, at least 1",
     ),
     "different shapes of steps": (
         ("i8.mlir", "--steps", "--input", "[[1], [2, 3]]"),
-        "i8.mlir: error: result 0 has shapes 1 and 2 in different steps, expected one",
+        "i8.mlir: error: result 0 has shapes 1 and 2; expected the same shape in all steps",
     ),
     "step that fails": (
         ("i8.mlir", "--steps", "--input", "[[1], [[2]]]"),
