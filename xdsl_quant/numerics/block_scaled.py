@@ -18,7 +18,7 @@ from .quantization import dequantize, quantize
 
 
 class TypeWithBlockScales(Protocol):
-    """Type with block scales, reduced to the members that parameters are built from."""
+    """Type with block scales: the members from which parameters are built."""
 
     @property
     def expressed_type(self) -> NamedType: ...

@@ -87,7 +87,7 @@ def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
 
 
 def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
-    """Return factors of a dimension's size, of which the last ones form the blocks."""
+    """Split a dimension's size into factors; a block is the product of the last ones."""
     sizes = sorted({size, *block_sizes}, reverse=True)
     if any(outer % inner for outer, inner in pairwise(sizes)):
         sizes = [size, gcd(*block_sizes)]
@@ -97,7 +97,7 @@ def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
 def _on_blocks(
     array: Array, block: Shape, shape: Shape, factors: list[list[int]]
 ) -> Array:
-    """Reshape block parameters to the factors of all dimensions, 1 within a block."""
+    """Reshape block parameters to the factors, with size 1 for factors within a block."""
     array = array.reshape([n // b for n, b in zip(shape, block, strict=True)])
     split: list[int] = []
     for axis, (size, axis_factors) in enumerate(zip(block, factors, strict=True)):
@@ -169,8 +169,8 @@ def pieces(arrays: Sequence[Array], limit: int) -> Iterator[list[Array]]:
     """
     Yield pieces of arrays, of at most `limit` elements.
 
-    The first array has the full shape. The others broadcast to it; consecutive pieces get
-    the same object where an array has size 1.
+    The first array has the full shape; the others broadcast to it. Consecutive pieces share
+    the object of an array that is not cut between them.
     """
     shape = arrays[0].shape
     axis = len(shape) - 1

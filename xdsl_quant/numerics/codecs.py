@@ -204,8 +204,8 @@ def nearest_steps(table: Floats, dtype: DType) -> tuple[Floats, NDArray[np.int64
         # Numbers whose sum overflows are so large that their halves are exact.
         unit = np.where(np.isinf(numbers[1:] + numbers[:-1]), 0.5, 1.0)
         sums, errors = _exact_sum(numbers[1:] * unit, numbers[:-1] * unit)
-        # The last number is the rounded middle or the next smaller one, as rounding is
-        # monotonic.
+        # The largest number below a step is the rounded midpoint or the next smaller
+        # number, because rounding is monotonic.
         last = rounded(sums / (2 * unit), dtype)
         excess = last.astype(np.float64) * (2 * unit) - sums
     # The excess is rounded as well, but exact where it is as small as an error.

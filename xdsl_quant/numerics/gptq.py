@@ -1,9 +1,9 @@
 """
 GPTQ: rounding of weights that minimizes the change of matrix products.
 
-The rounding error of a weight is compensated by weights of correlated inputs that are not
-rounded yet. Weights are rounded input by input, and the weights of all later inputs are
-updated ([Frantar et al. 2022](https://arxiv.org/abs/2210.17323), algorithm 1).
+Weights are rounded input by input. After each input, the weights of all later inputs are
+changed to compensate its rounding errors, as far as the inputs are correlated
+([Frantar et al. 2022](https://arxiv.org/abs/2210.17323), algorithm 1).
 """
 
 from typing import Any, Literal, get_args
@@ -110,7 +110,7 @@ def _finite_floats(values: ArrayLike, what: str) -> Floats:
 
 
 def _factor(hessian: Floats, damping: float) -> Floats:
-    """Return the upper triangular `U` with `UᵀU` the inverse of the Hessian."""
+    """Return the upper triangular `U` for which `UᵀU` is the inverse of the Hessian."""
     diagonal = np.diagonal(hessian, axis1=-2, axis2=-1)
     # As in the paper's code, inputs that are always 0 count as 1 in the mean.
     mean = np.where(diagonal > 0, diagonal, 1.0).mean(-1)

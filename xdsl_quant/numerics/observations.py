@@ -1,9 +1,9 @@
 """
 Mergeable states of observers.
 
-Observations of different batches are merged in any order: each state is a function of the
-set of all values or of all batches, without rounding. The distribution of batches over
-workers therefore does not affect the result.
+Observations of different batches can be merged in any order: a state depends only on the
+set of all values or of all batches, and merging does not round. The distribution of batches
+over workers therefore does not affect the result.
 
 Arrays have shape `()` for a tensor, or `(n,)` for `n` channels.
 """

@@ -210,8 +210,8 @@ class PercentileObserver(_HistogramObserver):
         up_to = np.cumsum(histogram.counts, axis=-1)
         total = up_to[..., -1:]
         outside = np.floor(total * ((100 - self.percentile) / 200))
-        # The first bin at which the cumulative count exceeds the number of values
-        # outside, and the last one, counted from the other side.
+        # The first bin at which the cumulative count exceeds `outside`, from either
+        # side.
         first = (up_to > outside).argmax(axis=-1)
         last = (up_to >= total - outside).argmax(axis=-1)
         low_edges = histogram.values_of(BIN_EDGES[first])

@@ -75,7 +75,7 @@ def _compare_models(options: argparse.Namespace) -> None:
 def _read(options: argparse.Namespace, path: str) -> ModuleOp:
     own = argparse.Namespace(**{**vars(options), "module": path, "passes": ""})
     if not is_model_file(own.module):
-        # The sizes are for the other model.
+        # --shape and --static apply to model files only.
         own.shape, own.static = [], False
     module = read_module(own)
     with reported(path, ValueError):

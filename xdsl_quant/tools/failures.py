@@ -64,7 +64,7 @@ def exit_code(
         return _told(failure_at("standard output", error))
     except MemoryError as error:
         details = f": {error}" if str(error) else ""
-        return _told(f"{options.module}: error: there is not enough memory{details}")
+        return _told(f"{options.module}: error: not enough memory{details}")
     except KeyboardInterrupt:
         checkpoint = getattr(options, "checkpoint", None)
         is_kept = checkpoint is not None and Path(checkpoint).exists()
@@ -85,8 +85,8 @@ def _reported_bug(place: str, error: Exception) -> int:
     reason = str(error).partition("\n")[0]
     print(
         f"{place}: error: bug in xdsl-quant: {type(error).__name__}"
-        f"{f': {reason}' if reason else ''}; please report it with the traceback, which "
-        f"{_TRACEBACK}=1 in the environment prints",
+        f"{f': {reason}' if reason else ''}; please report it with the traceback; set "
+        f"{_TRACEBACK}=1 to print the traceback",
         file=sys.stderr,
     )
     return 70
@@ -147,7 +147,7 @@ def failure_at(place: str, error: BaseException) -> Failure:
     if isinstance(error, OSError) and error.strerror:
         place = error.filename or place
         message = error.strerror.lower()
-    # Errors of ops contain a location, in a batch not at the beginning.
+    # Errors of ops contain a location; in messages for a batch, it comes later.
     if ": error: " in message and not message.startswith("batch "):
         # A tensor name alone does not identify the file.
         is_name = message.startswith("loc(")

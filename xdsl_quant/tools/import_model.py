@@ -61,9 +61,9 @@ def _import(options: argparse.Namespace) -> None:
     output = None if options.output == "-" else options.output
     check_files(options, "", {"-o": output})
     ctx = multiverse_context()
-    # Files may contain ops that the dialect lacks.
+    # Files may contain ops that the tfl dialect lacks.
     ctx.allow_unregistered = True
-    # The builtin dialect prints resources.
+    # Printing resources requires the builtin dialect.
     ctx.load_registered_dialect("builtin")
     module = read_module(options, ctx)
     for line in _fallback_table(module):

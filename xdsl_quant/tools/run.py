@@ -90,7 +90,7 @@ def _rounding(options: argparse.Namespace, module: ModuleOp) -> dict[str, Any]:
     if given and not any(isinstance(op, casts) for op in module.walk()):
         print(
             f"{options.module}: warning: --rounding-mode, --zero-point-order and --nan "
-            "have no effect, no casts are left to run; give these options to "
+            "have no effect: the module has no casts to run; give these options to "
             "lower-quant-ops",
             file=sys.stderr,
         )

@@ -35,11 +35,11 @@ def raising(error: BaseException) -> Callable[[argparse.Namespace], None]:
     ("error", "code", "message"),
     [
         (Failure("m.mlir: error: no"), 1, "m.mlir: error: no\n"),
-        (MemoryError(), 1, "m.mlir: error: there is not enough memory\n"),
+        (MemoryError(), 1, "m.mlir: error: not enough memory\n"),
         (
             MemoryError("Unable to allocate 1. TiB"),
             1,
-            "m.mlir: error: there is not enough memory: Unable to allocate 1. TiB\n",
+            "m.mlir: error: not enough memory: Unable to allocate 1. TiB\n",
         ),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
@@ -89,7 +89,7 @@ def test_bugs_are_reported_in_a_sentence(
 ):
     sentence = (
         f"m.mlir: error: bug in xdsl-quant: {reason}; please report it with the "
-        "traceback, which XDSL_QUANT_TRACEBACK=1 in the environment prints\n"
+        "traceback; set XDSL_QUANT_TRACEBACK=1 to print the traceback\n"
     )
     monkeypatch.delenv("XDSL_QUANT_TRACEBACK", raising=False)
     assert exit_code(raising(error), OPTIONS) == 70
@@ -333,7 +333,7 @@ func.func @f() -> tensor<1000000000000000xf32> {
     )
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
-    assert line.startswith("m.mlir: error: there is not enough memory: Unable to alloc")
+    assert line.startswith("m.mlir: error: not enough memory: Unable to alloc")
 
 
 # Reading

@@ -133,7 +133,8 @@ func.func @f(%x: f32) -> !quant.uniform<i8:f32, 0.5:3> {
         assert captured.out == "result0: int8\n-4\n"
         assert captured.err == (
             "q.mlir: warning: --rounding-mode, --zero-point-order and --nan have no "
-            "effect, no casts are left to run; give these options to lower-quant-ops\n"
+            "effect: the module has no casts to run; give these options to "
+            "lower-quant-ops\n"
         )
     assert main(["q.mlir", "--input=-3.75", "-p", passes]) == 0
     assert capsys.readouterr().err == ""

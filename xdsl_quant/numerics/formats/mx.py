@@ -180,7 +180,7 @@ class MXFormat(PackedElements):
     def _stored(self, codes: Array, scales: Array) -> BlockScaled:
         stored = Stored(scales, "f8E8M0FNU")
         if self.type == "i8":
-            # The factor 1/64 of elements is a scale of the block scales.
+            # The unit 1/64 of elements becomes a scale of the block scales.
             stored = BlockScaled(
                 scales,
                 "f8E8M0FNU",
