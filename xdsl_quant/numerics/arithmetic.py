@@ -100,8 +100,8 @@ class Arithmetic:
         """
         Args:
             parameters: the parameters of the whole array.
-            rounding: the rounding of quantization; `truncate` computes in the expressed
-                type.
+            rounding: the rounding of quantization. For mode `truncate`, the compute type is
+                the expressed type.
             shape: the shape of the whole array.
             only_dequantizes: True to allocate fewer buffers, without support for
                 quantization.

@@ -46,7 +46,7 @@ class BlockScaledParameters:
     """Pairs of dimension and block size, sorted. The last block may be shorter."""
 
     elements: QuantizationParameters
-    """Parameters with scale 1. Their expressed type is that of intermediate results."""
+    """Parameters of elements: scale 1. Intermediate results have their expressed type."""
 
     expressed: str
     """Expressed type, e.g. `f32`."""

@@ -65,7 +65,7 @@ def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
 def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
     """
     Return views of arrays, followed by their block parameters, which broadcast to the
-    views: with as few dimensions as possible, in the memory order of the first array.
+    views. All have as few dimensions as possible, in the memory order of the first array.
 
     Args:
         arrays: arrays of the same shape, not empty.

@@ -27,8 +27,8 @@ Treatment of min/max ranges that are empty (min equals max) or do not contain 0:
 * `mlir`: as `exact`, but a range narrower than `2**-52` counts as empty, as in MLIR's fake
   quantization.
 * `tflite`: as TensorFlow Lite's converter for statistics and weights: a range is extended
-  to 0, and then by `1e-6` on either side if it is narrower than `1e-6`. Empty ranges are
-  no exception.
+  to 0, and then by `1e-6` on either side if it is narrower than `1e-6`. No range is empty
+  then.
 * `onnx`: as ONNX's `DynamicQuantizeLinear`, see
   [`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_parameters]: a range is
   extended to 0, and an empty one has scale 1.
@@ -261,8 +261,8 @@ def choose_dynamic_parameters(
 
     Raises:
         TypeError: if values are masked or not floats.
-        ValueError: if the storage range exceeds `storage`, is unsuitable for `symmetric` or
-            requires it, or if the block sizes do not match the values.
+        ValueError: if the storage range exceeds `storage` or does not support the value of
+            `symmetric`, or if the block sizes do not match the values.
     """
     check_unmasked(values, "values")
     expressed = float_name(values.dtype)

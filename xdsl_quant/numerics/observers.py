@@ -246,15 +246,15 @@ _MIN_BOUND = 2.0**-32
 @dataclass(frozen=True)
 class ClippingObserver(_HistogramObserver):
     """
-    Observer of the min/max range, extended to 0 and clipped from `-bound` to `bound`, for
-    the best bound.
+    Observer of the min/max range, extended to 0 and clipped to magnitudes up to a bound.
+    Subclasses choose the bound.
     """
 
     bits: int = 8
     """Number of bits of a stored value."""
 
     symmetric: bool = False
-    """True if the type chosen for the range has its zero point in the middle."""
+    """True if the zero point is in the middle of the storage range."""
 
     def __post_init__(self):
         if not 2 <= self.bits <= MAX_BITS:
@@ -359,9 +359,9 @@ class EntropyObserver(ClippingObserver):
 
 class Divergence:
     """
-    Loss of information by quantization: the Kullback-Leibler divergence of the values in
-    range from all values, plus that of the stored values, each spread uniformly over its
-    interval, from the values in range.
+    Loss of information by quantization, the sum of two Kullback-Leibler divergences: of the
+    values in range from all values, and of the stored values from the values in range. A
+    stored value is spread uniformly over the interval of values that it represents.
 
     Zeros are excluded, because every range stores them exactly. Compare S. Migacz, 8-bit
     inference with TensorRT, GTC 2017, which excludes the first bin. If several bins belong

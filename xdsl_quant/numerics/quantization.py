@@ -155,7 +155,7 @@ def requantize(
         target: the parameters of the result, with the expressed type of `source`.
         rounding_mode: the rounding mode of both steps.
         zero_point_order: the order of rounding and addition of the zero point of `target`.
-        nan: the stored value of NaN, e.g. of overflows in types without infinities.
+        nan: the stored value of NaN, including NaN from overflow of types without infinity.
         out: the output array. It may overlap `stored_values`.
 
     Returns:
