@@ -128,7 +128,7 @@ def _packed_planes(codes: Array, type_name: str, planes: Planes) -> Iterator[Byt
 
 
 def _unpacked_planes(parts: Sequence[Bytes], type_name: str, planes: Planes) -> Array:
-    """Return the codes from the bytes of each plane."""
+    """Combine the bytes of all planes to codes."""
     codes, above = np.uint8(0), 0
     for part, (width, run) in zip(parts, planes, strict=True):
         codes = codes | (split_bits(part, width, run) << np.uint8(above))
