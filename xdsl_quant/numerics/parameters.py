@@ -397,8 +397,8 @@ class QuantizationParameters:
 
     def for_shape(self, shape: tuple[int, ...]) -> QuantizationParameters:
         """
-        Return equivalent parameters for arrays of a shape, without shorter last blocks. Only
-        [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] support shorter blocks.
+        Return equivalent parameters for arrays of a shape, without shorter last blocks:
+        only [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] support them.
 
         Raises:
             ValueError: if a last block is shorter and the number of scales does not match.
