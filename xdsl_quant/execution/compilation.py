@@ -105,12 +105,10 @@ def compile(
             module may use every dialect that `xdsl-opt` loads. Dynamic sizes of a
             `.tflite` file are fixed to the sizes stored in it, usually a batch size of
             1: see [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
-        entry: name of the function; by default the only public function, or else
-            `main`.
+        entry: function name; by default the only public function, or else `main`.
         rounding_mode: rounding mode of `lower-quant-ops`. With `truncate`, casts of
             values outside the storage type are undefined.
-        zero_point_order: whether `lower-quant-ops` adds the zero point before or after
-            rounding.
+        zero_point_order: whether zero points are added before or after rounding.
         nan: result of casting NaN, for casts without an attribute `quant.nan`.
         fuse: whether to lower each cast to one loop with its scales as constants.
         schedule: whether to optimize the code beyond MLIR's passes, e.g. by tiling
@@ -124,8 +122,7 @@ def compile(
 
     Raises:
         TypeError: if an argument has a wrong type.
-        ValueError: if an option has an unsupported value, or this machine lacks a
-            feature of the CPU.
+        ValueError: if an option is unsupported, or this machine lacks a CPU feature.
         CompilationError: if the module is invalid, lacks the function, or has
             unsupported ops.
         ImportError: if MLIR, or the package for a type or file format, is missing.
@@ -172,7 +169,8 @@ def _compile(
         loaded = _loaded_module(given)
         if is_model_file(given) and _module_digest(given) != digest:
             raise CompilationError(
-                f"{given}: error: the file has changed; compile it again"
+                f"{given}: error: the file has changed since compilation started; "
+                "compile it again"
             )
         return loaded
 
@@ -206,8 +204,8 @@ def _lowered(
     module = source().load()
     if not xdsl_patches.are_on():
         raise CompilationError(
-            f"{location_prefix(module.location)}error: xDSL alone does not print all "
-            f"constants as MLIR reads them{xdsl_patches.explanation()}"
+            f"{location_prefix(module.location)}error: unpatched xDSL does not print "
+            f"all constants in MLIR's syntax{xdsl_patches.explanation()}"
         )
     entry_point = source().entry_point()
     lowered = Lowered(entry_point, source().lower(entry_point))

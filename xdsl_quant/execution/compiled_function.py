@@ -142,7 +142,7 @@ class CompiledFunction:
         Args:
             arguments: as in a call. Arrays are not copied but read at each call, so
                 they must be contiguous, aligned and in native byte order. Numbers and
-                lists keep their current values.
+                lists are read only once.
             out: as in a call; by default new arrays, which each call overwrites.
 
         Raises:
@@ -277,7 +277,7 @@ class CompiledFunction:
             name = "out" if len(outputs) == 1 else f"out[{index}]"
             _check_output(output, self._results[index].dtype, shapes[index], name)
             if any(np.may_share_memory(output, array) for array in taken):
-                raise ValueError(f"{name} overlaps another array")
+                raise ValueError(f"{name} overlaps an argument or another output")
             taken.append(output)
         return outputs
 

@@ -42,7 +42,7 @@ _DIGEST_SIZE = 32
 class Entry(NamedTuple):
     """Content of a cached file."""
 
-    header: Mapping[str, Any]  # As JSON has it
+    header: Mapping[str, Any]  # JSON values
     """Metadata as a JSON object."""
 
     content: bytes

@@ -125,7 +125,7 @@ def _check_bytes(module: ModuleOp) -> None:
             type_ = value.type
             if not isa(type_, TensorType):
                 continue
-            # MLIR multiplies all sizes, also if one is zero.
+            # MLIR multiplies all sizes, even if one of them is 0.
             count = math.prod(size for size in type_.get_shape() if size > 0)
             if count * _BYTES > _MAX_BYTES:
                 raise CompilationError(

@@ -207,7 +207,7 @@ def defining_op(value: ir.Value, *names: str) -> ir.Operation | None:
     """Return the op that defines a value, if it has one of these names."""
     if not isinstance(value, ir.OpResult):
         return None
-    # The class of an op may have an attribute `name`, which is something else.
+    # An op's class may have an attribute `name` that is not the op name.
     op = value.owner.operation
     return op if op.name in names else None
 

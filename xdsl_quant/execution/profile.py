@@ -41,7 +41,7 @@ class ProfileRow:
     """Row numbers of ops that are partly computed here."""
 
     seconds: float
-    """Median duration of a call in seconds; 0 without code."""
+    """Median duration of the code in a call, in seconds; 0 without code."""
 
     products: int
     """Number of multiply-accumulates; 0 if none or unknown."""
@@ -51,7 +51,7 @@ class ProfileRow:
 
     @property
     def giga_ops_per_second(self) -> float:
-        """Multiplications and additions in 10^9 per second; NaN without products."""
+        """Multiplications and additions per nanosecond; NaN without products."""
         if not self.products or not self.seconds:
             return math.nan
         return 2e-9 * self.products / self.seconds

@@ -123,7 +123,7 @@ def test_arrays_are_checked_once(scale: CompiledFunction):
         scale.bind(x.astype(np.float64), 1.0)
     with pytest.raises(ValueError, match=r"^out has shape 3, but the result has sha"):
         scale.bind(x, 1.0, out=np.ones(3, np.float32))
-    with pytest.raises(ValueError, match=r"^out overlaps another array"):
+    with pytest.raises(ValueError, match=r"^out overlaps an argument"):
         scale.bind(x, 1.0, out=x)
 
 

@@ -53,7 +53,7 @@ except ValueError as error:
         ),
         (
             *("execution", "compile", ("f",), CAST.format("", "")),
-            "error: xDSL alone does not print all constants as MLIR reads them",
+            "error: unpatched xDSL does not print all constants in MLIR's syntax",
         ),
     ],
 )

@@ -195,7 +195,7 @@ def _dtype(type_: ir.Type) -> DType | None:
         return None
     if isinstance(type_, ir.IntegerType):
         return np.dtype(f"i{next(n for n in (1, 2, 4) if width <= 8 * n)}")
-    # For a small float only the bits are known.
+    # Small floats are represented by their bits.
     return np.dtype(np.int8) if width <= 8 else None
 
 

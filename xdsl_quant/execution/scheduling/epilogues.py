@@ -182,8 +182,8 @@ def _dimensions_of_sums(
     op: ir.Operation, position: int, column: int
 ) -> Mapping[int, int] | None:
     """
-    Return the dimension of the sums by loop of an elementwise op; `None` if it reads
-    sums repeatedly or has no column loop.
+    Map loops of an elementwise op to dimensions of the sums; `None` if the op reads a
+    sum repeatedly or has no column loop.
     """
     maps, shapes = indexing_maps(op), [mlir.shape(v) for v in op.operands]
     loops = dimensions_by_loop(maps[position].results, shapes[position])

@@ -56,7 +56,7 @@ def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
         splat = ir.IntegerAttr(attribute.get_splat_value()).value
         return np.full(tensor_type.shape, splat, np.int64)
     numbers: NDArray[np.integer] = np.array(attribute)
-    # NumPy may get signless integers as unsigned.
+    # NumPy may read signless integers as unsigned.
     unused = 64 - type_.width
     return numbers.astype(np.int64) << unused >> unused
 
@@ -96,8 +96,8 @@ def strides_by_loop(
     indices: Iterable[ir.AffineExpr], value: ir.Value
 ) -> dict[int, int] | None:
     """
-    Return the element stride of an access by loop, given affine indices; `None` if it
-    is not constant. Tensors are assumed to be contiguous.
+    Map loops to the element strides of an access with affine indices; `None` if a
+    stride is not constant. Tensors are assumed to be contiguous.
     """
     type_ = mlir.shaped_type(value)
     if any(map(is_dynamic, type_.shape)):

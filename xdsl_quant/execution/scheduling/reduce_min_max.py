@@ -3,8 +3,8 @@ Min/max reductions in compiled code, in place of calls of Python functions that 
 ranges: see [`MinMaxFunction`][xdsl_quant.runtime.host_functions.MinMaxFunction].
 
 The reductions are fused with the loops that compute the values. They use the fastest
-instructions, which ignore NaN. A third reduction therefore sums the products of all
-values with zero: it is NaN if a value is NaN or infinite, and zero otherwise.
+instructions, which ignore NaN. A third reduction therefore multiplies all values by
+zero and sums the products: it is NaN if a value is NaN or infinite, and zero otherwise.
 """
 
 import math
@@ -46,7 +46,7 @@ def reduce_min_max(module: ir.Module, functions: HostFunctions) -> dict[str, obj
             for function, count in zip(group, counts, strict=True)
         ]
         all_positions = np.concatenate(positions)
-        # Each call passes the same array.
+        # The callback passes the same array each time.
         all_positions.flags.writeable = False
         symbol = f"_mlir_ciface_{name}"
         callbacks[symbol] = _callback(group[0].reduce_min_max, all_positions)

@@ -198,4 +198,4 @@ def _inlined_body(member: ir.Operation, arguments: Values) -> Values:
         for i, operand in enumerate(op.operands):
             copy.operands[i] = known.get(operand, operand)
         known |= zip(op.results, copy.results, strict=True)
-    raise AssertionError("a body ends with `linalg.yield`")
+    raise AssertionError("missing `linalg.yield` at the end of a body")
