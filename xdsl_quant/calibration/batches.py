@@ -23,7 +23,7 @@ from .recording import BatchObservation, BatchTask, NumberedBatch
 from .statistics import KeyObservation, Statistics
 
 _MAX_WAITING = 32
-"""Maximum number of batches submitted to workers at once."""
+"""Maximum number of submitted batches that are not finished."""
 
 
 def calibrate(
@@ -45,8 +45,8 @@ def calibrate(
 
     Values that a key has in one batch, from loop iterations or several calls, are
     observed together. A batch with an empty argument of a dynamic shape is skipped with
-    a warning. Fake quantization uses exactly its bit width; other instrumentation ops
-    are identities.
+    a warning. Fake-quantization ops quantize to their exact bit width; other
+    instrumentation ops are identities.
 
     Statistics do not depend on the number of workers. Only `moving-average` depends on
     the order of batches.
@@ -59,7 +59,7 @@ def calibrate(
         observer: one of the [`observers`][xdsl_quant.numerics.observers]: `min-max`,
             `moving-average=0.9`, `percentile=99.99`, `entropy=8` or `mse=8`.
         axes: channel dimension by key, for keys with per-channel ranges.
-        executor: executor of the batches; each call can be pickled.
+        executor: executor of the batches, e.g. a process pool: all tasks are picklable.
         checkpoint: file from which an interrupted run with the same arguments resumes.
         histograms: True to collect histograms too (59 KB per channel).
         missing: `keep` to accept keys that no batch reaches.
@@ -68,7 +68,7 @@ def calibrate(
         ValueError: if a value is not finite, no batch reaches a key, a
             `quant.stats_ref` is inside an unsupported op, the function cannot be run,
             or the checkpoint is damaged or belongs to another run.
-        TypeError: if an argument here or of the function has a wrong type.
+        TypeError: if an argument or an element of a batch has a wrong type.
         OSError: if the checkpoint cannot be read or written, or is in use.
     """
     module = as_module(module)
@@ -126,7 +126,7 @@ def _dimensions(axes: object, function: InstrumentedFunction) -> dict[str, int]:
 def _skip_empty(
     batches: Iterator[Batch], function: InstrumentedFunction
 ) -> Iterator[NumberedBatch]:
-    """Yield the batches with elements, with their index among all batches."""
+    """Yield each batch without empty arguments, with its index among all batches."""
     for number, batch in enumerate(batches):
         if (argument := function.empty_argument(batch)) is None:
             yield number, batch

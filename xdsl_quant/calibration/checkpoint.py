@@ -29,23 +29,23 @@ from .recording import BatchTask, NumberedBatch, digest_of
 from .statistics import Statistics
 
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-"""Flags of a lock file. They refuse symbolic links, whose target would be lost."""
+"""Flags to open a lock file; they refuse links, whose target would be overwritten."""
 
 _START = "by process "
 """First bytes of a lock file, unless it is empty."""
 
 _guard = threading.Lock()
-"""Lock around acquiring and releasing: file locks do not separate threads."""
+"""Lock around acquiring and releasing: file locks do not exclude other threads."""
 
 _held: dict[Path, str] = {}
-"""Lock files of this process, with the text about the holder."""
+"""Lock files that this process holds, with the text that names the holder."""
 
 
 @contextmanager
 def locked(checkpoint: Path) -> Generator[None]:
     """
-    Hold the lock of a checkpoint inside a `with` statement. Warn instead if the file
-    system has no locks.
+    Hold the lock of a checkpoint inside a `with` statement. If the file system does not
+    support locks, warn and hold none.
 
     Raises:
         BlockingIOError: if another run holds it; the message names that run.
@@ -131,7 +131,7 @@ def _check_is_lock_file(lock: Path) -> None:
 
 
 def _create_lock_file(lock: Path) -> int | None:
-    """Do the same on Windows, which cannot remove a file that a process has open."""
+    """Create a lock file on Windows; return `None` if another run has it open."""
     try:
         lock.unlink(missing_ok=True)
         return os.open(lock, _FLAGS | os.O_EXCL, 0o666)
@@ -152,11 +152,11 @@ def _release_lock(lock: Path, descriptor: int) -> None:
 
 
 _SECONDS = 10.0
-"""Interval between checkpoints; the last one is written even after an error."""
+"""Interval between checkpoints in seconds; the last one is written after errors too."""
 
 
 def chained(before: str, digest: str) -> str:
-    """Return the digest of a sequence of batches and the next one."""
+    """Extend the digest of earlier batches by the digest of the next batch."""
     return hashlib.blake2b(f"{before} {digest}".encode()).hexdigest()
 
 
@@ -230,7 +230,7 @@ class Checkpoint:
         Skip the batches that the statistics already cover.
 
         Raises:
-            ValueError: if the batches are fewer or different.
+            ValueError: if there are fewer batches, or different ones.
         """
         given, skipped = "", 0
         for skipped, (_, batch) in enumerate(islice(batches, count), 1):

@@ -73,7 +73,7 @@ class Sink(Protocol):
     """Receiver of recorded values or their min/max."""
 
     def record(self, key: str, value: Array, /) -> object:
-        """Record a value, a read-only array that is invalid afterwards."""
+        """Record a value: a read-only array that is valid only during the call."""
 
     def reduce_min_max(
         self, positions: NDArray[np.intp], min_max: NDArray[np.float64], /
@@ -99,7 +99,7 @@ class InstrumentedFunction:
     """Name of the function."""
 
     keys: tuple[str, ...]
-    """Keys. The function `record_<i>` receives the values of key number `i`."""
+    """Keys of the values. The function `record_<i>` receives the values of key `i`."""
 
     shapes: tuple[tuple[int, ...], ...]
     """Shapes of the values by key, with negative numbers for dynamic sizes."""
@@ -139,7 +139,7 @@ class InstrumentedFunction:
             raise ValueError(str(e).partition("\n")[0]) from None
 
     def empty_argument(self, batch: Batch) -> int | None:
-        """Return the first empty argument whose type allows elements, or `None`."""
+        """Return the index of an empty argument of a type with elements, or `None`."""
         pairs = zip(as_tuple(batch), self.argument_shapes, strict=False)
         for index, (argument, shape) in enumerate(pairs):
             if 0 not in shape and _has_no_elements(argument):
@@ -152,8 +152,8 @@ class InstrumentedFunction:
         the function. It raises `TypeError`, `ValueError`, or errors of the sink.
 
         Args:
-            layout: positions of the min/max by key, if min/max suffice. The sink may
-                still receive some whole values.
+            layout: positions of the min/max by key, if the sink needs only min/max. It
+                may still receive some whole values.
         """
         # Compiling is slow, and threads ask for the same function at the same time.
         key = self, layout
@@ -241,7 +241,7 @@ def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> Non
 
 
 def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
-    """Remove the results of the function; of a copy if other functions call it."""
+    """Remove the results of a function, or of its copy if other functions call it."""
     if any(function.sym_name.data in symbols_in(other) for other in module.body.ops):
         function = function.clone()
         name = f"{function.sym_name.data}_with_statistics"

@@ -13,10 +13,10 @@ from xdsl_quant.numerics.observers import BatchMinMaxObserver
 from .statistics import KeyObservation
 
 _MAX_POSITIONS = 1 << 17
-"""Maximum number of positions of all batches before a merge."""
+"""Maximum number of array positions, summed over batches, before a merge."""
 
 _MAX_BATCHES = 1 << 10
-"""Maximum number of batches before a merge: it limits the memory per batch."""
+"""Maximum number of batches before a merge, to limit memory."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class MinMaxLayout:
     """Shapes of the values by key, with negative numbers for dynamic sizes."""
 
     axes: tuple[int | None, ...]
-    """Channel dimension by key, maybe out of range; `None` for one range."""
+    """Channel dimension by key, maybe out of range; `None` for a single range."""
 
     @cached_property
     def counts(self) -> Sequence[int]:
-        """Number of positions by key: 0 for an unknown number of channels."""
+        """Number of array positions by key; 0 if the number of channels is unknown."""
         return [*map(_count, self.shapes, self.axes)]
 
     @cached_property
     def positions(self) -> Sequence[int]:
-        """Position of the key, or of its first channel."""
+        """Array position of each key, or of its first channel."""
         return [*accumulate(self.counts, initial=0)][:-1]
 
     @cached_property

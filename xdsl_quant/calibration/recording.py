@@ -21,14 +21,14 @@ from .min_max_layout import MinMaxLayout
 from .statistics import KeyObservation
 
 NumberedBatch = tuple[int, Batch]
-"""Index and batch."""
+"""Index of a batch, and the batch."""
 
 
 _ADVICE = (
     "; leave out the sample, or select other keys with the options 'ops=' or 'keys=' of "
     "quant-insert-stats-refs"
 )
-"""Advice for a value without a range."""
+"""Advice for a value that is empty or not finite."""
 
 
 class _ObservationError(ValueError):
@@ -43,7 +43,7 @@ class BatchObservation:
     """Index of the batch."""
 
     min_max: NDArray[np.float64]
-    """Min/max of values that are not recorded whole, in the order of a layout."""
+    """Min/max of values that are not recorded whole, ordered as in `BatchTask.layout`."""
 
     observations: dict[str, KeyObservation] = field(
         default_factory=dict[str, KeyObservation]
@@ -99,7 +99,7 @@ class BatchTask:
     """Channel dimension by key, for keys with per-channel ranges."""
 
     histograms: bool
-    """True to collect a histogram beside the observation of another kind."""
+    """True to collect a histogram in addition to observations of other kinds."""
 
     digests: bool
     """True to compute digests of the arguments."""

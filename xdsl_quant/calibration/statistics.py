@@ -41,7 +41,7 @@ class KeyObservation(NamedTuple):
     """Channel dimension for per-channel ranges; otherwise `None`."""
 
     observation: Observation
-    """Observation by the observer."""
+    """Result of the observer."""
 
     histogram_beside: Histogram | None = None
     """Histogram of the same values, if requested and `observation` is not one."""
@@ -143,8 +143,8 @@ class Statistics:
 
         Raises:
             TypeError: if `other` is not `Statistics`.
-            ValueError: if observers or channels differ, or both have the same batch of
-                a moving average.
+            ValueError: if observers or channels differ, or both contain the same batch
+                for a moving average.
         """
         if not isinstance(cast(object, other), Statistics):
             raise TypeError(
@@ -202,8 +202,8 @@ class Statistics:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """
-        Write a JSON file that `quant-import-stats` reads. It contains the observations
-        beside the ranges, so that it can be loaded and merged. After an error, an
+        Write a JSON file that `quant-import-stats` reads. It contains ranges and
+        observations, so that it can be loaded and merged. After an error, an
         existing file is unchanged.
 
         Raises:
@@ -265,7 +265,7 @@ class Statistics:
 
 
 _MAX_CUT_OFF = 0.05
-"""Fraction of nonzero values: ranges that saturate more are warned of."""
+"""Fraction of saturated nonzero values above which a warning is issued."""
 
 _MIN_COUNT = 1000
 """Minimum number of nonzero values for that warning."""

@@ -197,7 +197,7 @@ def _key_types(
         QuantStatsToCalibratedPass().rewrite(Context(), module)
         conversion.rewrite(Context(), module)
     except OverflowError:
-        raise ValueError("a bound does not fit f32") from None
+        raise ValueError("a bound exceeds f32") from None
     except (PassFailedException, VerifyException) as e:
         message = str(e).partition("\n")[0]
         raise ValueError(message.rpartition("cannot be converted: ")[2]) from None
@@ -205,7 +205,7 @@ def _key_types(
 
 
 def _replace_ref(ref: StatisticsRefOp, statistics: KeyStatistics) -> Operation:
-    """Replace a reference by its statistics, and return a new user of the result."""
+    """Replace a `quant.stats_ref` by `quant.stats`; return a new user of its result."""
     op = StatisticsOp(
         ref.input, statistics.layer, statistics.axis_ranges, statistics.axis
     )

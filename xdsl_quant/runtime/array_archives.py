@@ -17,7 +17,7 @@ def check_members(archive: ZipFile) -> None:
     Check that NumPy can read all members.
 
     Raises:
-        BadZipFile: if a member is encrypted or has another compression method.
+        BadZipFile: if a member is encrypted or neither stored nor deflated.
     """
     for member in archive.infolist():
         is_readable = member.compress_type in (ZIP_STORED, ZIP_DEFLATED)

@@ -56,10 +56,10 @@ def shortened(type_: Attribute) -> str:
 
 class UnsupportedTypeError(TypeError):
     """
-    Raised when values of a type have no array, or when a formula does not support the
-    type.
+    Raised when values of a type have no NumPy dtype, or when the NumPy implementation
+    of an op does not support the type.
 
-    Any other `TypeError` from a formula is a bug.
+    Any other `TypeError` from such an implementation is a bug.
     """
 
 
@@ -155,7 +155,7 @@ def dense_elements(
 
 
 def elements_attr(array: Array, element_type: Attribute) -> DenseIntOrFPElementsAttr:
-    """A constant with the elements of an array, whose dtype is that of their type."""
+    """Build a constant from an array that has the dtype of `element_type`."""
     type_ = TensorType(cast("IntegerType | AnyFloat", element_type), array.shape)
     return DenseIntOrFPElementsAttr(type_, BytesAttr(array.tobytes()))
 
@@ -188,8 +188,8 @@ def constant_elements(value: SSAValue) -> Array | None:
 
 def stored_elements(elements: Array, type_: StoredQuantizedType) -> Array:
     """
-    Return the elements of a constant as stored values of a quantized type: the same
-    bits (often of a signless type), with the dtype of the quantized type.
+    Return the elements of a constant, often of a signless type, as stored values of a
+    quantized type: the same bits with the dtype of the quantized type.
 
     Raises:
         UnsupportedTypeError: if the storage type is a float type.
@@ -327,7 +327,8 @@ def _check_codes(
     last = (1 << width) - 1
     if width < 8 and array.size and (largest := int(array.max())) > last:
         raise ValueError(
-            f"{name} contains {largest}, but codes of '{shortened(type_)}' are 0 to {last}"
+            f"{name} contains {largest}, but bit patterns of '{shortened(type_)}' are 0 to "
+            f"{last}"
         )
 
 

@@ -25,7 +25,7 @@ _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 """Flags that create a file and fail if it exists. `O_BINARY` exists on Windows only."""
 
 _MAX_PREFIX = 32
-"""Number of characters of a file name that its temporary file repeats."""
+"""Maximum number of characters of a file name in the name of its temporary file."""
 
 
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
@@ -99,7 +99,7 @@ def _is_replaceable(path: str | os.PathLike[str], status: os.stat_result) -> boo
 
 
 def _standard_stream(status: os.stat_result) -> int | None:
-    """Return the descriptor of standard output or error if it is this file."""
+    """Return the descriptor of standard output or error, if `status` is its status."""
     for descriptor in (1, 2):
         with suppress(OSError):
             if os.path.samestat(status, os.fstat(descriptor)):

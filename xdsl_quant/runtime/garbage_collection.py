@@ -1,4 +1,4 @@
-"""Pauses Python's garbage collector while many ops are built or rewritten."""
+"""Context manager that pauses Python's garbage collector, for fast rewriting of ops."""
 
 import gc
 from collections.abc import Generator

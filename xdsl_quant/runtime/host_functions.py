@@ -32,12 +32,12 @@ class MinMaxFunction:
     A function of one float tensor that needs only the min/max of its values.
 
     Compiled code computes min/max in the loops that compute the values, which is much
-    faster. At the end of a block, it calls `reduce_min_max` once for all tensors of the
-    block that share it.
+    faster than a call per tensor. At the end of a block, it calls `reduce_min_max` once
+    for all tensors of the block that share this callable.
 
-    `function` is called instead by interpreters, without scheduling, and for tensors
-    that lack the dimension `axis`, whose size there is 0 or dynamic, or whose elements
-    are not `f16`, `bf16`, `f32` or `f64`.
+    `function` is called instead by interpreters, by code compiled with `schedule=False`,
+    and for tensors without the dimension `axis`, with size 0 or a dynamic size along
+    it, or with elements other than `f16`, `bf16`, `f32` or `f64`.
     """
 
     function: Callable[[Array], object]
@@ -46,18 +46,18 @@ class MinMaxFunction:
     reduce_min_max: Callable[[NDArray[np.intp], NDArray[np.float64]], object]
     """
     Function that is called with positions, shape `(n,)`, and their min/max, shape `(2,
-    n)`: minima first, then maxima. Without any values they are `inf` and `-inf`. The
-    sign of a zero is unspecified.
+    n)`: minima first, then maxima; `inf` and `-inf` for an empty tensor. The sign of a
+    zero is unspecified.
 
-    If a value is NaN or infinite, both are NaN. They are unspecified if the tensor is a
-    term or factor of another tensor in the same call, whose min/max are then NaN.
+    If a value is NaN or infinite, min and max are NaN. Exception: they are unspecified
+    for a term or factor of another tensor in the same call, whose min/max are NaN then.
     """
 
     position: int = 0
-    """Position of the min/max; with an axis, the position for its index 0."""
+    """Position of the min/max; with an axis, that of index 0 along the axis."""
 
     axis: int | None = None
-    """Dimension whose indices have min/max of their own, at successive positions."""
+    """Dimension with separate min/max for each index, at consecutive positions."""
 
     def __post_init__(self):
         for name in ("function", "reduce_min_max"):

@@ -45,7 +45,7 @@ from .plugins import ModelFileError, ModelFormat, plugins
 from .toml_tables import quoted
 
 _UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
-"""Option value with characters that require quotes."""
+"""Regular expression of an option value that requires quotes but has none."""
 
 
 _BLANK = r"(\s+|//.*)*"
@@ -102,7 +102,7 @@ class _LocatingParser(Parser):
 
 
 def is_file_name(text: str) -> bool:
-    """Return True if text that should be a module is the name of an `.mlir` file."""
+    """Return True if text passed as a module is the name of an `.mlir` file."""
     return fullmatch(r"\S+\.mlir", text) is not None
 
 

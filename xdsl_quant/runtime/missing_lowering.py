@@ -15,7 +15,7 @@ _QUANTIZED_TO_LINALG = "convert-quantized-stablehlo-to-linalg"
 def missing_lowering(ops: Iterable[Operation]) -> str | None:
     """
     Return an error message with the first StableHLO op or `quant.region` and the pass
-    that lowers it; `None` if there are neither.
+    that lowers it; `None` if the ops contain neither.
 
     Nested ops are searched too.
     """

@@ -5,13 +5,13 @@ from xdsl.ir import Operation, SSAValue
 
 
 class ModelDialect:
-    """Hooks for a dialect of float models. These defaults apply to unknown dialects."""
+    """Hooks for a dialect of float models. The defaults here apply to unknown dialects."""
 
     has_zero_points = True
     """True if activations quantized at run time may have zero points."""
 
     def simplify(self, op: Operation) -> None:
-        """Replace an op as frontends print it by the form that kernels match."""
+        """Replace an op in the form that frontends export by one that kernels match."""
 
     def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
         """
@@ -25,6 +25,6 @@ class ModelDialect:
 
     def quantize_activations(self, module: ModuleOp) -> None:
         """
-        Replace contractions of floats and quantized weights by integer contractions,
-        unless they quantize activations themselves.
+        Replace contractions of float activations and quantized weights by integer
+        contractions, except ops that quantize their activations themselves.
         """

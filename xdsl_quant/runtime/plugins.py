@@ -1,5 +1,5 @@
 """
-The plugin interface: a package extends this one with a `QuantizationUniverse` in its
+The plugin interface: a package extends xdsl-quant with a `QuantizationUniverse` in its
 entry points of the group `xdsl.universe`.
 
 The frontends of this package use the same interface.
@@ -82,7 +82,7 @@ def pass_factories(
 
 
 def _pass_class(module: str, name: str) -> type[ModulePass]:
-    """Import a module and return its pass with a name."""
+    """Import a module and return its pass called `name`."""
     return next(
         value
         for value in vars(import_module(module)).values()
@@ -186,7 +186,7 @@ class QuantizationUniverse(Universe):
     )
     """
     Implementations for xDSL's interpreter, by the Python module of the dialect. They
-    are imported only if that module is.
+    are imported only if that module has been imported.
     """
 
 
@@ -208,8 +208,8 @@ def add_extensions(
     others: Sequence[tuple[str, QuantizationUniverse]],
 ) -> QuantizationUniverse:
     """
-    Add the extensions of other universes to a universe, except dialects, passes and
-    output targets, and return it.
+    Add the extensions of other universes, except dialects, passes and output targets,
+    to `universe`, and return `universe`.
 
     Args:
         universe: universe without extensions.

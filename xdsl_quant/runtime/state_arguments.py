@@ -1,4 +1,4 @@
-"""State arguments of a function, from variables by `tfl-variables-to-arguments`."""
+"""State arguments: variables that `tfl-variables-to-arguments` made arguments."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 
 INITIAL_VALUE = "tfl.initial_value"
-"""Attribute of a state argument: its stored values at the first call."""
+"""Name of the attribute with the stored values of a state argument at the first call."""
 
 NEXT_STATE = "tfl.next_state"
-"""Attribute of a state argument: index of the result with its next value."""
+"""Name of the attribute with the index of the result for the next call."""
 
 InitialValue = DenseIntOrFPElementsAttr | DenseResourceAttr
 
@@ -26,7 +26,7 @@ class StateArgument(NamedTuple):
     """Index of the argument."""
 
     result: int
-    """Index of the result with the value at the next call."""
+    """Index of the result that is the argument of the next call."""
 
     initial_value: InitialValue
 
@@ -50,8 +50,8 @@ def state_arguments(function: FuncOp) -> Iterator[StateArgument]:
             result, IntegerAttr
         ):
             raise ValueError(
-                f"{start} has '{INITIAL_VALUE}' or '{NEXT_STATE}', expected both, a "
-                "constant and an integer"
+                f"{start}: expected a constant '{INITIAL_VALUE}' and an integer "
+                f"'{NEXT_STATE}', one is missing or invalid"
             )
         position = result.value.data
         if (
@@ -59,7 +59,7 @@ def state_arguments(function: FuncOp) -> Iterator[StateArgument]:
             or outputs.data[position] != (inputs.data[index])
         ):
             raise ValueError(
-                f"{start} has next state {position}, expected the index of a result of "
+                f"{start} has '{NEXT_STATE}' {position}, expected the index of a result of "
                 f"type '{inputs.data[index]}'"
             )
         yield StateArgument(index, position, initial_value)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 _Path: TypeAlias = "tuple[str | int, ...]"
-"""Keys and indices of a value in a file."""
+"""Keys and indices that lead to a value in a file."""
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
@@ -77,7 +77,7 @@ class TomlFile:
 
         Args:
             path: keys and indices of the value.
-            found: string in the value, to return the line of that string.
+            found: string in the value whose line to return instead.
         """
         while path not in self._starts:
             path = path[:-1]
@@ -132,7 +132,7 @@ class TomlTable:
     values: Mapping[str, Any]
 
     found: str | None = None
-    """String that locates this table if `path` has several inline tables."""
+    """String in this table, to locate it if `path` leads to several inline tables."""
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -142,8 +142,8 @@ class TomlTable:
         Return the location of the table, e.g. `my.toml:3`.
 
         Args:
-            key: key to locate instead.
-            found: string in the value, to locate instead.
+            key: key whose location to return instead.
+            found: string in the value whose location to return instead.
         """
         path = self.path if key is None else (*self.path, key)
         return f"{self.file.name}:{self.file.line(path, found or self.found)}"
@@ -173,21 +173,21 @@ class TomlTable:
             self.fail(f"unknown key, found '{key}' in {owner}; {remedy}", key)
 
     def text(self, key: str) -> str | None:
-        """Return a string; `None` without the key."""
+        """Return the string at a key; `None` if the key is missing."""
         if key not in self:
             return None
         return self._value(key, str, "a string")
 
     def texts(self, key: str) -> Sequence[str]:
-        """Return an array of strings, empty without the key."""
+        """Return the array of strings at a key; empty if the key is missing."""
         return self._items(key, str, "an array of strings", "a string in its place")
 
     def array(self, key: str) -> Sequence[Any]:
-        """Return an array, empty without the key."""
+        """Return the array at a key; empty if the key is missing."""
         return self._items(key, object, "an array", "")
 
     def tables(self, key: str) -> Sequence[TomlTable]:
-        """Return an array of tables, empty without the key."""
+        """Return the array of tables at a key; empty if the key is missing."""
         words = (
             f"tables with the header [[{'.'.join(map(str, (*self.path[::2], key)))}]]"
         )
@@ -197,12 +197,12 @@ class TomlTable:
         ]
 
     def table(self, key: str) -> TomlTable:
-        """Return the table of a key."""
+        """Return the table at a key."""
         values = self._value(key, dict, f"a table with the header [{key}]")
         return TomlTable(self.file, (*self.path, key), values)
 
     def inline(self, key: str, values: Mapping[str, Any], found: str) -> TomlTable:
-        """Return an inline table from the array of a key, located by a string in it."""
+        """Return `values`, an inline table in an array, located by its string `found`."""
         return TomlTable(self.file, (*self.path, key), values, found)
 
     def _value(self, key: str, kind: type, words: str) -> Any:
@@ -227,7 +227,7 @@ class TomlTable:
 
 
 def toml_kind(value: object) -> str:
-    """Return the words for a value's kind in a message."""
+    """Return the type of a value in TOML's words, for a message."""
     if isinstance(value, dict):
         return "a table"
     return "an array" if isinstance(value, list) else toml_text(value)

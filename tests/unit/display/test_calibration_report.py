@@ -158,7 +158,7 @@ def test_without_a_type():
     values = {"tiny": np.full(3, 1e-41), "huge": np.full(3, 1e300), "normal": NORMAL}
     cells = rows(tree(calibration_report(statistics(values))))
     assert cells[0][0] == "huge"
-    assert cells[0][5] == "none: a bound does not fit f32"
+    assert cells[0][5] == "none: a bound exceeds f32"
     assert cells[0][1:3] == ["-", "-"]
 
 

@@ -167,7 +167,7 @@ def test_some_have_no_type():
         conversion(),
         parse_module(COUPLED),
     )
-    assert types["twice"] == "a bound does not fit f32"
+    assert types["twice"] == "a bound exceeds f32"
     assert isinstance(types["half"], str)
     assert types["half"].startswith("scale ")
     expected = suggested_types({"input": USUAL}, conversion())["input"]

@@ -215,7 +215,10 @@ class StoredNumbersAttr(ParametrizedAttribute):
         if isinstance(element_type, IntegerType):
             width = element_type.bitwidth
             if not 1 < width <= MAX_STORAGE_BITS:
-                raise VerifyException(f"illegal size of block parameters: {width}")
+                raise VerifyException(
+                    f"expected block parameters of 2 to {MAX_STORAGE_BITS} bits, but got "
+                    f"'{element_type}'"
+                )
         elif not isinstance(element_type, AnyFloat) or isinstance(
             element_type, FloatTF32Type | Float80Type | Float128Type
         ):

@@ -219,9 +219,9 @@ class RegionOp(IRDLOperation):
 
     def _verify_body(self) -> None:
         # MLIR does not verify this.
-        for kind, inner, outer in (
-            ("arguments", self.body.block.args, self.inputs),
-            ("returned values", self.returned, self.results),
+        for kind, ports, inner, outer in (
+            ("arguments", "operands", self.body.block.args, self.inputs),
+            ("returned values", "results", self.returned, self.results),
         ):
             inner_types, outer_types = (
                 ", ".join(f"'{value.type}'" for value in values) or "none"
@@ -230,7 +230,7 @@ class RegionOp(IRDLOperation):
             if inner_types != outer_types:
                 raise VerifyException(
                     f"'quant.region' op expected {kind} of types {outer_types} like its "
-                    f"ports, but got {inner_types}"
+                    f"{ports}, but got {inner_types}"
                 )
 
     # Text

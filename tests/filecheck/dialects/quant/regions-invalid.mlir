@@ -59,7 +59,7 @@ func.func @f(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK: 'quant.region' op expected arguments of types 'f16' like its ports, but got 'f32'
+// CHECK: 'quant.region' op expected arguments of types 'f16' like its operands, but got 'f32'
 func.func @f(%x: f16) {
   "quant.region"(%x) ({
   ^bb0(%a: f32):
@@ -70,7 +70,7 @@ func.func @f(%x: f16) {
 
 // -----
 
-// CHECK: 'quant.region' op expected returned values of types 'f32' like its ports, but got none
+// CHECK: 'quant.region' op expected returned values of types 'f32' like its results, but got none
 func.func @f(%x: f32) {
   %0 = quant.region "k" (%a = %x : f32) -> (f32) {
   }
@@ -79,7 +79,7 @@ func.func @f(%x: f32) {
 
 // -----
 
-// CHECK: 'quant.region' op expected returned values of types 'f32' like its ports, but got 'f32', 'f32'
+// CHECK: 'quant.region' op expected returned values of types 'f32' like its results, but got 'f32', 'f32'
 func.func @f(%x: f32) {
   %0 = quant.region "k" (%a = %x : f32) -> (f32) {
     quant.return %a, %a : f32, f32

@@ -302,7 +302,7 @@ def test_widths_of_integers(width: int):
 @pytest.mark.parametrize("width", [0, 1, 33])
 def test_wrong_widths_of_integers(width: int):
     elements = DenseResourceAttr.from_params("any", TensorType(IntegerType(width), []))
-    message = f"^illegal size of block parameters: {width}$"
+    message = f"^expected block parameters of 2 to 32 bits, but got 'i{width}'$"
     with pytest.raises(VerifyException, match=message):
         StoredNumbersAttr(elements)
 

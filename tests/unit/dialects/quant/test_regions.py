@@ -210,14 +210,14 @@ VALID_IN_MLIR_14 = {
         specified("f32"),
         returned=["tensor<4xf32>"],
     ): "'quant.region' op expected returned values of types "
-    "'tensor<5xf32>' like its ports, but got 'tensor<4xf32>'",
+    "'tensor<5xf32>' like its results, but got 'tensor<4xf32>'",
     generic(["tensor<4xf32>"], ["tensor<4xf32>"], specified("f32"), returned=[]): (
         "'quant.region' op expected returned values of types 'tensor<4xf32>' like its "
-        "ports, but got none"
+        "results, but got none"
     ),
     generic(["tensor<4xf32>"], [], specified("f32", ""), arguments=["f32"]): (
-        "'quant.region' op expected arguments of types 'tensor<4xf32>' like its ports, but "
-        "got 'f32'"
+        "'quant.region' op expected arguments of types 'tensor<4xf32>' like its operands, "
+        "but got 'f32'"
     ),
     generic(["tensor<4xf32>"], [], specified("f32", ""), body=NESTED): (
         "'quant.region' op must not be nested in another 'quant.region' op"

@@ -318,13 +318,13 @@ def test_no_file_has_the_next_state_of_svdf():
     [
         (
             "tfl.next_state = 0 : i32",
-            "argument 0 of function 'f' has 'tfl.initial_value' or 'tfl.next_state', "
-            "expected both, a constant and an integer",
+            "argument 0 of function 'f': expected a constant 'tfl.initial_value' and an "
+            "integer 'tfl.next_state', one is missing or invalid",
         ),
         (
             "tfl.initial_value = dense<1> : tensor<i32>, tfl.next_state = 1 : i32",
-            "argument 0 of function 'f' has next state 1, expected the index of a result "
-            "of type 'tensor<i32>'",
+            "argument 0 of function 'f' has 'tfl.next_state' 1, expected the index of a "
+            "result of type 'tensor<i32>'",
         ),
         (
             "tfl.initial_value = dense_resource<no_state> : tensor<i32>, "
