@@ -185,7 +185,7 @@ def _conversion_pass(
 
 @dataclass(frozen=True)
 class _Row:
-    """Cells from name to histogram, for a key or channel."""
+    """Table cells of a key or channel, from name to histogram."""
 
     name: str
     sqnr: str
@@ -193,7 +193,7 @@ class _Row:
     bounds: Range
     histogram: Histogram | None
     stored: Range | None
-    """Range without saturation, if the same for all values."""
+    """Range without saturation; `None` if it differs between channels."""
 
     scale: str = ""
     zero_point: int = 0
@@ -247,7 +247,7 @@ def _key_row(evaluation: Evaluation) -> _Row:
 
 
 def _channel_rows(evaluation: Evaluation) -> list[_Row]:
-    """Return the rows of the worst channels; none without errors."""
+    """Return the rows of the worst channels; empty if errors are unknown."""
     error, ranges = evaluation.error, evaluation.ranges.axis_ranges
     histogram, parameters = evaluation.histogram, evaluation.parameters
     if ranges is None or error is None or histogram is None or parameters is None:
@@ -293,7 +293,7 @@ def _saturated(evaluation: Evaluation) -> str:
 
 
 def _rough_mark(histogram: Histogram | None) -> str:
-    """Return a mark if most nonzero values are in the middle bin."""
+    """Return a mark for a rough estimate: most nonzero values are in one bin."""
     if histogram is None:
         return ""
     zeros = histogram.zeros.sum()

@@ -32,7 +32,7 @@ _MAX_INTEGERS = 32
 """Maximum number of stored integers drawn as lines (evenly spaced)."""
 
 _MAX_NUMBERS = 4 * BINS
-"""Maximum number of other stored values drawn as lines."""
+"""Maximum number of stored floats or table entries drawn as lines."""
 
 _MAX_STEP_RATIO = 100
 """Ratio of the largest to the smallest step above which the axis is logarithmic."""
@@ -81,8 +81,8 @@ class StoredAxis:
         """
         Return the edges of bins, among them `low` and `high`.
 
-        Bins extend beyond them only as far as positions do, and by at most half of
-        their distance.
+        Bins extend beyond these two only as far as `positions` do, and on each side at
+        most by half of `high - low`.
 
         Args:
             positions: values in units of stored values.
@@ -218,7 +218,7 @@ def _plot_errors(axes: Any, errors: Floats, largest_scale: float) -> None:
 
 
 def _plot_sqnr(figure: Any, axes: Any, parts: PartsOfTensor) -> None:
-    """Plot the SQNR by part: an image if blocks have two dimensions, or bars."""
+    """Plot the SQNR of channels as bars, of blocks in two dimensions as an image."""
     noun, sqnr = parts.noun, parts.sqnr
     axes.set(title=f"signal-to-noise ratio of each {noun}")
     if np.isposinf(sqnr).all():

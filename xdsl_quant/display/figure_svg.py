@@ -82,7 +82,7 @@ class Plot:
         self._titles.append(titles)
 
     def word(self, text: str, place: Place, offset: Place, side: str = "left") -> None:
-        """Write text with one side at an offset, in points, from a place."""
+        """Write text whose left or right side is offset, in points, from coordinates."""
         style = {"textcoords": "offset points", "ha": side}
         self.axes.annotate(text, place, offset, **style)
 

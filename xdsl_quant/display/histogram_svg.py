@@ -66,7 +66,7 @@ def _values_in_bars(
 
 
 def _bars(inside: Array, outside: Array) -> dict[str, str]:
-    """Return SVG paths of nonempty bars by class: that of most of their values."""
+    """Return SVG paths of nonempty bars by class, which most of their values decide."""
     counts = inside + outside
     width = _WIDTH / counts.size
     heights = np.log1p(counts) / np.log1p(counts.max()) * (_HEIGHT - 2)

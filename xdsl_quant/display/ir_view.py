@@ -42,7 +42,7 @@ def _shown_lines(text: str) -> list[str]:
 
 
 class _PlainText:
-    """Plain text that notebooks store beside the HTML, shortened; `str` is complete."""
+    """Base class of views: notebooks also store shortened text; `str` is complete."""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/plain": with_cut_tokens("\n".join(_shown_lines(repr(self))))}
@@ -143,8 +143,8 @@ def compare(
     `module.clone()` to compare.
 
     Raises:
-        TypeError: if one is neither an op nor text.
-        ValueError: if one is a file name.
+        TypeError: if an argument is neither an op nor text.
+        ValueError: if an argument is a file name.
     """
     names: dict[QuantizedType, str] | None = {} if aliases else None
     return IRComparison(_ir_text(before, names), _ir_text(after, names))

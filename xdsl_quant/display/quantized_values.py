@@ -71,7 +71,7 @@ class QuantizedValues:
     """Largest magnitude of a scale."""
 
     one_scale: tuple[float, int] | None
-    """Scale and zero point of a per-tensor type."""
+    """Scale and zero point of a per-tensor type; `None` for other types."""
 
     parts: PartsOfTensor | None
 
@@ -143,7 +143,7 @@ def _channels_or_blocks(
 def _finite_values(
     values: Array, parameters: QuantizationParameters
 ) -> tuple[Array, QuantizationParameters]:
-    """Return the finite values in one dimension, and parameters for each of them."""
+    """Return a flat array of the finite values, and parameters that match it."""
     block = grid_block_shape(parameters, values.shape)
     numbers, *of_blocks = aligned(
         [values], [(block, [parameters.scales, parameters.zero_points])]
@@ -214,7 +214,7 @@ def _saturated_part(
 
 
 def _sqnr(signal: Floats, noise: Floats, block_sizes: dict[int, int]) -> Floats:
-    """Return the ratio in dB by block; axes without block size are one block."""
+    """Return the SQNR in dB of each block; axes without block size are not divided."""
     with np.errstate(all="ignore"):
         sums = [np.square(signal), np.square(noise)]
         for axis, count in enumerate(signal.shape):

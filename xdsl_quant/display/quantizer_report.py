@@ -92,7 +92,7 @@ def _series(kernels: Sequence[KernelReport]) -> Sequence[Series]:
 
 
 def _bar_limits(kernels: Sequence[KernelReport]) -> Mapping[str, float]:
-    """Return the value of a full bar by column."""
+    """Return, for each column, the value that fills a bar."""
     seconds = [
         time
         for kernel in kernels

@@ -30,4 +30,4 @@ __all__ = [
 ]
 
 Comparison = RuntimeComparison
-"""The former name, which the API reference printed."""
+"""Former name of `RuntimeComparison`; the API reference documented it."""

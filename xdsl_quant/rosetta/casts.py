@@ -57,7 +57,7 @@ _CANDIDATES = (
         if rounding.mode != "truncate"
     ),
 )
-"""Options that may reproduce a runtime. `truncate` is undefined for NaN."""
+"""Rounding options to compare with runtimes; with `truncate`, NaN is undefined."""
 
 
 def compare_runtimes(
@@ -69,8 +69,8 @@ def compare_runtimes(
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> Iterator[RuntimeComparison]:
     """
-    Yield comparisons of quantization and dequantization (unless `against` only
-    quantizes) for each pair of a scale and a zero point.
+    Yield comparisons of quantization and, if `against` supports it, of dequantization,
+    for each pair of a scale and a zero point.
 
     Inputs are all stored values and 16-bit floats. Wider floats are sampled around each
     multiple of half a scale, for each exponent, and at random.
@@ -84,7 +84,8 @@ def compare_runtimes(
 
     Raises:
         ValueError: if a runtime is unknown, or a type is not `!quant.uniform`.
-        Unavailable: if `against` cannot run the type, or inputs exceed 2**32.
+        Unavailable: if `against` does not support the type, or there are more than
+            2**32 inputs.
         IRError: if the text is not a type.
     """
     names = chosen_names(against, runtimes, [*RUNTIMES])

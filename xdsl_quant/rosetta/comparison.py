@@ -18,7 +18,7 @@ class Difference:
     """Result of the runtime."""
 
     expected: str
-    """Result of the runtime that it is compared with."""
+    """Result of the reference runtime, which the others are compared with."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Match:
     """Options of compiled code that best reproduce a runtime."""
 
     options: Mapping[str, str]
-    """Options without those at their default."""
+    """Options that are not at their default."""
 
     differences: int
-    """Number of inputs, without NaN, whose results still differ."""
+    """Number of inputs other than NaN whose results still differ."""
 
     first: Difference | None = None
-    """First of these differences; `expected` is the result of compiled code."""
+    """Difference at the smallest magnitude; `expected` is the compiled code's result."""
 
     is_same_for_nan: bool = True
     """True if the results for NaN are equal."""
@@ -48,15 +48,15 @@ class Match:
 
 @dataclass(frozen=True)
 class Row:
-    """Results of a runtime."""
+    """Table row with the results of one runtime."""
 
     runtime: str
 
     version: str
-    """Version of its package; empty for formulas and for this package."""
+    """Version of the runtime's package; empty for definitions and this package."""
 
     differences: int
-    """Number of inputs, without NaN, whose results differ."""
+    """Number of inputs other than NaN whose results differ."""
 
     first: Difference | None
     """Difference at the input with the smallest magnitude, positive before negative."""
@@ -65,7 +65,7 @@ class Row:
     """Result for NaN, which may be `undefined`; empty if no input is NaN."""
 
     match: Match | None = None
-    """Options that best reproduce it; `None` for compiled code itself."""
+    """Options that best reproduce the runtime; `None` for compiled code itself."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class RuntimeComparison:
     rows: Sequence[Row]
 
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Reason for each runtime without a row."""
+    """Runtimes without a row, with the reason."""
 
     def row(self, runtime: str) -> Row:
         """

@@ -19,7 +19,7 @@ ROUNDINGS = (
     Rounding("nearest-away", "after-rounding"),
     Rounding("truncate"),
 )
-"""All rounding options for numbers."""
+"""All rounding options, except those for NaN."""
 
 
 def compile_options(rounding: Rounding) -> dict[str, str]:
@@ -58,7 +58,7 @@ class Compiled(Runtime):
 
 
 class MLIRDefault(Runtime):
-    """Compiled `lower-quant-ops` of MLIR: truncates; overflow is undefined."""
+    """MLIR's `lower-quant-ops`, compiled: rounds toward zero; overflow is undefined."""
 
     name = "mlir"
     package = "xtc-mlir-python-bindings"

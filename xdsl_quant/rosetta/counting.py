@@ -55,10 +55,10 @@ class _Count:
     numbers: int = 0
     nans: int = 0
     first: tuple[tuple[float, bool], Difference] | None = None
-    """Difference at the smallest magnitude, after this magnitude and sign."""
+    """Magnitude and sign of the smallest input with a difference, and the difference."""
 
     def add(self, labels: InputLabels, actual: Numbers, expected: Numbers) -> None:
-        """Count inputs with different results, except undefined ones (NaN)."""
+        """Count inputs with different results; skip undefined results, which are NaN."""
         # Fast path: most floats are out of range, where runtimes agree.
         if np.array_equal(actual, expected):
             return

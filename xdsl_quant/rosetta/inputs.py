@@ -1,10 +1,10 @@
 """
-Inputs at which quantizations differ.
+Inputs for which runtimes may return different stored values.
 
-Results step up near multiples of half a scale, however a runtime rounds or adds the
-zero point. 16-bit floats are exhaustive. Wider ones are within 4 ulp of these
-multiples, zeros, infinities, NaN, the largest, 16 per sign and exponent, and 65,536
-random ones in range.
+Stored values change near multiples of half a scale, for any rounding mode and order of
+the zero point. All 16-bit floats are inputs. Wider floats are a sample: within 4 ulp of
+these multiples, zeros, infinities, NaN, the largest, 16 per sign and exponent, and
+65,536 random ones in range.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,10 +20,10 @@ from xdsl_quant.numerics.arrays import Array
 from .runtimes import Unavailable
 
 _ULPS = 4
-"""Number of neighboring floats in both directions of each multiple."""
+"""Number of neighboring floats on each side of a multiple."""
 
 _SAMPLES = 1 << 16
-"""Number of random floats in range, or of random stored values over 16 bits."""
+"""Number of random floats in range, or of stored values wider than 16 bits."""
 
 _MANTISSAS = 16
 """Number of random floats per exponent and sign."""
@@ -80,7 +80,7 @@ def expressed_values(parameters: QuantizationParameters) -> Array:
 
 
 def _range_with_margin(parameters: QuantizationParameters) -> tuple[float, float]:
-    """Return the bounds of the floats in range, 10% wider."""
+    """Return the range of the floats in range, extended by 10% on each side."""
     low, high = parameters.storage_min, parameters.storage_max
     margin = (high - low) / 10
     ends = np.array([low - margin, high + margin]) - parameters.zero_points
@@ -92,7 +92,7 @@ def _range_with_margin(parameters: QuantizationParameters) -> tuple[float, float
 def _middles(
     parameters: QuantizationParameters, random: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return multiples of 0.5, in scales, up to one beyond the storage range."""
+    """Return half-scale multiples, in scales, to one scale beyond the range."""
     first = 2 * (parameters.storage_min - int(parameters.zero_points) - 1)
     last = 2 * (parameters.storage_max - int(parameters.zero_points) + 1)
     if last - first <= 1 << 18:
@@ -114,7 +114,7 @@ def all_expressed_values(
         progress: wrapper of an iterable, to show progress over chunks.
 
     Raises:
-        Unavailable: if they are more than 2**32.
+        Unavailable: if there are more than 2**32.
     """
     dtype = parameters.expressed_dtype
     if dtype.itemsize < 4:
@@ -127,7 +127,7 @@ def all_expressed_values(
 
 
 def stored_inputs(parameters: QuantizationParameters) -> Array:
-    """Return all stored values, or a sample over 16 bits."""
+    """Return all stored values, or a sample if they are wider than 16 bits."""
     low, high = parameters.storage_min, parameters.storage_max
     dtype = parameters.storage_dtype
     if high - low < 1 << 16:

@@ -88,7 +88,7 @@ class OnnxRuntime(Library):
         return session.run(None, arrays)[0]
 
     def run_model(self, model: bytes, runs: Sequence[Sequence[Array]]) -> list[Array]:
-        """Run a model with inputs in argument order, and return its flat results."""
+        """Run a model on each list of arguments, and return the flattened results."""
         session = _session_of(model)
         names = [tensor.name for tensor in session.get_inputs()]
         return [
@@ -213,7 +213,7 @@ class LiteRTReference(Library):
         return _invoked(interpreter, [values])
 
     def run_file(self, file: bytes, runs: Sequence[Sequence[Array]]) -> list[Array]:
-        """Run a model with one result, and return its flat results."""
+        """Run a model with one result on each list of arguments; flatten the results."""
         interpreter = _loaded_model(file, self.resolver)
         return [_invoked(interpreter, run).ravel() for run in runs]
 

@@ -49,7 +49,7 @@ _PAIRS = 1 << 16
 """Number of inputs for an elementwise op with several operands."""
 
 _RESULTS, _MIN_RUNS = 1 << 12, 4
-"""Minimum number of results and of random inputs for other ops."""
+"""Minimum number of result elements and of runs for other ops."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _single_op(op: Operation) -> SingleOp | None:
 
 
 def _computes_with_stored_values(op: Operation) -> bool:
-    """Return True for static quantized ops that are not pure data movement."""
+    """Return True for quantized ops of static shape, except data movement ops."""
     types = [value.type for value in (*op.operands, *op.results)]
     return (
         len(op.results) == 1
@@ -158,7 +158,7 @@ def _computes_with_stored_values(op: Operation) -> bool:
 
 
 def _is_elementwise_op(op: Operation) -> bool:
-    """Return True for elementwise ops of per-tensor types and f32."""
+    """Return True for elementwise ops on per-tensor types and f32."""
     types = [value.type for value in (*op.operands, *op.results)]
     return all(
         isinstance(scalar_or_element_type(t), UniformQuantizedType | Float32Type)
@@ -269,7 +269,7 @@ def _options_name(options: Mapping[str, str]) -> str:
 
 
 TOSA = "tosa"
-"""The public converter to TOSA with TOSA's reference model."""
+"""Name of the runtime: the public converter to TOSA and TOSA's reference model."""
 
 _LIBRARIES = (LiteRTReference, OnnxRuntime)
 
@@ -293,7 +293,7 @@ def compare_ops(
 
     Elementwise ops get all stored values or pairs of them, or 65,536 random pairs if
     there are more. Other ops keep their shapes and constants, and get random stored
-    values in at least 4 runs with 4,096 results in total.
+    values in at least 4 runs with at least 4,096 result elements in total.
 
     Args:
         module: module of the `tfl` dialect.
@@ -315,7 +315,7 @@ def compare_ops(
 
 
 def _unsupported_type(module: ModuleOp) -> str | None:
-    """Return why TensorFlow Lite lacks a type of the module; `None` if it has all."""
+    """Return why TensorFlow Lite does not support a type in the module, or `None`."""
     values = (v for op in module.walk() for v in (*op.operands, *op.results))
     types = (QuantizedType.get_quantized_element_type(value.type) for value in values)
     reasons = (unsupported_type(type_) for type_ in types if type_ is not None)

@@ -40,10 +40,10 @@ class Runtime(ABC):
     """Package of the runtime; empty if it needs none."""
 
     modules: ClassVar[Sequence[str]] = ()
-    """Modules that it imports, in a process of its own."""
+    """Modules that the runtime imports, in a separate process."""
 
     only_quantizes: ClassVar[bool] = False
-    """True if it has no dequantization."""
+    """True if the runtime has no dequantization."""
 
     def missing(self) -> str:
         """Return a message about a missing package; empty if all are installed."""
@@ -67,7 +67,7 @@ class Runtime(ABC):
         self, op: CastKind, parameters: QuantizationParameters, values: Array
     ) -> Array:
         """
-        Quantize expressed values, or dequantize stored values to floats of any type.
+        Quantize expressed values, or dequantize stored values to any float type.
 
         Raises:
             Unavailable: if the runtime cannot compute this cast.

@@ -43,8 +43,8 @@ class TosaTools(OwnProcess):
         self, file: bytes, runs: Sequence[Sequence[Array]], dtype: DType
     ) -> list[Array]:
         """
-        Convert a `.tflite` file with one result to TOSA, run it, and return its flat
-        results.
+        Convert a `.tflite` file with one result to TOSA, run it on each list of
+        arguments, and return the flattened results.
 
         Args:
             file: content of the file.

@@ -50,7 +50,7 @@ def run_all(
 
 
 def convert(model: bytes) -> tuple[str, str]:
-    """Return `ok` and the text of the converter, or `error` and a message."""
+    """Return `ok` and the TOSA module as text, or `error` and a message."""
     converter = import_module("tosa_converter_for_tflite")
     with tempfile.TemporaryDirectory() as directory:
         file, text = Path(directory, "model.tflite"), Path(directory, "module.mlir")
