@@ -43,7 +43,7 @@ class Match:
         if (first := self.first) is not None:
             where = f"first {first.input}: {first.result}, not {first.expected}"
             return f"none; {self.differences:,} differ with {text}, {where}"
-        return text if self.is_same_for_nan else f"{text}, but for NaN"
+        return text if self.is_same_for_nan else f"{text}, except for NaN"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
 
     Raises:
         ValueError: if there is no such function, or it has no body.
-        TypeError: if the name is not text.
+        TypeError: if the name is not a `str`.
     """
     check_function_name(name, "entry")
     functions = functions_by_name(module)

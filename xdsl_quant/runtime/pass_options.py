@@ -11,12 +11,12 @@ from xdsl.utils.hints import isa, type_repr
 _WORDS = {
     bool: "true or false",
     int: "an integer",
-    str: "a text, in double quotes unless it is a word",
+    str: "a string, in double quotes unless it is a single word",
 }
 
 
 def options_mistake(pass_type: type[ModulePass], spec: ArgSpec) -> str | None:
-    """Return the error in the option names and types; `None` if they match."""
+    """Return a message about the first invalid option; `None` if all are valid."""
     types = get_type_hints(pass_type)
     options = {_option(f.name): types[f.name] for f in fields(pass_type) if f.init}
     given = {_option(name): values for name, values in spec.parameters.items()}
@@ -51,7 +51,7 @@ def _allowed_values(type_: Any) -> str:
     if origin in (Union, UnionType):
         return " or ".join(_allowed_values(t) for t in arguments if t is not NoneType)
     if origin is tuple:
-        return f"once or more, with commas in between, {_allowed_values(arguments[0])}"
+        return f"a list separated by commas, each item {_allowed_values(arguments[0])}"
     return _WORDS.get(type_) or type_repr(type_)
 
 

@@ -367,7 +367,7 @@ def test_text_of_matches():
     first = Difference("0.5", "1", "2")
     assert str(Match({}, 0)) == "default"
     assert str(Match({"a": "b", "c": "d"}, 0)) == "a=b c=d"
-    assert str(Match({"a": "b"}, 0, None, False)) == "a=b, but for NaN"
+    assert str(Match({"a": "b"}, 0, None, False)) == "a=b, except for NaN"
     assert str(Match({"a": "b"}, 1234, first)) == (
         "none; 1,234 differ with a=b, first 0.5: 1, not 2"
     )

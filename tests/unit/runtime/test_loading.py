@@ -122,19 +122,19 @@ def test_passes():
         ),
         (
             "quant-import-stats{file=3}",
-            "pass-pipeline: error: pass quant-import-stats: file must be a text, in double "
-            "quotes unless it is a word, not '3'",
+            "pass-pipeline: error: pass quant-import-stats: file must be a string, in "
+            "double quotes unless it is a single word, not '3'",
         ),
         (
             "quant-insert-stats-refs{keys=1}",
-            "pass-pipeline: error: pass quant-insert-stats-refs: keys must be a text, in "
-            "double quotes unless it is a word, not '1'",
+            "pass-pipeline: error: pass quant-insert-stats-refs: keys must be a string, in "
+            "double quotes unless it is a single word, not '1'",
         ),
         (
             "quant-insert-stats-refs{ops=x,3}",
-            "pass-pipeline: error: pass quant-insert-stats-refs: ops must be once or "
-            "more, with commas in between, a text, in double quotes unless it is a word, "
-            "not 'x,3'",
+            "pass-pipeline: error: pass quant-insert-stats-refs: ops must be a list "
+            "separated by commas, each item a string, in double quotes unless it is a "
+            "single word, not 'x,3'",
         ),
         (
             "quant-import-stats",

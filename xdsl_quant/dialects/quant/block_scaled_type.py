@@ -359,7 +359,9 @@ class BlockScaledSyntax(TypeSyntax):
         except (NotImplementedError, OverflowError, ValueError):
             # xDSL raises these for numbers that the type does not represent.
             self.parser.raise_error(
-                "expected numbers that the type represents", start, self.parser.pos
+                "expected numbers that the element type represents",
+                start,
+                self.parser.pos,
             )
         if not isinstance(elements, DenseIntOrFPElementsAttr | DenseResourceAttr):
             self.parser.raise_error(

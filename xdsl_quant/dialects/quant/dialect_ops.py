@@ -30,7 +30,7 @@ class DialectOps:
     """True if ops in kernels and instrumented functions are lowered too."""
 
     quantized_constant: type[Operation] | None = None
-    """The constant op of stored values whose property `qtype` is their quantized type."""
+    """Constant op with stored values, and their quantized type in the property `qtype`."""
 
     def accepts(self, element_type: QuantizedType) -> bool:
         """Return True if casts of the dialect support the type."""

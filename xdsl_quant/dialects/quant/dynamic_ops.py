@@ -431,7 +431,7 @@ class ChooseParametersOp(BlockedOp):
     """A float, or a tensor of one float per block with only the quantized dimensions."""
 
     zero_point = opt_result_def()
-    """One signless integer of the storage width per scale; absent if always 0."""
+    """One signless integer of the storage width per scale; absent if symmetric: all 0."""
 
     traits = traits_def(Pure())
 
@@ -455,7 +455,7 @@ class ChooseParametersOp(BlockedOp):
             input: a ranked tensor of floats.
             storage: the storage type and its range.
             blocks: the block size of each quantized dimension.
-            symmetric: True for zero points of 0, without a result for them.
+            symmetric: True to fix zero points at 0 and omit their result.
         """
         value = SSAValue.get(input)
         expressed = cast(AnyFloat, scalar_or_element_type(value.type))

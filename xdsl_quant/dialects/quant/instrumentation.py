@@ -230,7 +230,7 @@ class InstrumentationOp(IRDLOperation, ABC):
     """
     Base class of ops that return their operand.
 
-    `verify_` checks the types, not constraints, so that messages are MLIR 14's.
+    `verify_`, not the op definition, checks types: this reports MLIR 14's messages.
     """
 
     input = operand_def()

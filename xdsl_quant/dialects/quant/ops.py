@@ -110,8 +110,8 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
     """
     Base class of elementwise casts.
 
-    `verify_` checks the types, not constraints, so that messages and their order are
-    MLIR's.
+    `verify_`, not the op definition, checks types: this reports MLIR's messages in MLIR's
+    order.
     """
 
     input = operand_def()

@@ -78,7 +78,7 @@ class TypeTokens:
             make: creates the type.
 
         Returns:
-            The type itself, in place of its parameters: errors thus have a location.
+            The type, which stands for its parameters: its errors thus have a location.
 
         Raises:
             ParseError: with MLIR's message and location.
@@ -286,7 +286,7 @@ UNIFORM, FIXED_POINT = "dq", "qqq"
 MAX_DEPTH = {UNIFORM: 256, FIXED_POINT: 1}
 _PLAIN_NUMBERS = b"0123456789.eE+-{} \t\r\n"
 _NO_ZERO_POINT = re.compile(rb"(?<=[},])(?=[^:,{}]+[,{])")
-"""Position of a missing zero point; the text is reversed: lookbehinds have fixed length."""
+"""Position of a missing zero point in reversed text: lookbehinds have a fixed length."""
 
 _AS_JSON = bytes.maketrans(b"{}:", b"[],")
 _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")

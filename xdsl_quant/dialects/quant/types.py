@@ -394,7 +394,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def storage_text(self) -> str:
-        """Text of the storage type, with the storage range if it is narrower."""
+        """Text of the storage type, with the storage range if it is not the full one."""
         if not self.has_storage_type_bounds:
             return self.storage_type_name
         return "{}<{}:{}>".format(self.storage_type_name, *self.storage_range)
@@ -417,7 +417,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 def _float_limits(
     storage_type: FloatStorageType, low: int, high: int
 ) -> tuple[str, str]:
-    """Format the storage range as floats: the integers omit fractions such as 7.5."""
+    """Format the exact range of a float type; integer bounds drop fractions (7.5)."""
     largest = float_format(storage_type).largest
     limits = (
         math.copysign(largest, limit) if abs(limit) == int(largest) else limit

@@ -253,13 +253,13 @@ def test_compute_type(
          "one is nan"),
         ("dense<5.000000e-01>", "dense<0xFC00>", "block parameters must be finite, but "
          "one is -inf"),
-        ("5.000000e-01", "1.0e50", "expected numbers that the type represents"),
+        ("5.000000e-01", "1.0e50", "expected numbers that the element type represents"),
         ("5.000000e-01> : tensor<8x2xf16>", "-1.0> : tensor<8x2xf8E8M0FNU>",
-         "expected numbers that the type represents"),
+         "expected numbers that the element type represents"),
         ("xf16>>", "xf16>, zero_points = dense<16> : tensor<8x2xui4>>",
-         "expected numbers that the type represents"),
+         "expected numbers that the element type represents"),
         ("tensor<8x2xf16>", "tensor<8x2xf80>",
-         "expected numbers that the type represents"),
+         "expected numbers that the element type represents"),
         ("dense<5.000000e-01>", "[1]", "expected 'dense' or 'dense_resource' "
          "elements"),
         ("scales", "scale", "expected 'scales'"),
