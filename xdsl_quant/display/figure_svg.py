@@ -82,7 +82,7 @@ class Plot:
         self._titles.append(titles)
 
     def word(self, text: str, place: Place, offset: Place, side: str = "left") -> None:
-        """Write text whose left or right side is offset, in points, from coordinates."""
+        """Write text whose `side` is at an offset, in points, from `place`."""
         style = {"textcoords": "offset points", "ha": side}
         self.axes.annotate(text, place, offset, **style)
 
@@ -104,7 +104,7 @@ def figure_svg(
         draw: function that draws the content.
         width: width in pixels.
         height: height in pixels.
-        title: text for the title.
+        title: title for tooltips and screen readers.
 
     Raises:
         ImportError: if matplotlib is not installed.
@@ -199,7 +199,7 @@ def decibel_plot(names: Sequence[str], series: Sequence[Series], title: str) -> 
     Args:
         names: names of the items.
         series: ratios of the items.
-        title: text for the title.
+        title: title for tooltips and screen readers.
 
     Raises:
         ImportError: if matplotlib is not installed.
@@ -291,7 +291,7 @@ def trade_off_svg(points: Sequence[Point], limit: Limit, title: str) -> str:
     Args:
         points: measured models.
         limit: budget.
-        title: text for the title.
+        title: title for tooltips and screen readers.
 
     Raises:
         ImportError: if matplotlib is not installed.

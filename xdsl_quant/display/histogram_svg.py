@@ -24,7 +24,7 @@ def histogram_svg(
     Args:
         histogram: the histogram.
         stored: range without saturation; `None` if it differs between channels.
-        title: text for the title.
+        title: title for tooltips and screen readers.
     """
     used = np.flatnonzero(histogram.counts)
     # Computed relative to the unit, as differences of distant floats may overflow.
@@ -66,7 +66,7 @@ def _values_in_bars(
 
 
 def _bars(inside: Array, outside: Array) -> dict[str, str]:
-    """Return SVG paths of nonempty bars by class, which most of their values decide."""
+    """Return SVG paths of nonempty bars by class: `in` if most values are inside."""
     counts = inside + outside
     width = _WIDTH / counts.size
     heights = np.log1p(counts) / np.log1p(counts.max()) * (_HEIGHT - 2)

@@ -182,7 +182,7 @@ def _numbers_of_run(computation: RuntimeRun[InputsT], inputs: InputsT) -> Number
 
 
 def as_f64(array: Array) -> Numbers:
-    """Convert an array to f64, with NaN."""
+    """Convert an array to f64, without warnings about NaN."""
     with np.errstate(invalid="ignore"):
         return array.astype(np.float64)
 

@@ -99,7 +99,7 @@ def _is_replaceable(path: str | os.PathLike[str], status: os.stat_result) -> boo
 
 
 def _standard_stream(status: os.stat_result) -> int | None:
-    """Return the descriptor of standard output or error, if `status` is its status."""
+    """Return the descriptor of standard output or error, if the file is one of them."""
     for descriptor in (1, 2):
         with suppress(OSError):
             if os.path.samestat(status, os.fstat(descriptor)):

@@ -53,7 +53,7 @@ _BLANK = r"(\s+|//.*)*"
 
 
 class IRError(ValueError):
-    """An invalid module or pipeline, explained in one line."""
+    """Raised for invalid IR, model files or pipelines; the message is one line."""
 
     def __init__(self, message: str):
         super().__init__(shortened_message(message))

@@ -81,7 +81,7 @@ def widen_casts() -> None:
     `extui` and `trunci`, which are scalar ops in xDSL.
 
     MLIR: operand and result are scalars, vectors or ranked tensors of the same shape.
-    Ends with: `docs/upstream/arith-casts.md`.
+    Obsolete with: `docs/upstream/arith-casts.md`.
     """
     integers = _or_shaped(BaseAttr(IntegerType), SignlessIntegerConstraint)
     floats = _or_shaped(AnyFloatConstr, AnyFloatConstr)
@@ -126,7 +126,7 @@ def make_extsi_pure() -> None:
     remove it.
 
     MLIR: both are pure.
-    Ends with: `docs/upstream/arith-extsi.md`.
+    Obsolete with: `docs/upstream/arith-extsi.md`.
     """
     if not arith.ExtSIOp.has_trait(MemoryEffect):
         arith.ExtSIOp.traits.add_trait(Pure())
@@ -157,7 +157,7 @@ def add_remf() -> None:
     Add `arith.remf`, to which the remainder of quantized values is lowered.
 
     MLIR: has the op.
-    Ends with: `docs/upstream/arith-remf.md`.
+    Obsolete with: `docs/upstream/arith-remf.md`.
     """
     if RemFOp not in arith.Arith.operations:
         # `Dialect` has no method for adding an op.

@@ -39,7 +39,7 @@ def read_unclosed_strings_in_linear_time() -> None:
     xDSL's regular expression backtracks exponentially on an unclosed literal.
 
     MLIR: reads strings in linear time.
-    Ends with: `docs/upstream/unclosed-strings.md`.
+    Obsolete with: `docs/upstream/unclosed-strings.md`.
     """
     pattern = MLIRLexer._unescaped_characters_regex.pattern  # pyright: ignore[reportPrivateUsage] no public way
     if "]+|" in pattern:
@@ -55,7 +55,7 @@ def compare_splats_by_bits() -> None:
     Its elements compare equal, so xDSL prints a splat.
 
     MLIR: compares the bits of elements.
-    Ends with: `docs/upstream/dense-splats.md`.
+    Obsolete with: `docs/upstream/dense-splats.md`.
     """
     zeros = DenseIntOrFPElementsAttr.from_list(TensorType(f32, (2,)), (0.0, -0.0))
     if not zeros.is_splat():
@@ -75,7 +75,7 @@ def parse_dense_hexadecimal_floats() -> None:
     with more bits than the type are left to xDSL.
 
     MLIR: parses them as bits, and refuses elements with too many bits.
-    Ends with: `docs/upstream/dense-hexadecimal-floats.md`.
+    Obsolete with: `docs/upstream/dense-hexadecimal-floats.md`.
     """
     infinity = DenseIntOrFPElementsAttr.from_list(TensorType(f32, (1,)), (math.inf,))
     text = "dense<0x7F800000> : tensor<1xf32>"
@@ -109,7 +109,7 @@ def check_dense_types_without_constraints() -> None:
     xDSL builds a constraint for each constant, which takes longer than parsing several ops.
 
     MLIR: checks classes.
-    Ends with: `docs/upstream/dense-type-checks.md`.
+    Obsolete with: `docs/upstream/dense-type-checks.md`.
     """
     parse = AttrParser._parse_dense_literal_type  # pyright: ignore[reportPrivateUsage] no public way
     # Only speed differs, so test the code, not the behaviour.
@@ -188,7 +188,7 @@ def exchange_packed_integers() -> None:
     `i24`. Constants with more than 100 elements are printed as a hexadecimal string.
 
     MLIR: packs eight `i1` elements into a byte; other elements take whole bytes.
-    Ends with: `docs/upstream/dense-packed-integers.md`.
+    Obsolete with: `docs/upstream/dense-packed-integers.md`.
     """
     type_ = TensorType(i1, (101,))
     text = f'dense<"0x01{"00" * 12}"> : {type_}'
@@ -254,7 +254,7 @@ def name_resources_once() -> None:
     because the same text was parsed before. xDSL renames them separately.
 
     MLIR: renames both.
-    Ends with: `docs/upstream/resource-names.md`.
+    Obsolete with: `docs/upstream/resource-names.md`.
     """
 
     def parse_handle(

@@ -23,7 +23,7 @@ def keep_declaration_attributes() -> None:
     attributes when parsing, and prints neither.
 
     MLIR: keeps both.
-    Ends with: `docs/upstream/func-declarations.md`.
+    Obsolete with: `docs/upstream/func-declarations.md`.
     """
     attributes = ArrayAttr((DictionaryAttr({"kept": UnitAttr()}),))
     declaration = FuncOp(

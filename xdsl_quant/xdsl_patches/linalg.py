@@ -34,7 +34,7 @@ def make_generic_effects_known() -> None:
     remove it on tensors.
 
     MLIR: a structured op on tensors has the memory effects of its body.
-    Ends with: `docs/upstream/linalg-generic-effects.md`.
+    Obsolete with: `docs/upstream/linalg-generic-effects.md`.
     """
     if not GenericOp.has_trait(MemoryEffect):
         GenericOp.traits.add_trait(_TensorSemanticsEffect())

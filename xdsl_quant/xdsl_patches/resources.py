@@ -115,7 +115,7 @@ def keep_resources_as_bytes() -> _Resources:
     memory.
 
     MLIR: keeps bytes.
-    Ends with: `docs/upstream/resource-bytes.md`.
+    Obsolete with: `docs/upstream/resource-bytes.md`.
     """
     interface = Builtin.get_interface(OpAsmDialectInterface)
     assert interface is not None

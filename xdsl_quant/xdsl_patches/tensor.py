@@ -22,7 +22,7 @@ def widen_reshape() -> None:
 
     MLIR: compares element counts of static shapes only; a shape operand of dynamic length
     requires an unranked result.
-    Ends with: `docs/upstream/tensor-reshape.md`.
+    Obsolete with: `docs/upstream/tensor-reshape.md`.
     """
     shape, result = TensorType(IndexType(), (1,)), TensorType(f32, (DYNAMIC_INDEX,))
     if takes(ReshapeOp, (UnrankedTensorType(f32), shape), result):

@@ -23,7 +23,7 @@ def test_a_patch_says_what_mlir_does_and_what_ends_it(change: Change):
     dialect, name = change.patch.split(".")
     patch = getattr(import_module(f"xdsl_quant.xdsl_patches.{dialect}"), name)
     assert "MLIR: " in patch.__doc__
-    assert f"Ends with: `docs/{change.upstream}`." in patch.__doc__
+    assert f"Obsolete with: `docs/{change.upstream}`." in patch.__doc__
 
 
 def test_each_text_for_xdsl_belongs_to_a_patch():

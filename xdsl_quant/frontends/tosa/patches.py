@@ -44,7 +44,7 @@ def add_ops() -> None:
     arithmetic.
 
     MLIR: has them.
-    Ends with: `docs/upstream/tosa-ops.md`.
+    Obsolete with: `docs/upstream/tosa-ops.md`.
     """
     known = {part.name for part in (*TOSA.operations, *TOSA.attributes)}
     # xDSL has no public way to extend a dialect.
@@ -62,7 +62,7 @@ def read_nan_mode_keywords() -> None:
     mode as a keyword: `{nan_mode = IGNORE}`.
 
     MLIR: reads and prints the keyword.
-    Ends with: `docs/upstream/tosa-nan-mode.md`.
+    Obsolete with: `docs/upstream/tosa-nan-mode.md`.
     """
     (operand,) = Block(arg_types=(TensorType(f32, (1,)),)).args
     op = ReduceMaxOp.build(
@@ -82,7 +82,7 @@ def take_resources() -> None:
     Let `const` hold a resource.
 
     MLIR: takes elements of any kind.
-    Ends with: `docs/upstream/tosa-constants.md`.
+    Obsolete with: `docs/upstream/tosa-constants.md`.
     """
     properties = ConstOp.get_irdl_definition().properties
     constraint, resource = properties["values"].constr, BaseAttr(DenseResourceAttr)
@@ -96,7 +96,7 @@ def widen_products() -> None:
     Let integer `mul` and `matmul` have wider results, and `matmul` a batch dimension.
 
     MLIR: the product of `i8` is `i32`, and `matmul` has a batch dimension.
-    Ends with: `docs/upstream/tosa-products.md`.
+    Obsolete with: `docs/upstream/tosa-products.md`.
     """
     narrow, wide = TensorType(i8, (2, 1, 1)), TensorType(i32, (2, 1, 1))
     one = TensorType(i8, (1,))
@@ -141,7 +141,7 @@ def make_ops_pure() -> None:
     Let dead code elimination and CSE handle constants, rescales, pools and reductions.
 
     MLIR: they are pure.
-    Ends with: `docs/upstream/tosa-pure.md`.
+    Obsolete with: `docs/upstream/tosa-pure.md`.
     """
     for op_type in (
         *(AvgPool2DOp, ClampOp, ConcatOp, ConstOp, MaxPool2DOp, RescaleOp),
