@@ -1,8 +1,8 @@
 """
-Constraints of StableHLO on quantized types: its storage types, and the rules that all rule
-sets share.
+Constraints of StableHLO on quantized types: supported storage types, and the rules common
+to all dialects.
 
-TensorFlow Lite's constraints depend on the use of a value: see
+Unlike these, TensorFlow Lite's constraints depend on how a value is used: see
 [`frontends.tflite.constraints`][xdsl_quant.frontends.tflite.constraints.types].
 """
 

@@ -1,9 +1,9 @@
 """
-Float StableHLO models: simplification for kernel matching, and products that quantize
-activations at run time.
+Preparation of float StableHLO models: simplification for kernel matching, and products that
+quantize activations at run time.
 
-Frontends such as jax print casts to the same type, and compute weights and biases from
-constants by chains of ops.
+Frontends such as jax print casts to the same type, and chains of ops that compute weights
+and biases from constants. Simplification removes both.
 """
 
 from typing import TypeGuard
@@ -59,7 +59,7 @@ class _StableHLOModels(ModelDialect):
         return None
 
     def quantize_activations(self, module: ModuleOp) -> None:
-        """Replace hybrid products by integer products, and dequantizations by StableHLO."""
+        """Replace hybrid products by integer products, `quant.dcast`s by StableHLO ops."""
         products = (op for op in module.walk() if isinstance(op, ProductOp))
         if not any(quantized_type_of(op.rhs.type) for op in products):
             return
@@ -100,7 +100,7 @@ def _is_negative_infinity(value: SSAValue) -> bool:
 
 
 def _fold_moved_constant(op: Operation) -> None:
-    """Fold transposes and reshapes of constants: weights keep their channel dimension."""
+    """Fold transposes and reshapes of float constants, e.g. of weights."""
     if not isinstance(op, stablehlo.TransposeOp | stablehlo.ReshapeOp):
         return
     source, type_ = op.operands[0].owner, op.results[0].type
@@ -116,7 +116,7 @@ def _fold_moved_constant(op: Operation) -> None:
 
 
 def _combine_broadcasts(op: Operation) -> None:
-    """Combine broadcasts of a constant, without size-1 dimensions, for bias correction."""
+    """Merge broadcasts of a constant and squeeze it, as bias correction expects."""
     if not isinstance(op, stablehlo.BroadcastInDimOp):
         return
     dimensions = op.broadcast_dimensions.get_values()
@@ -151,7 +151,7 @@ def _is_float_tensor(type_: Attribute) -> TypeGuard[TensorType[AnyFloat]]:
 def _constant_like(
     source: stablehlo.ConstantOp, elements: NDArray[np.generic]
 ) -> stablehlo.ConstantOp:
-    """Return a constant with the element type, location and name of another one."""
+    """Return a constant with the element type, location and name of `source`."""
     element_type = scalar_or_element_type(source.output.type)
     assert isinstance(element_type, AnyFloat)
     constant = stablehlo.ConstantOp(elements_attr(elements, element_type))

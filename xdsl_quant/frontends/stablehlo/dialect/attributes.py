@@ -1,4 +1,4 @@
-"""Attributes and types with their text: enumerations, dimension numbers, tokens."""
+"""StableHLO's attributes and types, e.g. enumerations, dimension numbers and tokens."""
 
 from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,26 +65,26 @@ def parse_number(parser: AttrParser) -> int:
 
 
 def parse_dimensions(parser: AttrParser) -> Sequence[int]:
-    """Parse `[0, 1]`."""
+    """Parse dimension numbers, e.g. `[0, 1]`."""
     return parser.parse_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: parse_number(parser)
     )
 
 
 def dimensions_text(dimensions: Sequence[int]) -> str:
-    """Return dimensions as text, e.g. `[0, 1]`."""
+    """Format dimension numbers, e.g. `[0, 1]`."""
     return f"[{', '.join(map(str, dimensions))}]"
 
 
 def parse_dimension_size(parser: AttrParser) -> int:
-    """Parse a size, or `?` for `DYNAMIC_INDEX`."""
+    """Parse a size; return `DYNAMIC_INDEX` for `?`."""
     if parser.parse_optional_punctuation("?"):
         return DYNAMIC_INDEX
     return parse_number(parser)
 
 
 def dimension_size_text(size: int) -> str:
-    """Return a size as text, `?` for `DYNAMIC_INDEX`."""
+    """Format a size; return `?` for `DYNAMIC_INDEX`."""
     return "?" if size == DYNAMIC_INDEX else str(size)
 
 
@@ -112,7 +112,7 @@ class ComparisonDirectionAttr(
 
 
 class ComparisonType(StrEnum):
-    """Interpretation of operands by `stablehlo.compare`."""
+    """Number format of the operands of `stablehlo.compare`."""
 
     NOTYPE = "NOTYPE"
     FLOAT = "FLOAT"
@@ -129,7 +129,7 @@ class ComparisonTypeAttr(EnumAttribute[ComparisonType], SpacedOpaqueSyntaxAttrib
 
 
 class Precision(StrEnum):
-    """Accuracy of a product relative to speed."""
+    """Trade-off between accuracy and speed of a product."""
 
     DEFAULT = "DEFAULT"
     HIGH = "HIGH"
@@ -144,7 +144,7 @@ class PrecisionAttr(EnumAttribute[Precision], SpacedOpaqueSyntaxAttribute):
 
 
 class ResultAccuracyMode(StrEnum):
-    """Implementation of a transcendental function, by accuracy."""
+    """Accuracy mode of a transcendental function."""
 
     DEFAULT = "DEFAULT"
     HIGHEST = "HIGHEST"
@@ -207,10 +207,10 @@ def _parse_value(parser: AttrParser, base: type[Attribute] | None) -> Attribute:
 
 
 class FieldsAttr(ParametrizedAttribute, ABC):
-    """Attribute printed as `<name = value, ...>`, with the names of its parameters."""
+    """Attribute with the syntax `<parameter_name = value, ...>`."""
 
     IS_SPARSE: ClassVar[bool] = True
-    """True if the text omits 0 and `[]`."""
+    """True if parameters that are 0 or `[]` are not printed."""
 
     def __init__(self, *parameters: Any, **fields: Any):
         """Build the attribute from parameters in declaration order or by name."""
@@ -354,7 +354,7 @@ class DotDimensionNumbersAttr(FieldsAttr):
     rhs_contracting_dimensions: Dimensions = param_def(converter=dimensions_attr)
 
     def pairs(self) -> tuple[Pair, Pair]:
-        """Return the batching and the contracting dimensions."""
+        """Return the batching dimensions and the contracting dimensions."""
         values = [
             cast(Dimensions, parameter).get_values() for parameter in self.parameters
         ]
@@ -413,19 +413,19 @@ class GatherDimensionNumbersAttr(FieldsAttr):
     name = "stablehlo.gather"
 
     offset_dims: Dimensions = param_def(converter=dimensions_attr)
-    """Dimensions of the result that index a slice of the operand."""
+    """Result dimensions that index into a slice of the operand."""
 
     collapsed_slice_dims: Dimensions = param_def(converter=dimensions_attr)
-    """Dimensions of the operand, of size 1 in a slice, that the result omits."""
+    """Operand dimensions that have size 1 in each slice and that the result omits."""
 
     operand_batching_dims: Dimensions = param_def(converter=dimensions_attr)
     start_indices_batching_dims: Dimensions = param_def(converter=dimensions_attr)
 
     start_index_map: Dimensions = param_def(converter=dimensions_attr)
-    """Dimension of the operand for each component of an index vector."""
+    """Operand dimension to which each component of an index vector refers."""
 
     index_vector_dim: IntAttr = param_def(converter=IntAttr.get)
-    """Dimension of the indices that contains the index vectors."""
+    """Dimension of the indices tensor along which an index vector extends."""
 
     def numbers(self) -> tuple[Sequence[int], ...]:
         """Return the values of all parameters except `index_vector_dim`, in order."""
@@ -463,7 +463,7 @@ class ConvDimensionNumbersAttr(FieldsAttr):
     """
     Roles of the dimensions of input, kernel and output of `stablehlo.convolution`.
 
-    In the text, `b` is the batch dimension, `f` a feature dimension, `i` and `o` are the
+    In this syntax, `b` is the batch dimension, `f` a feature dimension, `i` and `o` are the
     kernel's input and output feature dimensions, and numbers are spatial dimensions.
 
     Example:
@@ -517,7 +517,7 @@ class ConvDimensionNumbersAttr(FieldsAttr):
             self.print_dimensions(printer)
 
     def print_dimensions(self, printer: Printer) -> None:
-        """Print `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`, or fields if invalid."""
+        """Print `[b, 0, 1, f]x[0, 1, i, o]->...`, or `raw` fields for invalid numbers."""
         tensors = self.by_tensor()
         if any(
             sorted(numbers) != [*range(len(numbers))] for numbers in tensors.values()
@@ -533,7 +533,7 @@ class ConvDimensionNumbersAttr(FieldsAttr):
 
 
 def _parse_tensor_dimensions(parser: AttrParser, letters: str) -> Sequence[Attribute]:
-    """Parse `[b, 0, 1, f]`, for letters `bf`."""
+    """Parse the dimensions of one tensor: `[b, 0, 1, f]` if `letters` is `bf`."""
     pos = parser.pos
 
     def parse_dimension() -> str:

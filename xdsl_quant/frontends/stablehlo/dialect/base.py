@@ -1,9 +1,8 @@
 """
 Base classes of StableHLO ops, and traits that relate the types of operands and results.
 
-Types are compatible up to unknown sizes, scales and zero points. Error messages are
-StableHLO's, some of which name the op; the checks of dimension numbers combine several of
-them.
+Types that differ only in dynamic sizes, scales or zero points are compatible. Error
+messages are StableHLO's, except that checks of dimension numbers combine several of them.
 """
 
 from abc import ABC, abstractmethod
@@ -40,14 +39,14 @@ from .syntax import DIRECTIVES
 
 
 def real_type(element_type: Attribute) -> Attribute:
-    """Return the element type of a complex type, or any other type unchanged."""
+    """Return the float type of a complex type; return any other type unchanged."""
     if isinstance(element_type, ComplexType):
         return cast(ComplexType[AnyFloat], element_type).element_type
     return element_type
 
 
 def are_compatible_elements(a: Attribute, b: Attribute) -> bool:
-    """Return True if element types match up to scales, zero points and quantized axis."""
+    """Return True if types are equal except for scales, zero points and quantized axis."""
     return a == b or (
         isinstance(a, StoredQuantizedType)
         and isinstance(b, StoredQuantizedType)
@@ -82,10 +81,10 @@ class TypeRelation(OpTrait):
     """Required relation between the types of operands and results."""
 
     message: str
-    """Error message after the name of the op."""
+    """Error message, which follows the name of the op."""
 
     holds: Callable[[Sequence[RankedTensor]], bool]
-    """Predicate of the operand types followed by the result types."""
+    """Predicate on the operand types, followed by the result types, in one sequence."""
 
     def verify(self, op: Operation) -> None:
         types = (*op.operand_types, *op.result_types)
@@ -154,10 +153,10 @@ class StableHLOOp(IRDLOperation, ABC):
         **properties: PropertyValue,
     ):
         """
-        Build an op from its operands in declaration order, a variadic operand as a
-        sequence. Result types are inferred by default, or are that of the first operand. A
-        property of type `bool` becomes an `i1`, `int` an `i64`, and a sequence of `int` an
-        array of `i64`.
+        Build an op from its operands in declaration order; a variadic operand is a
+        sequence. By default, result types are inferred; an op without inference has the
+        type of its first operand. A `bool` property becomes an `i1`, an `int` an `i64`, and
+        a sequence of `int` an array of `i64`.
         """
         first = operands[0] if operands else ()
         values = first if isinstance(first, Sequence) else (first,)
@@ -181,11 +180,11 @@ class StableHLOOp(IRDLOperation, ABC):
         return cast(tuple[RankedTensor, ...], types)
 
     def inferred_types(self) -> Sequence[Attribute]:
-        """Return the result types, up to scales, zero points and unknown sizes."""
+        """Infer result types; scales, zero points and dynamic sizes may deviate."""
         return self.result_types
 
     def infer_result_types(self) -> None:
-        """Set the types of results to the inferred ones."""
+        """Replace the result types by the inferred types."""
         for result, type_ in zip(self.results, self.inferred_types(), strict=True):
             result._type = type_  # pyright: ignore[reportPrivateUsage] no public way
 
@@ -219,7 +218,7 @@ class InferredTypeOp(StableHLOOp, ABC):
     @abstractmethod
     def inferred_type(self) -> RankedTensor:
         """
-        Return the type of the result, up to scales, zero points and unknown sizes.
+        Infer the result type; scales, zero points and dynamic sizes may differ in the op.
 
         Raises:
             VerifyException: if operands and properties are inconsistent.

@@ -1,4 +1,4 @@
-"""Constants, indices, dimension sizes and custom calls."""
+"""Ops for constants, element indices, dimension sizes and custom calls."""
 
 from __future__ import annotations
 
@@ -196,13 +196,13 @@ class GetDimensionSizeOp(InferredTypeOp):
 
 
 _TYPED_FFI = 4
-"""Highest `api_version`, the only one whose `backend_config` is a dictionary."""
+"""Highest `api_version`; only this version has a dictionary as `backend_config`."""
 
 _Layouts = ArrayAttr[DenseIntOrFPElementsAttr[IndexType]]
 
 
 class _CustomCallEffects(MemoryEffect):
-    """Unknown effects if the op has side effects, otherwise none."""
+    """Memory effects: unknown if `has_side_effect` is true, otherwise none."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance] | None:

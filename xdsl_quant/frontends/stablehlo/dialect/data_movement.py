@@ -184,7 +184,7 @@ class PartsOp(InferredTypeOp, ABC):
     )
 
     def by_dimension(self, *names: str) -> Iterator[tuple[int, ...]]:
-        """Yield each size of the operand with its values in the named properties."""
+        """Yield the size and the values of the named properties for each dimension."""
         shape = self.tensor_types[0].get_shape()
         numbers = [cast(Dimensions, self.properties[n]).get_values() for n in names]
         for name, values in zip(names, numbers, strict=True):
@@ -285,8 +285,8 @@ class SliceOp(PartsOp):
 @irdl_op_definition
 class PadOp(PartsOp):
     """
-    Tensor with a value before, after and between its elements. Negative padding removes
-    elements.
+    Tensor padded with a value before, after and between its elements. Negative padding
+    removes elements.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Products with weights that accumulate: matrix product and convolution."""
+"""Contractions with weights: `dot_general` and `convolution`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -110,12 +110,12 @@ class ProductOp(StableHLOOp, ABC):
 
     @abstractmethod
     def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
-        """Return each operand's free dimensions in order, mapped to result dimensions."""
+        """Map each operand's free dimensions to result dimensions, in order."""
 
     @abstractmethod
     def inferred_shape(self) -> Sequence[int]:
         """
-        Return the shape of the result, up to unknown sizes.
+        Infer the shape of the result, in which unknown sizes are `DYNAMIC_INDEX`.
 
         Raises:
             VerifyException: if operands and properties are inconsistent.
@@ -124,7 +124,7 @@ class ProductOp(StableHLOOp, ABC):
     @abstractmethod
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         """
-        Verify element types, at least one of which is quantized.
+        Verify zero points and quantized dimensions; at least one tensor is quantized.
 
         Raises:
             VerifyException: if a zero point or quantized dimension is unsupported.
@@ -159,7 +159,7 @@ class ProductOp(StableHLOOp, ABC):
 @irdl_op_definition
 class DotGeneralOp(ProductOp):
     """
-    Sum of products over the contracting dimensions, for each index of the others.
+    Batched matrix product: sums of products over the contracting dimensions.
 
     Example:
 
@@ -267,7 +267,7 @@ class ConvolutionOp(ProductOp):
     @property
     def window(self) -> list[WindowDimension]:
         """
-        Spatial dimensions of the kernel.
+        Window of the kernel: one entry per spatial dimension.
 
         Raises:
             VerifyException: if properties are inconsistent.
@@ -296,7 +296,7 @@ class ConvolutionOp(ProductOp):
         return {} if is_grouped else {batch: output[0]}, {features: output[1]}
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
-        """Verify C29 and C30 of `convolution`."""
+        """Verify C29 and C30 of `convolution`: scales vary along output features only."""
         for name, type_, words in (
             ("rhs", rhs, "kernel_output_feature_dimension"),
             ("result", result, "output_feature_dimension"),

@@ -133,7 +133,7 @@ class ReducingOp(StableHLOOp, ABC):
         result_types: Sequence[Attribute] | None = None,
         **properties: PropertyValue,
     ):
-        """Build a reduction by a region, or by an op on scalars of the input type."""
+        """Build a reduction whose body is a region, or a region with one op on scalars."""
         if isinstance(body, type):
             body = _applying_region(body, _scalar_type(SSAValue.get(inputs[0]).type))
         super().__init__(
@@ -159,7 +159,7 @@ class ReducingOp(StableHLOOp, ABC):
         """
 
     def allowed_dimensions(self, inferred_shape: Sequence[int]) -> Sequence[int]:
-        """Return the sizes that dimensions of region arguments may have, in order."""
+        """Return the sizes of which region arguments may have any subsequence as shape."""
         return inferred_shape
 
     def verify_(self) -> None:
@@ -203,7 +203,7 @@ class ReducingOp(StableHLOOp, ABC):
 
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:
-    """Return True if `b` has the kind of `a` and is not narrower, or both are floats."""
+    """Return True if both are floats, or `b` is like `a` and at least as wide."""
     if isinstance(a, AnyFloat) and isinstance(b, AnyFloat):
         return True
     if isinstance(a, StoredQuantizedType) and isinstance(b, StoredQuantizedType):
@@ -221,7 +221,7 @@ def _is_promotable(a: Attribute, b: Attribute) -> bool:
 def _verify_parameter(
     index: int, parameter: RankedTensor, result: RankedTensor, *, is_exact: bool
 ) -> None:
-    """Verify that a parameter of the region has the type of its result."""
+    """Verify that a region parameter has the type of the corresponding region result."""
     elements = parameter.element_type, result.element_type
     are_floats = all(isinstance(element, AnyFloat) for element in elements)
     if not are_compatible_shapes(parameter.get_shape(), result.get_shape()) or not (
@@ -405,7 +405,7 @@ def _parse_reducer(parser: Parser) -> Region:
 @irdl_op_definition
 class ReduceWindowOp(ReducingOp):
     """
-    Reduction over each position of a window by the function in the region.
+    Reduction of the elements at each window position by the function in the region.
 
     Example: max pooling.
 

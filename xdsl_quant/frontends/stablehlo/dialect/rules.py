@@ -79,7 +79,7 @@ class WindowDimension(NamedTuple):
         return (self.size - 1) * self.dilation + 1 if self.size else 0
 
     def positions(self, size: int) -> int:
-        """Return the number of window positions in an unpadded dimension."""
+        """Return the number of window positions; `size` is the dimension before padding."""
         if DYNAMIC_INDEX in (size, self.size):
             return DYNAMIC_INDEX
         room = self.padding.padded(size) - self.extent
@@ -112,7 +112,7 @@ def window_dimensions(
     Return the dimensions of a window. Strides and dilations default to 1, padding to 0.
 
     Raises:
-        VerifyException: if sizes and properties do not describe a window.
+        VerifyException: if a property has the wrong length or a value is not positive.
     """
     properties = {
         "window strides": strides,
@@ -144,7 +144,7 @@ def window_dimensions(
 
 
 def has_quantized(types: Sequence[RankedTensor]) -> bool:
-    """Return True if a tensor is quantized."""
+    """Return True if any of the tensors is quantized."""
     return any(isinstance(type_.element_type, QuantizedType) for type_ in types)
 
 
@@ -222,8 +222,8 @@ def _per_axis_types(
 
 def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> None:
     """
-    Verify C3 of `reshape`: quantized dimensions have equal sizes, and equal element counts
-    before them.
+    Verify C3 of `reshape`: the quantized dimensions of operand and result have the same
+    size, and so has the product of the dimensions before them.
     """
     if (axes := _per_axis_types(operand, result)) is None:
         return
@@ -245,7 +245,7 @@ def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> No
 def verify_transposed_dimension(
     operand: RankedTensor, result: RankedTensor, permutation: Sequence[int]
 ) -> None:
-    """Verify C4 of `transpose`: the permutation maps the quantized dimension."""
+    """Verify C4 of `transpose`: `permutation` applies to the quantized dimension."""
     if (axes := _per_axis_types(operand, result)) is None:
         return
     before, after = (axis.quantized_dimension.data for axis in axes)
@@ -262,8 +262,8 @@ def verify_broadcast_dimension(
     operand: RankedTensor, result: RankedTensor, dimensions: Sequence[int]
 ) -> None:
     """
-    Verify C6 of `broadcast_in_dim`: `dimensions` maps the quantized dimension, and repeats
-    its scale if its size is 1.
+    Verify C6 of `broadcast_in_dim`: `dimensions` maps the operand's quantized dimension to
+    the result's. If its size is 1, all result scales equal the operand's scale.
     """
     if (axes := _per_axis_types(operand, result)) is None:
         return
@@ -292,7 +292,7 @@ def verify_broadcast_dimension(
 
 
 def verify_rhs_of_dot(rhs: Attribute, contracting_dimensions: Sequence[int]) -> None:
-    """Verify C15 and C16 of `dot_general`."""
+    """Verify C15 and C16 of `dot_general`: zero points and quantized dimension of `rhs`."""
     if not isinstance(rhs, ScaledQuantizedType):
         return
     is_per_axis = isinstance(rhs, PerAxisType)
@@ -309,7 +309,7 @@ def verify_quantized_product(lhs: Attribute, rhs: Attribute, result: Attribute) 
     Verify C14 and C17 to C20 of `dot_general`, and C28 and C31 to C34 of `convolution`; at
     least one element type is quantized.
 
-    Hybrid products have a quantized `rhs` only.
+    In hybrid products, only `rhs` is quantized.
     """
     is_hybrid = not isinstance(lhs, ScaledQuantizedType)
     if not isinstance(rhs, ScaledQuantizedType) or is_hybrid == isinstance(

@@ -1,4 +1,4 @@
-"""Assembly format directives: properties with custom text, and abbreviated types."""
+"""Assembly format directives for properties with custom syntax and for short types."""
 
 from collections.abc import Container, Sequence
 from itertools import zip_longest
@@ -42,7 +42,7 @@ from .attributes import (
 def parse_attributes(
     parser: Parser, op_type: type[IRDLOperation], taken: Container[str]
 ) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-    """Parse an attribute dictionary into attributes and properties; refuse `taken` ones."""
+    """Parse an attribute dictionary, split off properties, and refuse those in `taken`."""
     pos = parser.pos
     attributes = parser.parse_optional_attr_dict()
     # The order of a set would vary between processes.
@@ -61,8 +61,8 @@ def parse_attributes(
 @assembly.irdl_custom_directive
 class CompleteOp(assembly.CustomDirective):
     """
-    End of an op, without text. Properties may be in the attribute dictionary, where they
-    override other text. Types are verified with the op.
+    Directive without text at the end of an op. Properties in the attribute dictionary
+    override those parsed before. The op's verifier checks the types.
     """
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
@@ -125,7 +125,7 @@ class SameOperandsAndResultType(assembly.CustomDirective):
         return FunctionType.from_lists((type_,) * operand_count, (type_,))
 
     def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
-        """Return the abbreviation of the function type, or `None` without one."""
+        """Return the types of the short form, or `None` to print a function type."""
         result_type = op.result_types[0]
         is_same = all(type_ == result_type for type_ in op.operand_types)
         return [result_type] if is_same else None
@@ -154,7 +154,7 @@ class SameOperandsAndResultType(assembly.CustomDirective):
 
 @assembly.irdl_custom_directive
 class SelectType(SameOperandsAndResultType):
-    """`tensor<4xi1>, tensor<4xf32>` if all types after the predicate's are the same."""
+    """`tensor<4xi1>, tensor<4xf32>` if all types but the predicate's are the same."""
 
     operand_types: assembly.TypeDirective
     result_type: assembly.TypeDirective
@@ -303,7 +303,7 @@ _WINDOW_FIELDS = {
     "rhs_dilate": "rhs_dilation",
     "reverse": "window_reversal",
 }
-"""Properties by their keywords in the text `window = {...}`."""
+"""Property names by keyword in `window = {...}`."""
 
 
 def _parse_window_values(parser: AttrParser, name: str) -> Attribute:

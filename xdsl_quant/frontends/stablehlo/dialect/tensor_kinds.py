@@ -33,7 +33,7 @@ from .base import real_type
 
 
 class ElementGroup(Enum):
-    """Group of element types, by StableHLO's name for it."""
+    """Group of element types; the value is StableHLO's name of the group."""
 
     PRED = "bool"
     SIGNED = "2/4/8/16/32/64-bit signless integer"
@@ -100,7 +100,7 @@ def _is_statically_shaped(type_: RankedTensor) -> bool:
 
 
 def _is_static_or_bounded(type_: RankedTensor) -> bool:
-    """Return True if at most one dimension is dynamic, and it is bounded."""
+    """Return True unless two dimensions are dynamic or a dynamic one has no bound."""
     shape = type_.get_shape()
     if (dynamic := shape.count(DYNAMIC_INDEX)) != 1:
         return not dynamic

@@ -1,9 +1,9 @@
 """
-Conversion of ops of another `stablehlo` dialect, e.g. of the package `xdsl-jax`, to ops of
-this package.
+Conversion of ops of another package's `stablehlo` dialect, e.g. that of `xdsl-jax`, to ops
+of this package.
 
-If another package provides the dialect `stablehlo`, contexts create its classes. Passes
-here know the classes of this package, so each pass starts with
+If another package provides the dialect `stablehlo`, contexts create instances of its
+classes. Passes here match the classes of this package, so each pass starts with
 [`adopt_ops`][xdsl_quant.frontends.stablehlo.lowering.adoption.adopt_ops].
 """
 
@@ -43,7 +43,7 @@ def _context() -> Context:
 
 
 def _adopt_attribute(attribute: Attribute) -> Attribute:
-    """Convert an attribute of the other dialect; return any other attribute unchanged."""
+    """Convert an attribute of another `stablehlo` dialect; return all others unchanged."""
     if isinstance(attribute, ArrayAttr):
         return ArrayAttr(map(_adopt_attribute, cast("ArrayAttr", attribute)))
     is_foreign = isinstance(attribute, UnregisteredAttr) or attribute.name.startswith(
@@ -57,7 +57,7 @@ def _adopt_attribute(attribute: Attribute) -> Attribute:
 
 
 def _adopt_op(op: Operation, op_type: type[IRDLOperation]) -> None:
-    """Replace an op by one of this dialect, or raise `ParseError` or `VerifyException`."""
+    """Replace an op by this package's op, or raise `ParseError` or `VerifyException`."""
     known = op_type.get_irdl_definition().properties
     properties: dict[str, Attribute] = {}
     attributes: dict[str, Attribute] = {}
@@ -85,11 +85,11 @@ def _adopt_op(op: Operation, op_type: type[IRDLOperation]) -> None:
 
 def adopt_ops(module: ModuleOp) -> None:
     """
-    Replace all ops of a module that have the name of an op of this package and another
+    Replace all ops of a module that have the name of an op of this package, but not its
     class.
 
     Raises:
-        PassFailedException: if an op has other operands or attributes.
+        PassFailedException: if this package's op lacks an operand or attribute of an op.
     """
     # Ops in regions first: the verifier of an op inspects its regions.
     for op in [*module.walk(region_first=True)]:

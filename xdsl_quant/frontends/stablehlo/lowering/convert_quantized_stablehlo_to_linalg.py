@@ -9,7 +9,7 @@ The pass runs this pipeline, where `%s` is its option:
     lower-quant-ops{rounding-mode=nearest-even fuse=true}
     convert-stablehlo-to-linalg
 
-If one of these fails, the module is unchanged.
+If one of these passes fails, the module is unchanged.
 """
 
 from dataclasses import dataclass

@@ -1,13 +1,13 @@
 """
 StableHLO ops on floats, integers and booleans to linalg.
 
-Computing ops become a `linalg.generic`, data movement ops become ops of the tensor dialect
-where possible. Each op or group of ops has a rewrite pattern in the folder `linalg`;
-`LOWERINGS` lists them.
+Ops that compute become a `linalg.generic`, data movement ops become ops of the tensor
+dialect where possible. Each op or group of ops has a rewrite pattern in the folder
+`linalg`; `LOWERINGS` lists them.
 
 Data movement ops also accept quantized tensors: they move stored values between
-`quant.scast`s. So does `reduce` if the casts in its region are lowered. Arithmetic on
-quantized tensors has to be converted to floats or integers first.
+`quant.scast`s. `reduce` accepts them if the casts in its region are lowered already. Other
+arithmetic on quantized tensors has to be converted to floats or integers first.
 
 The arith dialect accepts signless integers only, so types such as `ui8` become `i8` in the
 whole module, including function signatures. Bits are unchanged.
@@ -109,7 +109,7 @@ def _is_in_reduction(op: Operation) -> bool:
 
 
 def _check_signedness(op: Operation) -> None:
-    """Raise `PassFailedException` if an op that stays has types with a signedness."""
+    """Raise `PassFailedException` if a kept op has signed or unsigned integers."""
     if has_quantization_trait(op, AcceptsStoredValues) or _is_lowered(op):
         return
     for value in (*op.operands, *defined_values(op)):

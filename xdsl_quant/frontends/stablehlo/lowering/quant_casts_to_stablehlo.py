@@ -2,8 +2,8 @@
 Conversion of the quant dialect's casts to StableHLO's.
 
 StableHLO rounds half to even and stores 0 for NaN. Results are those of
-`lower-quant-ops{rounding-mode=nearest-even nan=stored-zero}`, not of MLIR's own rounding.
-The attribute `quant.nan` is dropped.
+`lower-quant-ops{rounding-mode=nearest-even nan=stored-zero}`, not those of MLIR's default
+rounding. The attribute `quant.nan` is dropped.
 """
 
 from dataclasses import dataclass

@@ -1,18 +1,18 @@
 """
 Conversion of StableHLO's quantization casts to the quant dialect.
 
-After it, `lower-quant-ops{rounding-mode=nearest-even}` computes the results of StableHLO's
-specification: `uniform_quantize` clamps, then rounds half to even. The lowering rounds
-first, which is equivalent between integer bounds. `uniform_dequantize` is equivalent to
-`quant.dcast`. A requantization, `uniform_quantize` of a quantized tensor, becomes a
-dequantization and a quantization.
+After this pass, `lower-quant-ops{rounding-mode=nearest-even}` computes the results of
+StableHLO's specification: there, `uniform_quantize` clamps, then rounds half to even. The
+lowering rounds first, which is equivalent because the bounds are integers.
+`uniform_dequantize` is equivalent to `quant.dcast`. A requantization, `uniform_quantize` of
+a quantized tensor, becomes a dequantization and a quantization.
 
 StableHLO stores 0 for NaN, this package by default the smallest stored value. Casts
 therefore get the attribute `quant.nan = "stored-zero"`, which lowerings and execution
 respect.
 
-In the quant dialect, `quant.dcast` of `quant.qcast` folds away. In StableHLO, it rounds and
-saturates. The lowering therefore needs `keep-qdq`, without `canonicalize` before it.
+In the quant dialect, a `quant.dcast` of a `quant.qcast` folds away; in StableHLO, the pair
+rounds and saturates. To keep it, lower with `keep-qdq` and without `canonicalize` before.
 """
 
 from collections.abc import Sequence

@@ -1,14 +1,14 @@
 """
 Composition of quantized StableHLO ops from dequantization, float op and quantization.
 
-An op is composed if each operand is a `uniform_dequantize` and a `uniform_quantize` takes
-its result. The quantized op is defined by the ops it replaces, so results are the same,
-with one exception: data movement ops no longer clamp and round. This affects only stored
-values outside a narrowed storage range, and values that the expressed type cannot
-represent, e.g. 32-bit storage with `f32`.
+An op is composed if each operand is the result of a `uniform_dequantize` and a
+`uniform_quantize` takes its result. The specification defines the quantized op by the ops
+that it replaces, so results are the same, with one exception: data movement ops no longer
+clamp and round. This affects only stored values outside a narrowed storage range, and
+values that the expressed type cannot represent, e.g. 32-bit storage with `f32`.
 
 If the quantized op is invalid, e.g. because storage types differ, the pass fails, as
-StableHLO's own does, or keeps the float op.
+StableHLO's own does, or keeps the float op (`partial=true`).
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from .stablehlo_legalize_quantized_op_to_qdq import COMPUTING
 
 
 def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
-    """Return the op between casts that a `uniform_quantize` ends, or `None`."""
+    """Return the op between dequantizations and a `uniform_quantize`, or `None`."""
     op = quantize.operand.owner
     if (
         isinstance(op, Operation)

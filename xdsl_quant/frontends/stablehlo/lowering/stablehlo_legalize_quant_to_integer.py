@@ -14,13 +14,14 @@ With `a`, `b` zero-point-corrected values, `z` the zero point of the result and
 | `dot_general`, `convolution` | `scaled(sum(a * b), M, S) + z` |
 
 `M` and `S` are those of [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier] for
-the exact ratio of scales: that of the operand, or the product of those of the operands,
-divided by that of the result. If `x` may exceed 32 bits, `M` is rounded half up to fewer
-bits, so that `x * M` fits 64 bits. For a sum, `S` is the smaller of both shifts, and the
-other multiplier is rounded to it; then both lose bits until the products fit 63 bits. A
-ratio of 1 needs no multiplication. If a sum could still deviate by more than a quarter of a
-unit, e.g. with 32-bit storage, `M1` and `M2` have two parts of up to 30 bits each, and so
-have the products: `(high + (low >> bits) + (1 << (S - 1))) >> S`.
+the exact ratio of scales: the scale of the operand, or the product of the operands' scales,
+divided by the scale of the result. If `x` may exceed 32 bits, `M` is rounded half up to
+fewer bits, so that `x * M` fits 64 bits. For a sum, `S` is the smaller of both shifts; the
+multiplier of the other shift is rounded to `S`, then both to fewer bits until the products
+fit 63 bits. A ratio of 1 needs no multiplication. If a sum could still deviate by more than
+a quarter of a unit, e.g. with 32-bit storage, `M1` and `M2` have a high and a low part of
+up to 30 bits each, and products are summed by part:
+`(high + (low >> bits) + (1 << (S - 1))) >> S`.
 
 With `rounding=double`, `scaled` uses the double rounding of TOSA's `apply_scale_32` if `x`
 has up to 32 bits. Sums of `add` and `subtract` and wider integers are always rounded once.
@@ -28,18 +29,18 @@ has up to 32 bits. Sums of `add` and `subtract` and wider integers are always ro
 `compare` compares `a * P` with `b * Q`, where `P / Q` approximates the ratio of scales: see
 `comparison_factors` in `integers.scales`.
 
-Data movement and ordering ops are applied to stored values: `reshape`, `maximum`, and all
-others, of any dialect, with the trait
+Data movement ops such as `reshape` and ordering ops such as `maximum` are applied to stored
+values: all ops, of any dialect, with the trait
 [`MovesElements`][xdsl_quant.dialects.quant.traits.MovesElements] or
 [`OrdersElements`][xdsl_quant.dialects.quant.traits.OrdersElements]. Operands whose type
-differs from that of the result are requantized first, like `uniform_quantize`. Constants
-become constants of stored values. A `reduce` of a single type whose region is one `add`,
-`maximum` or `minimum` is applied to stored values: a sum is `a + b + z`, clamped at each
-step.
+differs from that of the result are requantized first, as by `uniform_quantize`. Constants
+become constants of stored values. A `reduce` with one quantized type whose region is one
+`add`, `maximum` or `minimum` is applied to stored values: a sum is `a + b + z`, clamped at
+each step.
 
-The patterns are in the folder `integers`. An op without pattern has no integer form: the
-pass fails, keeps it between `quant.scast`s, or dequantizes, computes with floats and
-quantizes.
+The patterns are in the folder `integers`. If no pattern matches an op, it has no integer
+form: the pass fails, keeps the op between `quant.scast`s, or dequantizes its operands,
+computes with floats and quantizes the result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -165,7 +166,7 @@ class SameScaleToIntegers(IntegerPattern):
     def _rescalings(
         self, op: Operation, type_: Attribute, target: StoredQuantizedType
     ) -> Mapping[int, Form]:
-        """Return the requantization of operands whose type differs from the result's."""
+        """Return requantizations by operand index, where types differ from the result's."""
         return {
             i: cast(Form, formula_form(REQUANTIZATION, pair, self.rounding))
             for i, operand_type in enumerate(op.operand_types)
@@ -176,7 +177,7 @@ class SameScaleToIntegers(IntegerPattern):
 
 
 def _check_container(type_: Attribute) -> None:
-    """Raise `ValueError` if sizes contradict scales, which ops of other dialects allow."""
+    """Raise `ValueError` if the number of scales does not match the shape of the tensor."""
     quantized_type = quantized_type_of(type_)
     assert quantized_type is not None
     try:
@@ -188,8 +189,8 @@ def _check_container(type_: Attribute) -> None:
 @dataclass(frozen=True)
 class ReductionToIntegers(IntegerPattern):
     """
-    Apply reductions by one adding or ordering op to stored values, if all types are equal,
-    so that the scale cancels out.
+    Apply reductions whose region is one adding or ordering op to stored values, if all
+    element types are equal, as the scale then cancels out.
 
     The op in the region gets quantized operands from `quant.scast`; its own pattern
     replaces it.
@@ -269,11 +270,11 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
 
     Ops without integer form are `divide`, `exponential`, `logistic`, `tanh`, `sqrt`,
     `rsqrt`, `round_nearest_even`, products of floats and quantized weights, and reductions
-    by anything but one `add`, `maximum` or `minimum`.
+    whose region is not one `add`, `maximum` or `minimum`.
 
     Results differ by at most one unit from those of
     `stablehlo-legalize-quantized-op-to-qdq`, for storage of up to 16 bits and floats of
-    that precision.
+    at least that precision.
     """
 
     name = "stablehlo-legalize-quant-to-integer"
@@ -283,8 +284,8 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
 
     fallback: Literal["fail", "keep", "qdq"] = "fail"
     """
-    Action for ops that have no integer form, or unsupported types or sizes: `fail`, `keep`
-    them, or decompose them like `stablehlo-legalize-quantized-op-to-qdq` (`qdq`).
+    Action for ops without an integer form or with unsupported types or sizes: `fail`,
+    `keep` them, or decompose them like `stablehlo-legalize-quantized-op-to-qdq` (`qdq`).
     """
 
     @patched_pass

@@ -2,9 +2,9 @@
 Decomposition of quantized StableHLO ops: dequantize, compute with floats, quantize.
 
 The pass decomposes the same ops as StableHLO's own: ops that the specification defines as
-`dequantize_op_quantize`, and ops with a quantized operand but another result: `compare`,
-and hybrid `dot_general` and `convolution`. Data movement ops stay quantized. So does
-`reduce`, but the scalar ops in its region are decomposed.
+`dequantize_op_quantize`, and ops with a quantized operand and an unquantized result:
+`compare` and hybrid `dot_general` and `convolution`. Data movement ops stay quantized. So
+does `reduce`, but the scalar ops in its region are decomposed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,7 +50,7 @@ COMPUTING = (ComputesElementwise, OrdersElements, MultipliesAndAccumulates)
 
 
 class DecomposeQuantizedOp(DequantizeFallback[Operation]):
-    """Decompose an op on quantized tensors, of any dialect, by StableHLO's casts."""
+    """Decompose a quantized op of any dialect into StableHLO casts and a float op."""
 
     op_type = Operation
     dequantize_op = UniformDequantizeOp
@@ -119,7 +119,7 @@ class StablehloLegalizeQuantizedOpToQdqPass(CountingPass):
     Decompose quantized StableHLO ops: `uniform_dequantize` their operands, apply the op to
     floats, `uniform_quantize` the result.
 
-    StableHLO has a pass of the same name. Unlike it, this one keeps unused ops.
+    Unlike StableHLO's pass of the same name, this pass keeps unused ops.
     """
 
     name = "stablehlo-legalize-quantized-op-to-qdq"

@@ -58,18 +58,18 @@ from .scales import (
 Values: TypeAlias = Sequence[SSAValue]
 
 Form: TypeAlias = Callable[[LoweringBuilder, Values], Values]
-"""Builder of an op's results from its operands, with stored values for quantized ones."""
+"""Function that builds an op's results from its operands, both without quantized types."""
 
 
 def quantized_type_of(type_: Attribute) -> StoredQuantizedType | None:
-    """Return a ranked tensor's quantized element type, or `None` without stored values."""
+    """Return a ranked tensor's quantized element type; `None` if it has no storage type."""
     quantized_type = QuantizedType.get_quantized_element_type(type_)
     is_stored = isinstance(quantized_type, StoredQuantizedType)
     return quantized_type if is_stored and isinstance(type_, TensorType) else None
 
 
 def storage_of(type_: Attribute) -> TensorType:
-    """Return the type of a quantized tensor's stored values, or another type unchanged."""
+    """Return the type of a quantized tensor's stored values; keep any other tensor type."""
     stored = StoredQuantizedType.cast_to_signless_storage_type(type_)
     return cast(TensorType, stored or type_)
 
@@ -122,14 +122,14 @@ def replace_with_form(op: Operation, form: Form, rewriter: PatternRewriter) -> N
 def _replace_casts(
     quantized: SSAValue, stored: SSAValue, rewriter: PatternRewriter
 ) -> None:
-    """Replace casts of a result by its stored values."""
+    """Replace storage casts of a quantized value by its stored values."""
     for user in [use.operation for use in quantized.uses]:
         if isinstance(user, StorageCastOp) and user.result.type == stored.type:
             rewriter.replace(user, (), (stored,))
 
 
 def _stored_operand(value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
-    """Return the stored values of a quantized tensor, or another tensor unchanged."""
+    """Return the stored values of a quantized tensor; return any other tensor unchanged."""
     owner = value.owner
     if quantized_type_of(value.type) is None:
         return value
@@ -154,7 +154,7 @@ def _stored_operand(value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
 
 
 class Element(NamedTuple):
-    """Element of an integer tensor that a loop reads."""
+    """Element that a loop reads from an integer tensor."""
 
     tensor: SSAValue
 
@@ -200,15 +200,15 @@ def elementwise(
     formula: Callable[..., object],
 ) -> SSAValue:
     """
-    Build a tensor whose elements a formula computes from elements of other tensors.
+    Build a tensor by applying a formula to elements of the input tensors.
 
     Args:
         builder: insertion point.
         elements: elements to read; the first tensor has the shape of the result.
-        numbers: constants per element, as arrays with one dimension per result dimension.
-            Uniform arrays become scalar constants.
+        numbers: constant arguments of the formula, as arrays that broadcast to the result.
+            An array whose elements are all equal becomes a scalar constant.
         result_type: type of the result.
-        formula: function of the elements and the numbers.
+        formula: function of `elements`, followed by `numbers`.
     """
     operands: list[Element | int] = [*elements]
     for array in numbers:
@@ -250,7 +250,7 @@ class Rescaling:
 
     @property
     def numbers(self) -> Sequence[Integers]:
-        """Arguments of `stored` after the values."""
+        """Last arguments of `stored`: zero point, shift and multipliers."""
         multipliers, shifts, _, low_bits = self.scaling
         parts = [multiplier >> low_bits for multiplier in multipliers]
         if low_bits:
@@ -265,7 +265,7 @@ class Rescaling:
         shift: Integers,
         *multipliers: Integers,
     ) -> Integers:
-        """Apply a formula to integers and return the stored value."""
+        """Apply a formula to zero-point-corrected values and return the stored value."""
         bits, one = self.scaling.bits, cast(Any, 1)
         if self.scaling.is_one:
             result = formula.combine(*values)
@@ -289,7 +289,7 @@ class Rescaling:
 def constant_with(
     builder: LoweringBuilder, type_: TensorType, *values: float
 ) -> SSAValue:
-    """Return a constant with these elements, or one repeated element."""
+    """Build a constant from its elements, or from one element that is repeated."""
     numbers = cast("TensorType[AnyFloat]", type_)
     value = DenseIntOrFPElementsAttr.from_list(numbers, values)
     return builder.add(ConstantOp(value))
@@ -299,7 +299,7 @@ def constant_with(
 
 
 def have_one_meaning(types: Sequence[Attribute]) -> bool:
-    """Return True if types interpret stored values equally, up to quantized dimensions."""
+    """Return True if types differ at most in the quantized dimension."""
     first, *remaining = (
         (q.common_parameters, q.scale_array(), q.zero_point_array())
         if isinstance(q := quantized_type_of(type_), ScaledQuantizedType)
@@ -349,8 +349,8 @@ COMPARISONS: Mapping[ComparisonDirection, np.ufunc] = {
 
 def quantizations(types: Sequence[Attribute]) -> Sequence[ScaledTensor] | None:
     """
-    Return quantizations in terms of the last tensor's dimensions, or `None` if a tensor has
-    no stored values.
+    Return the quantization of each tensor, broadcastable to the last tensor, or `None` if a
+    tensor has no stored values.
 
     Raises:
         ValueError: if a type does not support integer arithmetic; the message is the
@@ -368,8 +368,8 @@ def formula_form(
     formula: Formula, types: Sequence[Attribute], rounding: ScaleRounding
 ) -> Form | None:
     """
-    Return the integer form of a formula on operand types and a result type, or `None` if a
-    tensor has no stored values.
+    Return the integer form of a formula, or `None` if a tensor has no stored values.
+    `types` lists the operand types and then the result type.
 
     Raises:
         ValueError: if a multiplier is not representable; the message is the reason.

@@ -9,10 +9,10 @@ the float tensor is quantized at run time, symmetrically to 8 bits:
     q = clamp(-127, round_nearest_even(x / scale), 127)
     y = (sum(q * w) * scale) * weight_scale
 
-`t` is the smallest normal `f32`: zeros stay 0, and divisors are positive. A NaN makes all
-results with its scale NaN. A `dot_general` has one scale per index of the left operand's
-free dimensions, a `convolution` one per image, or a single one if `batch_group_count`
-exceeds 1.
+`t`, the smallest normal `f32`, keeps the divisor positive if all elements are 0. If an
+element is NaN, all results that use its scale are NaN. A `dot_general` has one scale per
+index of the left operand's free dimensions, a `convolution` one per image, or a single one
+if `batch_group_count` exceeds 1.
 
 Floats are computed in `f32`, or in `f64` for `f64` tensors, and sums in `i32`.
 """
@@ -54,7 +54,7 @@ _SMALLEST_SCALE = 2.0**-126
 
 @dataclass(frozen=True)
 class HybridProductToIntegers(IntegerPattern):
-    """Replace hybrid products by integer products that quantize activations at run time."""
+    """Replace hybrid products by run-time quantization and integer products."""
 
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, ProductOp):
@@ -149,7 +149,7 @@ def _check_sums(
     free_dims: Iterable[int],
     scale_dims: Mapping[int, int],
 ) -> None:
-    """Raise `ValueError` if sums can exceed 32 bits, or nothing is summed."""
+    """Raise `ValueError` if sums can exceed 32 bits, or nothing is contracted."""
     if len(scale_dims) == len(shape_of(op.lhs)):
         raise ValueError("no dimension is contracted")
     count = math.prod(
@@ -199,7 +199,7 @@ def _times_weight_scales(
     weight_type: _WeightType,
     position: int | None,
 ) -> SSAValue:
-    """Multiply a tensor by weight scales, along dimension `position` if per axis."""
+    """Multiply a tensor by weight scales; per-axis ones vary along dimension `position`."""
     scales, type_ = weight_type.get_scales(), cast(TensorType, value.type)
     if position is None:
         factors = constant_with(builder, type_, float(scales))

@@ -1,8 +1,8 @@
 """
 Multipliers and shifts for the scales of sums and products of quantized tensors.
 
-Arrays have one dimension per result dimension, at least one, of size 1 or the number of
-scales along it.
+Arrays broadcast to the result: each dimension has size 1 or one element per scale. For a
+result of rank 0, arrays have one dimension.
 """
 
 import math
@@ -25,22 +25,22 @@ from xdsl_quant.transforms.building.quantization_arithmetic import (
 MULTIPLIER_BITS = 31
 
 _SPARE_BITS = 3
-"""Bits that a multiplier needs beyond those of the result, for an error of 1/8 unit."""
+"""Bits by which a multiplier must be wider than the result, for an error of 1/8 unit."""
 
 _LARGEST_ERROR = 0.25
 """Largest accepted error of a sum from rounded multipliers, in units of the result."""
 
 _FACTOR_BITS = 30
-"""Bits of comparison factors: products with differences of 32-bit values fit 64 bits."""
+"""Width of comparison factors; products with 33-bit values fit 64 bits."""
 
 _EXACT_BITS = 16
-"""Largest width of results for which multipliers must have `_SPARE_BITS`."""
+"""Result width above which multipliers need not become wider."""
 
 
 @dataclass(frozen=True)
 class ScaledTensor:
     """
-    Quantization of an operand or result.
+    Quantized type of an operand or result, with arrays that broadcast to the result.
 
     Raises:
         ValueError: if the type does not support integer arithmetic; the message is the
@@ -102,7 +102,7 @@ class Scaling(NamedTuple):
     """Fixed-point factors of integers, `multiplier / 2**shift`."""
 
     multipliers: Sequence[Integers]
-    """Array per integer that contributes to the result."""
+    """One array per term of a sum, otherwise a single array."""
 
     shifts: Integers
 
@@ -110,7 +110,7 @@ class Scaling(NamedTuple):
     """Largest number of bits of a multiplier, or of each of its parts."""
 
     low_bits: int = 0
-    """Bits in the low part of a multiplier with two parts, otherwise 0."""
+    """Bits in the low part if multipliers are split into a high and a low part, or 0."""
 
     @property
     def is_one(self) -> bool:
@@ -140,15 +140,15 @@ def product_scaling(
     factors: Sequence[ScaledTensor], target: ScaledTensor, largest: int
 ) -> Scaling:
     """
-    Return the scaling of an integer in units of the product of some scales.
+    Return the scaling from a product of quantized values to the result.
 
-    It is [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier], with low bits of
-    the multiplier rounded away until products fit 64 bits.
+    It is that of [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier], with the
+    multiplier rounded to fewer bits if products would exceed 64 bits.
 
     Args:
-        factors: quantization of the integer's factors.
+        factors: quantization of the factors of the product.
         target: quantization of the result.
-        largest: largest absolute value of the integer.
+        largest: largest absolute value of the product.
 
     Raises:
         ValueError: if the multiplier has too few bits, or a ratio of scales is out of
@@ -177,11 +177,11 @@ def product_scaling(
 
 def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     """
-    Return the scaling of two integers in units of their own scales, with a common shift.
+    Return the scaling of the two terms of a sum, with a common shift.
 
-    The shift is that of the larger scale; the multiplier of the smaller one is rounded to
-    it, half up. The sum of both products fits 64 bits. Multipliers have two parts if 31
-    bits would cause an error of more than a quarter of a unit.
+    The common shift is that of the term with the larger scale; the multiplier of the other
+    term is rounded half up to this shift. The sum of both products fits 64 bits. If 31 bits
+    cause an error of more than a quarter of a unit, multipliers have a high and a low part.
 
     Raises:
         ValueError: if a ratio of scales is too large or too small.
@@ -235,7 +235,7 @@ def _largest_error(
     ratios: Sequence[Array],
     scaling: Scaling,
 ) -> float:
-    """Return the largest error of a sum from multipliers, in units of the result."""
+    """Return the largest error of a sum due to its multipliers, in units of the result."""
     powers = _integer_powers(scaling.shifts)
     errors: Sequence[Array] = [
         abs(multiplier - ratio * powers) * term.largest / powers
@@ -248,8 +248,9 @@ def _largest_error(
 
 def comparison_factors(lhs: ScaledTensor, rhs: ScaledTensor) -> tuple[int, int]:
     """
-    Return integer factors that make two integers, in units of their own per-tensor scales,
-    comparable. Products with them fit 64 bits.
+    Return a factor for each operand, so that comparing the zero-point-corrected values
+    times their factors compares the real values. Scales are per-tensor; products fit 64
+    bits.
 
     The quotient of the factors is the best approximation of the quotient of the scales with
     integers of up to 2**30. The order of values of up to 30 bits is therefore exact. Values

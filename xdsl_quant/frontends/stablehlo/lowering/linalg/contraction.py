@@ -32,7 +32,7 @@ from .lowering import LinalgLowering, Values, bit_width, is_floating, without_li
 from .reduction import reducing_loops
 
 Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
-"""Factor of the products: a tensor, and its indices in terms of the loops."""
+"""Operand of a sum of products: a tensor, and its indices in terms of the loops."""
 
 
 def sum_of_products(
@@ -48,7 +48,7 @@ def sum_of_products(
 
     Args:
         builder: insertion point.
-        op: op with the element types, including their signedness.
+        op: op that defines the element types, including their signedness.
         factors: left and right factor.
         result_sizes: sizes of the result.
         reduction_count: number of reduction loops.
@@ -170,7 +170,7 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
 def _group_size(
     builder: LoweringBuilder, value: SSAValue, dimension: int, group_count: int
 ) -> Size:
-    """Return the size of one group in a dimension."""
+    """Return the size of a dimension, divided by the number of groups."""
     size = builder.size(value, dimension)
     if group_count > 1 and not isinstance(size, int):
         raise without_linalg("has groups in a dimension of unknown size")

@@ -62,7 +62,7 @@ class LowerConstant(LinalgLowering[ConstantOp]):
 
 
 def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
-    """Return elements with the same bits and another type."""
+    """Return the elements with the same bits, reinterpreted as another type."""
     if value.type == type_:
         return value
     if isinstance(value, DenseResourceAttr):
@@ -185,7 +185,7 @@ class LowerSlice(LinalgLowering[SliceOp]):
 
 
 class LowerPad(LinalgLowering[PadOp]):
-    """Lower `stablehlo.pad` to a `tensor.insert_slice` into padding values."""
+    """Lower `stablehlo.pad` to a `tensor.insert_slice` into a padded tensor."""
 
     op_type = PadOp
 
@@ -198,7 +198,8 @@ class LowerPad(LinalgLowering[PadOp]):
 
 class LowerGather(LinalgLowering[GatherOp]):
     """
-    Lower `stablehlo.gather` to a `linalg.generic` of `tensor.extract`, clamping indices.
+    Lower `stablehlo.gather` to a `linalg.generic` of `tensor.extract`, with clamped
+    indices.
     """
 
     op_type = GatherOp
@@ -292,7 +293,7 @@ def padded(
         builder: insertion point.
         value: tensor to pad.
         paddings: padding by dimension; none by default.
-        padding_value: added element, a tensor of rank 0; zero by default.
+        padding_value: value of added elements, a tensor of rank 0; zero by default.
     """
     sizes = builder.sizes(value)
     padded_sizes, result_sizes = list[Size](), list[Size]()

@@ -33,7 +33,7 @@ from .lowering import (
 )
 
 Formula = Callable[[LoweringBuilder, Operation, Values], SSAValue]
-"""Builder of a result element from operand elements, scalars of signless types."""
+"""Function that builds a result element from operand elements, both of signless type."""
 
 _MakeOp = Callable[..., Operation]
 
@@ -49,7 +49,7 @@ def _by_kind(
     unsigned: _MakeOp | None = None,
     booleans: _MakeOp | None = None,
 ) -> Callable[[Attribute], _MakeOp]:
-    """Return a function from element types to ops, by default `signed`."""
+    """Return a function that selects an op by element type; the default is `signed`."""
 
     def op_for(type_: Attribute) -> _MakeOp:
         if is_floating(type_):
@@ -155,7 +155,7 @@ def _compare(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
 
 
 def _in_total_order(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    """Return a signed integer that has the rank of a float in the total order."""
+    """Return signed integers that compare like floats in IEEE 754's total order."""
     type_ = IntegerType(bit_width(value.type))
     bits = builder.add(arith.BitcastOp(value, type_))
     last = builder.number(type_.bitwidth - 1, type_)
@@ -234,12 +234,12 @@ def converted(
     """
     Convert a scalar to another element type.
 
-    Narrower integers keep the low bits. Floats are rounded toward zero and saturate; NaN
-    becomes zero. Every nonzero value becomes `true`.
+    Narrower integers keep the low bits. Floats are rounded toward zero and saturate if the
+    target is an integer; NaN becomes 0. In booleans, every nonzero value becomes `true`.
 
     Args:
         builder: insertion point.
-        value: scalar of the signless type of `source`.
+        value: scalar of type `source` without signedness.
         source: element type, with its signedness.
         target: new element type, with its signedness.
     """

@@ -65,7 +65,7 @@ class Replacement(NamedTuple):
         Rewriter.replace_op(self.op, (), results)
 
     def discard(self) -> None:
-        """Erase the lowered ops, so that their operands lose these uses."""
+        """Erase the lowered ops, which use the operands of the op."""
         self.block.erase()
 
 
@@ -74,7 +74,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
     Lower an op to linalg, tensor, arith and math, or leave it unchanged if unsupported.
 
     Lowered ops compute on signless types. Quantized operands and results are converted by
-    `quant.scast`, those with a signedness by `unrealized_conversion_cast`.
+    `quant.scast`, signed and unsigned ones by `unrealized_conversion_cast`.
     """
 
     op_type: ClassVar[type[Operation]]
@@ -180,7 +180,7 @@ def is_unsigned_type(type_: Attribute) -> bool:
 
 
 def is_arithmetic(type_: Attribute) -> bool:
-    """Return True if the arith dialect and both evaluators support an element type."""
+    """Return True if the arith dialect and all executors support an element type."""
     if isa(type_, IntegerType):
         return type_.bitwidth <= 64
     return isinstance(type_, BFloat16Type | Float16Type | Float32Type | Float64Type)

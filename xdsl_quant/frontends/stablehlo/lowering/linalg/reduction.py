@@ -3,7 +3,7 @@ Lowering of reductions along dimensions and over windows: regions become bodies 
 nests.
 
 Regions may contain StableHLO ops on tensors of rank 0, and lowered quantization casts: ops
-of arith and math, and loop nests without loops. All of them become ops on scalars.
+of arith and math, and `linalg.generic` without loops. All of them become ops on scalars.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +122,7 @@ def reducing_loops(
         builder: insertion point.
         inputs: input tensors, each with its indices in terms of the loops.
         initial: initial values of the results.
-        parallel: loop over each dimension of the results; all other loops reduce.
+        parallel: index of the loop over each result dimension; all other loops reduce.
         loop_count: number of loops.
         body: builder of the new result elements, from an element of each input and the
             current result elements.
