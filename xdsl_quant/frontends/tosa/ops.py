@@ -178,10 +178,10 @@ _NAN_SCALE = 255
 
 def _block_scale_codes(texts: Sequence[str]) -> bytes:
     """
-    Return the nearest `f8E8M0FNU` codes, as texts of scales may be shortened.
+    Return the `f8E8M0FNU` codes nearest to decimal numbers, which may lack digits.
 
     Raises:
-        ValueError: if a text is not a number, or a scale is negative, too large or NaN.
+        ValueError: if a text is not a number, or a number is negative, too large or NaN.
     """
     import numpy as np
 
@@ -199,13 +199,13 @@ def _block_scale_codes(texts: Sequence[str]) -> bytes:
 @irdl_attr_definition
 class BlockScaledType(ParametrizedAttribute, TypeAttribute):
     """
-    Element type in blocks of 32 with a scale of `f8E8M0FNU` each, e.g.
+    Element type of tensors whose blocks of 32 elements share an `f8E8M0FNU` scale, e.g.
     `!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN>`.
 
     The element type of a constant also holds the scales:
     `!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN, {1.0, 2.0}>`.
 
-    MLIR's main branch has this type, MLIR 22 does not. MLIR cannot parse NaN scales.
+    MLIR's main branch has this type; MLIR 22 lacks it. MLIR cannot parse NaN scales.
     """
 
     name = "tosa.block_scaled"
@@ -253,7 +253,7 @@ class BlockScaledType(ParametrizedAttribute, TypeAttribute):
 
     @staticmethod
     def _parse_scales(parser: AttrParser) -> bytes:
-        """Parse numbers in braces in one step, as there may be a million."""
+        """Parse scales in braces without tokens, as there may be a million."""
         start, content = parser.pos, parser.lexer.input.content
         parser.parse_punctuation("{")
         if (end := content.find("}", start)) < 0:
@@ -516,7 +516,7 @@ def _verify_rank(op: IRDLOperation, operand: SSAValue) -> None:
 
 
 def _static_sizes(value: SSAValue) -> Sequence[int] | None:
-    """Return the sizes of a constant shape; `None` for any other value."""
+    """Return the sizes of a `tosa.const_shape`; `None` for any other value."""
     op = value.owner
     if not isinstance(op, ConstShapeOp):
         return None
@@ -551,7 +551,7 @@ def _is_broadcast(op: IRDLOperation) -> None:
 
 
 class CheckedOp(IRDLOperation, ABC):
-    """Base class of pure ops with a list of checks as verifier."""
+    """Base class of pure ops whose verifier runs `CHECKS`."""
 
     CHECKS: ClassVar[Sequence[Callable[[IRDLOperation], None]]] = ()
 
@@ -571,7 +571,7 @@ class TosaOp(CheckedOp, ABC):
 
 
 class KeywordOp(CheckedOp, ABC):
-    """Base class of ops with enum keywords in that syntax."""
+    """Base class of ops like `TosaOp`, but with enum properties printed as keywords."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -695,7 +695,7 @@ class LogicalNotOp(UnaryOp):
 
 @irdl_op_definition
 class CastOp(_UnaryOpOfInput):
-    """Convert elements; floats become integers by rounding half to even, saturating."""
+    """Convert elements; floats are rounded half to even and saturate as integers."""
 
     name = "tosa.cast"
 
@@ -1054,7 +1054,7 @@ class TileOp(_MovingOp):
 
 @irdl_op_definition
 class PadOp(_MovingOp):
-    """Pad a tensor with a constant: `padding` lists the counts before and after."""
+    """Pad a tensor with a constant; `padding` has counts before and after per dimension."""
 
     name = "tosa.pad"
 
@@ -1197,7 +1197,7 @@ _ACCUMULATORS: Mapping[Attribute, Sequence[Attribute]] = {
     bf16: (f32,),
     f32: (f32,),
 }
-"""Accumulator types by element type, for the types that MLIR verifies."""
+"""Allowed accumulator types by element type; MLIR does not check other element types."""
 
 
 class ConvolutionOp(TosaOp, ABC):
@@ -1214,7 +1214,7 @@ class ConvolutionOp(TosaOp, ABC):
     output = result_def(_of_rank(4))
 
     KERNEL: ClassVar[Sequence[int]]
-    """Dimensions of the weight with kernel height and width."""
+    """Weight dimensions that hold the height and the width of the kernel."""
 
     def verify_(self) -> None:
         _verify_zero_point(self, self.input, self.input_zp)
@@ -1307,7 +1307,7 @@ BLOCK_SIZE = 32
 
 @irdl_op_definition
 class CastFromBlockScaledOp(KeywordOp):
-    """Products of elements and the scales of their blocks."""
+    """Multiply each element by the scale of its block."""
 
     name = "tosa.cast_from_block_scaled"
 

@@ -79,7 +79,7 @@ def read_nan_mode_keywords() -> None:
 
 def take_resources() -> None:
     """
-    Let `const` hold a resource.
+    Let `const` hold a `dense_resource` attribute.
 
     MLIR: takes elements of any kind.
     Obsolete with: `docs/upstream/tosa-constants.md`.
@@ -116,7 +116,6 @@ def _widen_result(op_type: type[IRDLOperation], result: AttrConstraint) -> None:
 
 
 def _verify_batches() -> None:
-    """Let the verifier of `matmul` accept batches."""
     definition = MatMulOp.get_irdl_definition()
     verify_single = MatMulOp.verify_
 

@@ -3,17 +3,18 @@ Conversion of MX formats to TOSA: a `quant.dcast` of a block-scaled type becomes
 `tosa.cast_from_block_scaled` with a constant for the scales.
 
 An MX format has 4-, 6- or 8-bit elements, blocks of 32 along the last dimension, and
-power-of-two scales. The pass converts every block-scaled type with equivalent values:
-scales may be stored in another type than `f8E8M0FNU`, block sizes may be a multiple of
-32, and rows may share scales. TOSA multiplies element and scale exactly in f32 and
+power-of-two scales. The pass also converts block-scaled types whose values an MX format can
+represent: scales stored in another type than `f8E8M0FNU`, block sizes that are a multiple
+of 32, and rows that share scales. TOSA multiplies element and scale exactly in f32 and
 rounds once for bf16, like `quant.dcast`.
 
 With `scales=type`, constants have `!tosa.block_scaled` elements instead, a type of
 MLIR's main branch that holds the scales of a constant, and `tosa.cast` computes the
 products.
 
-`quant.qcast` is an error: `tosa.cast_to_block_scaled` computes block scales from the
-values, but the type fixes them. The module stays unchanged then. Casts of other types stay.
+A block-scaled `quant.qcast` is an error, which leaves the module unchanged:
+`tosa.cast_to_block_scaled` computes block scales from the values, but the quantized type
+fixes them. Casts of other types are kept.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 ScalesIn: TypeAlias = Literal["operand", "type"]
 
 _MXINT8_UNIT = 1 / 64
-"""Value of an MXINT8 element 1."""
+"""Value of an MXINT8 element whose stored integer is 1."""
 
 _NAN_CODE = 255
 
@@ -94,7 +95,7 @@ def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
     Return TOSA's operands for a tensor type with block-scaled elements.
 
     Raises:
-        ValueError: if TOSA cannot represent the type, with the reason.
+        ValueError: if TOSA cannot represent the type; the message is the reason.
     """
     if not isinstance(type_, TensorType):
         raise ValueError(f"type '{shortened(type_)}' is not a ranked tensor")
@@ -160,7 +161,7 @@ def _repeat_for_blocks(
     blocks: Mapping[int, tuple[int, int]],
     shape: Sequence[int],
 ) -> NDArray[np.uint8]:
-    """Repeat the codes for each of TOSA's blocks."""
+    """Repeat the codes of larger blocks, so that each TOSA block has one code."""
     # Dimensions without blocks count as one block.
     counts = [blocks[axis][0] if axis in blocks else 1 for axis in range(len(shape))]
     codes = codes.reshape(counts)
@@ -183,7 +184,7 @@ class _Plan(NamedTuple):
     operands: BlockScaledOperands
 
     elements: ElementsAttr | NDArray[np.uint8] | None
-    """Constant elements; their codes if TOSA needs another attribute."""
+    """Constant elements or, if TOSA needs another attribute, their codes; else `None`."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ class BlockScaledToTosa(CheckedPattern[_Plan]):
     """
 
     scales: ScalesIn = "operand"
-    """Location of the scales."""
+    """Location of the scales: an operand, or the element type of a constant."""
 
     def plan(self, op: Operation) -> _Plan | None:
         if not isinstance(op, DequantizeCastOp | QuantizeCastOp):
@@ -312,7 +313,7 @@ def _block_scaled_constant(
 def _packed_elements(
     codes: NDArray[np.uint8], element_type: TypeAttribute
 ) -> NDArray[np.uint8]:
-    """Return the codes packed as in TOSA's resources, the first one in the lowest bits."""
+    """Pack the codes as in TOSA's resources, with the first code in the lowest bits."""
     if not isinstance(element_type, AnyFloat) or element_type.bitwidth == 8:
         return codes
     bits = np.unpackbits(codes[..., np.newaxis], -1, element_type.bitwidth, "little")

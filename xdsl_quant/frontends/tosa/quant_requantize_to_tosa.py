@@ -3,8 +3,8 @@ Conversion of fixed-point requantizations to TOSA: a `quant.qcast` of a `quant.d
 both with fixed-point scales, becomes `tosa.rescale`.
 
 Stored values are bit-identical to those of `lower-quant-ops` with the same
-`scale-rounding`. The pass raises an error for `!quant.fixed_point` parameters that TOSA
-does not define, and leaves the module unchanged. Other casts stay.
+`scale-rounding`. If `tosa.rescale` does not support the `!quant.fixed_point` parameters,
+the pass raises an error and leaves the module unchanged. It keeps all other casts.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ def requantization_rescale(
     source: FixedPointType, result_type: Attribute, rounding: ScaleRounding
 ) -> Rescale:
     """
-    Return the `tosa.rescale` of a requantization, without the clamp to a narrow storage
-    range.
+    Return the `tosa.rescale` of a requantization, without the clamp to a storage range
+    narrower than the storage type.
 
     Args:
         source: the element type of the input.
@@ -39,7 +39,7 @@ def requantization_rescale(
         rounding: the rounding of scaled values.
 
     Raises:
-        ValueError: if TOSA does not define the op, with the reason.
+        ValueError: if `tosa.rescale` does not support it; the message is the reason.
     """
     if not isinstance(result_type, TensorType):
         raise ValueError(f"type '{result_type}' is not a ranked tensor")
@@ -114,11 +114,11 @@ def _check_values(source: FixedPointType, rescale: Rescale) -> None:
 class RequantizationToTosa(CheckedPattern[Rescale]):
     """
     Lower a fixed-point `quant.qcast` of a `quant.dcast` to `tosa.rescale`. Raise
-    `PassFailedException` if TOSA does not define the op.
+    `PassFailedException` if `tosa.rescale` does not support the types.
     """
 
     scale_rounding: ScaleRounding = "single"
-    """Rounding of the product with an integer multiplier."""
+    """Rounding of the product of an integer and a multiplier."""
 
     def plan(self, op: Operation) -> Rescale | None:
         if (dcast := requantized_dcast(op)) is None:

@@ -73,10 +73,10 @@ class Rescale:
     """`tosa.rescale`: `clamp(apply_scale(x - input_zp, multiplier, shift) + output_zp)`."""
 
     multipliers: NDArray[np.int64]
-    """Multiplier, or one per index of the last dimension; always one-dimensional."""
+    """One-dimensional: one multiplier, or one per index of the last dimension."""
 
     shifts: NDArray[np.int64]
-    """Right shifts, in the same shape."""
+    """Right shift for each multiplier."""
 
     input_zp: int = 0
     """Zero point of the input; non-negative for unsigned inputs."""
@@ -91,10 +91,10 @@ class Rescale:
     """True for 32-bit multipliers, false for 16-bit multipliers."""
 
     input_unsigned: bool = False
-    """True if the signless input is unsigned."""
+    """True if the signless input holds unsigned integers."""
 
     output_unsigned: bool = False
-    """True if the signless result is unsigned."""
+    """True if the signless result holds unsigned integers."""
 
     def build(
         self, builder: LoweringBuilder, value: SSAValue, result_type: TensorType
@@ -126,10 +126,10 @@ class Rescale:
     @classmethod
     def of(cls, op: tosa.RescaleOp) -> Rescale:
         """
-        Read an op.
+        Read the parameters of an op.
 
         Raises:
-            ValueError: if an operand is not constant, or TOSA does not define the op.
+            ValueError: if an operand is not constant, or parameters are invalid in TOSA.
         """
         count = _channel_count(op)
         rescale = cls(
@@ -163,9 +163,9 @@ class Rescale:
         rounding: ScaleRounding,
     ) -> Rescale:
         """
-        Return the rescale of a
+        Return the rescale that computes a
         [requantization][xdsl_quant.transforms.building.fixed_point_requantization],
-        before it clamps to the storage range of `target`.
+        without the clamp to the storage range of `target`.
 
         Args:
             source: the element type of the input.
@@ -197,10 +197,10 @@ class Rescale:
 
     def has_results_of(self, other: Rescale) -> bool:
         """
-        Return True if both compute equal results for all integers, without `INEXACT_ROUND`.
+        Return True if both rescales have equal results, if neither is `INEXACT_ROUND`.
 
-        Several pairs of multiplier and shift may encode one scale. They give equal results
-        with single rounding, but not with double rounding.
+        Several pairs of multiplier and shift may encode the same scale. With double
+        rounding, their results may differ.
         """
         is_same = (self.multipliers == other.multipliers) & (
             self.shifts == other.shifts
@@ -212,7 +212,7 @@ class Rescale:
 
     @property
     def scales(self) -> NDArray[np.float64]:
-        """Exact factors of zero-point-corrected values."""
+        """Exact factors by which zero-point-corrected values are multiplied."""
         return np.ldexp(self.multipliers.astype(np.float64), -self.shifts)
 
     @property

@@ -1,4 +1,4 @@
-"""Declarations of the passes from and to xDSL's TOSA dialect."""
+"""Plugin declarations of the passes from and to xDSL's TOSA dialect."""
 
 from xdsl_quant.runtime.plugins import QuantizationUniverse, pass_factories
 

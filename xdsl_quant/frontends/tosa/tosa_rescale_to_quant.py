@@ -2,13 +2,13 @@
 Conversion of `tosa.rescale` to a requantization between fixed-point types:
 `quant.scast`, `quant.dcast`, `quant.qcast` and `quant.scast`.
 
-Lowered with the same `scale-rounding`, the casts are bit-identical to TOSA's definition
-of the op. As the lowering selects the rounding, an op with another rounding mode is an
-error; shifts up to 31 round once in both modes. `INEXACT_ROUND` accepts either mode.
+If `lower-quant-ops` has the same `scale-rounding`, results are bit-identical to TOSA's.
+An op with another rounding mode is an error, unless all shifts are at most 31, for which
+both modes round once. `INEXACT_ROUND` accepts either rounding.
 
-The op holds the ratio of two scales, not the scales. If storage casts around the op
-have fixed-point types with this ratio, the pass uses them. Otherwise the result scale
-is 1, or the smallest power of two for which the other scale is at least `2**-32`.
+The op holds the ratio of two scales, not the scales. If storage casts around the op have
+fixed-point types with this ratio, the pass uses these types. Otherwise the result scale is
+1, or the smallest power of two for which the source scale is at least `2**-32`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -140,12 +140,12 @@ def _types_around(op: tosa.RescaleOp) -> Iterator[RequantizationTypes]:
 @dataclass(frozen=True)
 class RescaleToQuant(CheckedPattern[RequantizationTypes]):
     """
-    Replace a constant `tosa.rescale` by casts between fixed-point types. Raise
-    `PassFailedException` if the casts do not compute the same values.
+    Replace a `tosa.rescale` with constant operands by casts between fixed-point types.
+    Raise `PassFailedException` if the casts do not compute the same values.
     """
 
     scale_rounding: ScaleRounding = "single"
-    """Rounding of the product with an integer multiplier when the casts are lowered."""
+    """Rounding of the product of an integer and a multiplier in the lowered casts."""
 
     def plan(self, op: Operation) -> RequantizationTypes | None:
         if not isinstance(op, tosa.RescaleOp):
