@@ -316,7 +316,7 @@ def test_module_of_a_file(source: str | Path):
         (b"", "not a TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'"),
         (
             Path(DENSE).read_bytes()[:300],
-            "the file is damaged: an offset leads out of it",
+            "the file is damaged: an offset is beyond the end of the file",
         ),
     ],
 )

@@ -3,8 +3,8 @@ Rules of the kernels in TensorFlow Lite's runtime for the ops of its dialect.
 
 The dialect's verifier accepts more than the runtime supports: the runtime refuses a
 `tfl.softmax` whose result scale is not 1/256, aborts if the result scale of a `tfl.add` is
-too small, and computes wrong results if a kernel ignores parameters. Each case has a rule
-with the runtime's tolerance, by op name or trait. Rules apply to verified, registered ops.
+too small, and computes wrong results if a kernel ignores parameters. Rules find these cases
+by op name or trait, with the runtime's tolerances. Rules apply to verified, registered ops.
 
 See external [documentation](https://github.com/google-ai-edge/LiteRT/tree/main/tflite/kernels).
 """
@@ -205,7 +205,7 @@ def _storage_differs(tensor: _Tensor, first: _Tensor) -> Findings:
 
 
 def _same_parameters(op: _Op) -> Findings:
-    """Require equal parameters, except for `tfl.concatenation` of u8, which rescales."""
+    """Require equal scales and zero points, except in u8 `tfl.concatenation` (rescales)."""
     (first, first_type), *others = op.quantized
     storage = _storage_name(first_type)
     if op.op.name == "tfl.concatenation" and storage == "u8":
@@ -236,12 +236,12 @@ _FIXED_RESULTS = {
     "tfl.tanh": ("i16", 2**_LOG2_TOLERANCE - 1, False),
 }
 """
-Storage types with a fixed result scale, its tolerance, and if the zero point is fixed.
+Storage types with a fixed result scale, its tolerance, True if the zero point is fixed.
 """
 
 
 def _fixed_result(op: _Op) -> Findings:
-    """Require the scale and zero point of `FixedResultUniformScale`."""
+    """Require the result scale and zero point of the trait `FixedResultUniformScale`."""
     storages, tolerance, has_zero_point = _FIXED_RESULTS[op.op.name]
     trait = quantization_trait(op.op, traits.FixedResultUniformScale)
     assert trait is not None
@@ -281,8 +281,8 @@ def _ignored_zero_points(op: _Op) -> Findings:
 
 def _ignored_scales(op: _Op, result_scale: float | None = None) -> Findings:
     """
-    Require operands of one scale, and the result scale `result_scale` (default: the same),
-    as the kernel computes with stored values.
+    Require one scale for all operands, and `result_scale` (default: the operands' scale)
+    for the result, as the kernel computes with stored values.
     """
     (_, first), *others = op.quantized
     if not first.is_per_tensor:
@@ -304,7 +304,7 @@ def _cast_of_stored_values(op: _Op) -> Findings:
 
 
 _QUOTIENT_SHIFTS = {"i8": (5, 23), "u8": (5, 23), "i16": (13, 15)}
-"""Supported ratios of scales by storage type: exponents of 2, the second one exclusive."""
+"""Supported ratios of scales by storage type: from `2**first` to below `2**second`."""
 
 
 def _division(op: _Op) -> Findings:
@@ -566,7 +566,7 @@ class _Kernels(NamedTuple):
 
     rules: Sequence[Rule] = ()
     storages: str | None = None
-    """Supported storage types; `None` if another rule or none checks them."""
+    """Supported storage types; `None` if another rule checks them, or no rule."""
 
     activations: str = ACTIVATIONS
     mixes_storages: bool = False

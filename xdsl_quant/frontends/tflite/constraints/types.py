@@ -85,11 +85,11 @@ class TFLiteConstraints:
         self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _Use(0))
         self._constants: set[SSAValue] = set()
         self._products: dict[SSAValue, Operation] = {}
-        """Contraction with a weight by result, also through casts and bias additions."""
+        """Contraction that computes a value, maybe followed by casts and bias additions."""
         self._sources: dict[SSAValue, SSAValue] = {}
-        """Quantized source of a value that is dequantized, by value."""
+        """Quantized value that was dequantized, by dequantized value."""
         self._biases: dict[Operation, int] = {}
-        """Operand index of the bias by addition."""
+        """Index of the operand that is a bias, by addition."""
         self._biased: defaultdict[SSAValue, list[Operation]] = defaultdict(list)
         """Contractions to whose results a bias is added, by bias."""
         ops = list(module.walk())
@@ -283,7 +283,7 @@ def _bias_scale(
     user: str,
     product_words: str,
 ) -> Iterator[Finding]:
-    """Yield a finding unless the bias scale is the product, within rounding errors."""
+    """Yield a finding unless the bias scale is about input scale times weight scale."""
     import numpy as np
 
     bias_scales, weight_scales = (q.get_scales().ravel() for q in (bias, weight))

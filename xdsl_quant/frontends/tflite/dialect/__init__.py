@@ -51,4 +51,4 @@ TFL = Dialect(
     [value for value in _EXPORTED if issubclass(value, Operation)],
     [ConstBytesAttr, MirrorPadAttr],
 )
-"""All exported ops, and the attributes of `tfl`."""
+"""Dialect `tfl` with the ops and attributes of this package."""

@@ -43,7 +43,7 @@ class ResourceType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class Quint8Type(ParametrizedAttribute, TypeAttribute):
-    """`!tf_type.quint8`: TensorFlow's quantized type, which holds no scale."""
+    """`!tf_type.quint8`: TensorFlow's unsigned 8-bit quantized type, without a scale."""
 
     name = "tf_type.quint8"
 
@@ -67,7 +67,7 @@ class ConstBytesAttr(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Parse hexadecimal digits after `0x`, or any other text as plain bytes."""
+        """Parse a string: hexadecimal digits if it starts with `0x`, otherwise bytes."""
         parser.parse_punctuation(":")
         if (text := parser.parse_optional_bytes_literal()) is None:
             text = parser.parse_str_literal().encode()

@@ -1,9 +1,9 @@
 """
 Relations between operand and result types, and base classes of ops.
 
-Shapes may have dynamic dimensions, and tensors may be unranked. Messages and verification
-order are those of TensorFlow Lite: relations with `failed to verify that`, other relations,
-the op's own verifier, inferred types.
+Shapes may have dynamic dimensions, and tensors may be unranked. Messages are those of
+TensorFlow Lite, and so is the order of checks: relations whose message has `failed to
+verify that`, all other relations, the op's own verifier, inferred types.
 """
 
 from abc import ABC, abstractmethod
@@ -76,13 +76,13 @@ def static_shape_of(value: SSAValue) -> Shape | None:
 
 
 def may_have_shape(value: SSAValue, shape: Shape | None) -> bool:
-    """Return True if a tensor is compatible with a shape; `None` is any shape."""
+    """Return True if a tensor's shape is compatible with `shape`; `None` is any shape."""
     own_shape = shape_of(value)
     return shape is None or own_shape is None or are_compatible_shapes(own_shape, shape)
 
 
 def constant_integers(value: SSAValue) -> Sequence[int] | None:
-    """Return the elements of an integer constant; `None` for any default value."""
+    """Return the elements of an integer constant; `None` for any other value."""
     op = value.owner
     if not isinstance(op, Operation) or not op.has_trait(ConstantLike):
         return None
@@ -95,7 +95,7 @@ def constant_integers(value: SSAValue) -> Sequence[int] | None:
 
 
 def known_sizes(sizes: Sequence[int]) -> Shape:
-    """Return the shape for constant sizes, in which -1 is a dynamic size."""
+    """Convert constant sizes to a shape: -1 becomes `DYNAMIC_INDEX`."""
     return tuple(DYNAMIC_INDEX if size == -1 else size for size in sizes)
 
 
@@ -106,7 +106,7 @@ def axis_in(axis: int, rank: int) -> int | None:
 
 def broadcast_shape(a: Shape, b: Shape) -> Shape | None:
     """
-    Return the broadcast shape; `None` if incompatible. A size > 1 overrides a dynamic size.
+    Return the broadcast shape; `None` if shapes are incompatible. A size > 1 overrides `?`.
     """
     sizes: list[int] = []
     for pair in zip_longest(reversed(a), reversed(b), fillvalue=1):
@@ -126,12 +126,12 @@ def is_true(attribute: BoolAttr | None) -> bool:
 # Relations
 
 Relation = Callable[[Operation], str | None]
-"""Returns the error message that follows the op's name, or `None`."""
+"""Function from an op to the error message that follows its name; `None` if it is valid."""
 
 
 @dataclass(frozen=True)
 class Requires(OpTrait):
-    """Relations between operand and result types, verified in the given order."""
+    """Trait that verifies relations between operand and result types, in order."""
 
     relations: tuple[Relation, ...]
 
@@ -169,13 +169,13 @@ def _is_half_byte(type_: Attribute) -> bool:
 
 
 def _have_one_storage(a: Attribute, b: Attribute) -> bool:
-    """Return True for equal types, or quantized types with one storage type."""
+    """Return True for equal types, or quantized types with the same storage type."""
     storage = _storage(b)
     return a == b or (storage is not None and _storage(a) == storage)
 
 
 def result_like(operand: int, words: str) -> Relation:
-    """Require that the first result has the element type of an operand, up to scales."""
+    """Require that the first result has the element or storage type of an operand."""
 
     def holds(op: Operation) -> bool:
         if not op.operands or not is_tensor(op.operands[operand].type):
@@ -192,7 +192,7 @@ def result_like(operand: int, words: str) -> Relation:
 
 
 def operands_alike(a: int, b: int, words: str, *, bytes_are: bool = True) -> Relation:
-    """Require equal operand types, up to scales; `bytes_are` unites `ui8` and `quint8`."""
+    """Require equal element or storage types; `bytes_are` equates `ui8` and `quint8`."""
 
     def holds(op: Operation) -> bool:
         x = scalar_or_element_type(op.operands[a].type)
@@ -215,12 +215,12 @@ def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation
 
 
 def rank_is(operand: int, rank: int) -> Relation:
-    """Require the rank of an operand."""
+    """Require that an operand is unranked or has the given rank."""
     return has_rank(operand, rank, rank, f"operand {operand} is {rank}-D")
 
 
 def size_is(operand: int, size: int) -> Relation:
-    """Require the size of the first dimension of an operand."""
+    """Require that the first dimension of an operand is dynamic or has the given size."""
     return _verified(
         f"operand {operand}'s dimension 0 is dynamic or equals {size}",
         lambda op: (
@@ -230,7 +230,7 @@ def size_is(operand: int, size: int) -> Relation:
 
 
 def rank_is_at_most(operand: int, rank: int) -> Relation:
-    """Require a maximum rank of an operand."""
+    """Require that an operand is unranked or has at most the given rank."""
     return has_rank(operand, 0, rank, f"operand {operand} is at most {rank}-D")
 
 
@@ -358,7 +358,7 @@ SAME_INPUT = result_like(0, "input and output must have same element type")
 
 def same_input_or_16_bits(op: Operation) -> str | None:
     """
-    Require `SAME_INPUT`, or i16 for an i8 input, which LiteRT accepts but MLIR refuses.
+    Require `SAME_INPUT`, or an i16 result of an i8 input, which only LiteRT accepts.
     """
     a, b = (scalar_or_element_type(v.type) for v in (*op.operands[:1], *op.results[:1]))
     if isinstance(a, StoredQuantizedType) and a.is_signed:
@@ -400,11 +400,11 @@ PlainValue = bool | int | float | str | Sequence[int]
 """Property of an op as a Python value."""
 
 PropertyValue = Attribute | PlainValue | None
-"""Property of an op constructor; `None` if the op lacks it."""
+"""Property of an op constructor; `None` omits it."""
 
 
 def plain_attribute(value: PlainValue) -> Attribute:
-    """Return `i1`, `i32`, `f32`, a string or an array of `i64` for a Python value."""
+    """Convert a Python value to an `i1`, `i32`, `f32`, string or array of `i64`."""
     match value:
         case bool():
             return BoolAttr.from_bool(value)
@@ -438,7 +438,7 @@ class TFLOp(IRDLOperation, ABC):
         Build an op.
 
         Args:
-            operands: the operands by declaration; a sequence for a variadic operand.
+            operands: the operands in declaration order; a sequence for a variadic operand.
             result_types: the result types; optional results at the end may be omitted.
             regions: the regions.
             properties: attributes or Python values, see `plain_attribute`.
@@ -452,7 +452,7 @@ class TFLOp(IRDLOperation, ABC):
         )
 
     def __post_init__(self):
-        """Sort properties for printing; drop unknown ones and attributes of their names."""
+        """Sort properties for printing; drop unknown ones and attributes named like one."""
         super().__post_init__()
         if known := self.get_irdl_definition().properties.keys():
             self.properties = {
@@ -477,7 +477,7 @@ class TFLOp(IRDLOperation, ABC):
         super().verify(verify_nested_ops)
 
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
-        """Raise verification errors in MLIR's words, and default errors unchanged."""
+        """Raise verification errors in MLIR's words, and all other errors unchanged."""
         if not isinstance(underlying_error, VerifyException):
             super().emit_error(message, underlying_error)
         text = str(underlying_error)
@@ -523,7 +523,7 @@ def declare_elements(
     operands: Sequence[str] = (),
     results: Sequence[str] = (),
 ) -> None:
-    """Declare operands and results with the kind `tensor_of(elements)`, if not empty."""
+    """Declare operands and results of `tensor_of(elements)` unless `elements` is empty."""
     if elements:
         for name in operands:
             setattr(cls, name, operand_def(tensor_of(elements)))
@@ -532,7 +532,7 @@ def declare_elements(
 
 
 def moves(*operands: int) -> tuple[OpTrait, ...]:
-    """Return the traits of a data movement op; it moves all operands by default."""
+    """Return the traits of an op that moves the elements of `operands` (default: all)."""
     return (
         Pure(),
         quant.MovesElements(operands or None),
@@ -541,7 +541,7 @@ def moves(*operands: int) -> tuple[OpTrait, ...]:
 
 
 class FunctionOp(TFLOp, ABC):
-    """Base class of elementwise functions; subclasses pass their `elements`."""
+    """Base class of elementwise functions; subclasses pass their element types."""
 
     x = operand_def()
     y = result_def()
@@ -554,7 +554,7 @@ class FunctionOp(TFLOp, ABC):
 
 
 class OneInputOp(TFLOp, ABC):
-    """Base class of ops with one operand; subclasses pass their `elements`."""
+    """Base class of ops with one operand; subclasses pass their element types."""
 
     input = operand_def()
     output = result_def()
@@ -570,7 +570,7 @@ class InferredTypesOp(TFLOp, ABC):
     @abstractmethod
     def inferred_types(self) -> Sequence[Attribute]:
         """
-        Return the result types; element types and dynamic sizes may differ in the op.
+        Infer the result types; element types and dynamic sizes may differ in the op.
 
         Raises:
             VerifyException: if operands and properties are inconsistent.

@@ -106,10 +106,10 @@ def _verify_parts(
     Verify that the results are the parts of a value along a dimension.
 
     Args:
-        sizes_along: returns the part sizes for the dimension's size; `None` if dynamic.
+        sizes_along: maps the size of the split dimension to part sizes; `None` if unknown.
 
     Raises:
-        VerifyException: if they are not.
+        VerifyException: if the results do not match.
     """
     op.require(
         len(op.results) == num_splits,
@@ -143,7 +143,7 @@ def _reshaped_element_type(
             *before, _, scales = element_type.parameters
             return element_type.new((*before, IntAttr(index), scales))
     raise VerifyException(
-        f"'tfl.reshape' op expects the quantized dimension {axis} to be one of the result"
+        f"'tfl.reshape' op expects the result to have the quantized dimension {axis}"
     )
 
 

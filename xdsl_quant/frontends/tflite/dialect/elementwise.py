@@ -72,7 +72,7 @@ __all__ = [
 
 
 class PairOp(TFLOp, ABC):
-    """Base class of ops with two operands; all element types are of the same kinds."""
+    """Base class of ops with two operands; subclasses pass the element types."""
 
     lhs = operand_def(kinds.BOOL)
     rhs = operand_def(kinds.BOOL)
@@ -780,7 +780,7 @@ class SelectionOp(TFLOp, ABC):
 @irdl_op_definition
 class SelectOp(SelectionOp, elements="f32 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8"):
     """
-    Select one of two values by a condition, which may only have the first dimension.
+    Select one of two values by a condition, which may be a vector of the first dimension.
 
     Example:
 

@@ -62,7 +62,7 @@ def has_wide_sums_without_bias(op: Operation) -> bool:
     """
     Return True if a 16-bit op without bias has 64-bit accumulators.
 
-    The attribute `quantized_bias_type = 2 : i32` (`INT32`) of files selects 32 bits.
+    The attribute `quantized_bias_type = 2 : i32` (`INT32`) selects 32 bits instead.
     """
     return op.attributes.get("quantized_bias_type") != IntegerAttr(2, i32)
 
@@ -356,7 +356,7 @@ class SVDFOp(TFLOp):
     feature weights and time weights. The op updates its state in place.
 
     `tfl-variables-to-arguments` returns the next state as a second result instead, a form
-    that TensorFlow Lite does not know.
+    that TensorFlow Lite does not support.
 
     Example:
 

@@ -7,17 +7,17 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute
 
 EXPORTED_NAMES = "tf_saved_model.exported_names"
-"""Attribute of a function: the signature keys that export it."""
+"""Function attribute: the keys of the signatures that export the function."""
 
 INDEX_PATH = "tf_saved_model.index_path"
 
 SIGNATURE_NAMES = "tfl.signature_names"
-"""Attribute of an argument or result: names by signature key, besides `INDEX_PATH`."""
+"""Argument or result attribute: further names (after `INDEX_PATH`) by signature key."""
 
 
 def name_attributes(names: Mapping[str, Sequence[str]]) -> DictionaryAttr:
     """
-    Return the name attributes of an argument or result for its names by signature key.
+    Return the attributes of an argument or result that store its names by signature key.
     """
     attributes: dict[str, Attribute] = {}
     further: dict[str, Attribute] = {}

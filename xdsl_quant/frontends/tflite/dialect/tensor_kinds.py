@@ -1,8 +1,8 @@
 """
 Constraints for tensor operands and results, with the dialect's messages.
 
-The dialect accepts any element type, ranked or not. The narrower list of each operand and
-result, the types that the runtime supports, only appears in messages.
+The dialect accepts tensors of any element type, ranked or not. The element types that the
+runtime supports for an operand or result appear only in messages.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from xdsl_quant.dialects.type_kinds import TypeKind, VariadicOf
 
 
 class ElementKind(Enum):
-    """Group of element types; the value is TensorFlow Lite's name for it."""
+    """Group of element types; the value is TensorFlow Lite's name of the group."""
 
     any = "any non-token type"
     f8E4M3FN = "f8E4M3FN type"
@@ -88,7 +88,7 @@ def tensor_of(elements: str) -> TFLTensorKind:
     Return the constraint for a tensor with one of several element types.
 
     Args:
-        elements: `ElementKind` names in message order; `i32|i64` prints both as one word.
+        elements: `ElementKind` names in message order; `i32|i64` prints as one group.
     """
     return TFLTensorKind(_words(elements), is_tensor, _element_kinds(elements))
 

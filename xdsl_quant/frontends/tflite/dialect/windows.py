@@ -56,7 +56,7 @@ class ResizeOp(TFLOp, ABC):
 @irdl_op_definition
 class AveragePool2DOp(PoolOp, elements="f32 QI8 QUI8 QI16"):
     """
-    Average pooling of images (NHWC); padding does not count.
+    Average pooling of images (NHWC), which ignores padding.
 
     Example:
 
@@ -81,7 +81,7 @@ class AveragePool2DOp(PoolOp, elements="f32 QI8 QUI8 QI16"):
 @irdl_op_definition
 class MaxPool2DOp(PoolOp, elements="f32 QUI8 QI8 QI16 quint8"):
     """
-    Max pooling of images (NHWC); padding does not count.
+    Max pooling of images (NHWC), which ignores padding.
 
     Example:
 

@@ -1,6 +1,4 @@
-"""
-TensorFlow Lite models in `.tflite` files: reading to, and writing from, `tfl` modules.
-"""
+"""Conversion of `.tflite` files to modules of the `tfl` dialect, and back."""
 
 from .exporter import write_tflite
 from .importer import read_tflite

@@ -87,7 +87,7 @@ _STATES: Mapping[str, Sequence[int]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19),
     "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
 }
-"""State operands, which the op updates in place."""
+"""Indices of state operands, which the op updates in place."""
 
 Constant = ConstOp | QConstOp | arith.ConstantOp
 
@@ -97,7 +97,7 @@ def _tensor_type_number(value: SSAValue) -> int:
 
 
 def _bias_type_number(op: Operation) -> int:
-    """Return the bias type, which selects the accumulator width; 0 for the default."""
+    """Return the enum value of the bias type (accumulator width); 0 for the default."""
     trait = quantization_trait(op, AccumulatorUniformScale)
     if trait is None or trait.bias >= len(op.operands):
         return 0
@@ -117,7 +117,7 @@ _TYPE_OPTIONS: Mapping[str, Callable[[Operation], int]] = {
     "output_type": lambda op: _tensor_type_number(op.results[0]),
     "quantized_bias_type": _bias_type_number,
 }
-"""Options derived from operand and result types."""
+"""Functions that derive options from operand and result types, by option."""
 
 
 def write_tflite(module: ModuleOp) -> bytes:
@@ -176,7 +176,7 @@ def _file_error(op: Operation, message: str) -> TFLiteFileError:
 
 
 def _tensor_type(type_: Attribute) -> str | None:
-    """Return the file's name of a tensor's element type; `None` if it has none."""
+    """Return the schema's name of a tensor's element type; `None` if it is unsupported."""
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, PerTensorType | PerAxisType):
         return _TENSOR_TYPES.get(element_type)
@@ -215,7 +215,7 @@ class _FunctionExporter:
 
         self.operators: list[Operator] = []
         self.states: set[int] = set()
-        """Tensors that an op updates in place."""
+        """Indices of tensors that an op updates in place."""
 
     def subgraph(self) -> Subgraph:
         function = self.function
@@ -327,7 +327,9 @@ class _FunctionExporter:
         value, (result,) = op.properties["value"], op.results
         if isinstance(value, DenseResourceAttr):
             if (data := resource_data(value)) is None:
-                raise _file_error(op, f"has no data for '{value.resource_handle.data}'")
+                raise _file_error(
+                    op, f"has no data for the resource '{value.resource_handle.data}'"
+                )
         elif isinstance(value, DenseIntOrFPElementsAttr):
             data = value.data.data
         else:
@@ -386,7 +388,7 @@ class _FunctionExporter:
             )
 
     def state(self, index: int) -> int:
-        """Return the tensor index of a state; each op has its own."""
+        """Return the tensor index of an op's state; ops do not share state tensors."""
         variable = replace(self.tensors[index], data=None, is_variable=True)
         if index in self.states:
             self.tensors.append(variable)
@@ -407,7 +409,7 @@ class _FunctionExporter:
         return [*op.operands, *then_call.arguments]
 
     def call(self, region: Region, op: Operation) -> CallOp:
-        """Return the call that a region consists of."""
+        """Return the call in a region that contains nothing else, or raise an error."""
         ops = [*region.block.ops] if region.blocks else []
         if len(ops) == 2 and isinstance(call := ops[0], CallOp):
             arguments = call.arguments if isinstance(op, IfOp) else region.block.args

@@ -100,7 +100,7 @@ ELEMENT_TYPES: Mapping[str, TypeAttribute] = {
 }
 
 _SMALLEST_SCALE = float(np.finfo(np.float32).smallest_normal)
-"""Replaces a scale of 0, which some files have for constants of zeros."""
+"""Replacement for a scale of 0, which some files have for constants of zeros."""
 
 _NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
     "CONV_2D": (1,),
@@ -110,20 +110,20 @@ _NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
     "PRELU": (1,),
     "EMBEDDING_LOOKUP": (1,),
 }
-"""Operands whose 8-bit constants do not use the smallest integer."""
+"""Indices of operands whose 8-bit constants do not use the smallest integer."""
 
 _BIAS_POSITIONS: Mapping[str, tuple[int, int]] = {
     "CONV_2D": (0, 2),
     "FULLY_CONNECTED": (0, 2),
     "TRANSPOSE_CONV": (2, 3),
 }
-"""Activation and bias operands of ops with an option for the bias type."""
+"""Indices of activation and bias of ops with an option for the bias type."""
 
 SUBGRAPH_FIELDS: Mapping[str, Sequence[str]] = {
     "IF": ("then_subgraph_index", "else_subgraph_index"),
     "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
 }
-"""Options with the subgraphs of regions, in region order."""
+"""Options that hold the subgraph index of each region, in region order."""
 
 _OP_TYPES = {op.name: op for op in tfl.TFL.operations if issubclass(op, IRDLOperation)}
 
@@ -278,8 +278,9 @@ def has_unknown_rank(tensor: Tensor) -> bool:
 
 def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """
-    Return the type of a tensor. Without sizes it is a scalar, as in LiteRT, as files from
-    before 2022 do not store the rank; variable handles are unranked.
+    Return the type of a tensor. Files from before 2022 do not tell scalars from unranked
+    tensors. A tensor without sizes is a scalar, as in LiteRT; variable handles are
+    unranked.
     """
     element = element_type(tensor, where, is_narrow)
     if has_unknown_rank(tensor) and isinstance(element, tfl.ResourceType):
@@ -292,7 +293,7 @@ def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttr
 
 
 def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
-    """Return the bytes of a constant in MLIR's layout, with whole bytes per integer."""
+    """Return the bytes of a constant in MLIR's layout: one byte or more per element."""
     if not count:
         return np.empty(0, np.uint8)
     if tensor.data is None:
@@ -308,7 +309,8 @@ def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
 
 def _first_value(tensor: Tensor) -> int:
     """
-    Return LiteRT's initial byte of a variable: the zero point of per-tensor `INT8`, or 0.
+    Return the byte with which LiteRT fills variables: the zero point of per-tensor `INT8`,
+    otherwise 0.
     """
     quantization = tensor.quantization
     if tensor.type != "INT8" or quantization is None:
@@ -362,7 +364,9 @@ class _FunctionImporter:
             argument = self.block.insert_arg(self.type(index), len(self.block.args))
             argument.name_hint = _hint(subgraph.tensors[index].name)
             if self.values.setdefault(index, argument) is not argument:
-                raise TFLiteFileError(f"{self.where(index)} is an input twice")
+                raise TFLiteFileError(
+                    f"{self.where(index)} is listed as an input twice"
+                )
         for position, operator in enumerate(subgraph.operators):
             self.operator(operator, f"operator {position} ({operator.code})")
         results = [self.operand(index, False) for index in subgraph.outputs]
@@ -486,7 +490,7 @@ class _FunctionImporter:
                 raise TFLiteFileError(f"{self.where(index)} is computed twice")
 
     def drop_unknown_ranks(self, op: Operation, operator: Operator) -> None:
-        """Make results unranked unless the op verifies them as scalars."""
+        """Make results of unknown rank unranked unless the op is valid with scalars."""
         tensors = self.subgraph.tensors
         results = [
             result
@@ -524,7 +528,7 @@ class _FunctionImporter:
         return properties_of(op_type, options, where)
 
     def discardable(self, operator: Operator) -> dict[str, Attribute]:
-        """Return options that affect results, but that the dialect lacks."""
+        """Return attributes for options that affect results, but that the dialect lacks."""
         if operator.code == "TRANSPOSE_CONV" and _has_narrow_sums(operator):
             x, bias = (self.operand_tensor(operator, index) for index in (2, 3))
             if bias is None and x is not None and x.type == "INT16":
@@ -547,7 +551,7 @@ class _FunctionImporter:
         if not sizes.size and operand is not None:
             if operand.type != "INT32" or operand.data is None:
                 raise TFLiteFileError(
-                    f"{where} has a shape of type {operand.type} and rank "
+                    f"{where} has a shape operand of type {operand.type} and rank "
                     f"{len(operand.shape)}; expected a constant, or a vector of INT32"
                 )
             sizes = operand.data.view(np.int32)
@@ -593,7 +597,7 @@ class _FunctionImporter:
     def call(
         self, index: int, arguments: Sequence[SSAValue] | None, where: str
     ) -> Region:
-        """Return a region that calls a function with `arguments` or its block arguments."""
+        """Return a region that calls a function; `None` passes the block arguments."""
         callee = _FunctionImporter(self.model, index, self.names)
         types = [callee.type(i) for i in callee.subgraph.inputs]
         block = Block(arg_types=types if arguments is None else ())
@@ -649,7 +653,7 @@ def _index_paths(
     Return the name attributes of arguments or results.
 
     Args:
-        indices: their tensors.
+        indices: tensor indices of the arguments or results.
         signatures: tensor indices by name, by signature key.
     """
     return ArrayAttr(

@@ -2,8 +2,8 @@
 Deserialization of `.tflite` files to models.
 
 The package `tflite` validates nothing: a wrong offset leads anywhere in the file, or
-out of it. This module verifies indices and constant sizes, and limits the number of
-elements that it reads to the size of the file.
+out of it. This module verifies indices and constant sizes, and reads at most as many
+elements as the file has bytes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_tflite_model(content: bytes, name: str) -> Model:
     Deserialize a file.
 
     Args:
-        content: its bytes.
+        content: the bytes of the file.
         name: the file's name in messages.
 
     Raises:
@@ -65,7 +65,7 @@ def read_tflite_model(content: bytes, name: str) -> Model:
         raise TFLiteFileError(f"{name}: error: {e}") from None
     except _DAMAGE:
         raise TFLiteFileError(
-            f"{name}: error: the file is damaged: an offset leads out of it"
+            f"{name}: error: the file is damaged: an offset is beyond the end of the file"
         ) from None
 
 
@@ -97,16 +97,16 @@ class _Budget:
         self.left = len(content)
 
     def spend(self, count: int) -> None:
-        """Count elements, which overlapping tables could multiply."""
+        """Subtract elements; raise an error if overlapping tables exceed the budget."""
         self.left -= count
         if self.left < 0:
             raise TFLiteFileError(
-                "the file is damaged: its tables have more elements than bytes"
+                "the file is damaged: its tables have more elements than the file has bytes"
             )
 
 
 class _Table:
-    """Typed table of the package `tflite`; fields are accessor prefixes, e.g. `Shape`."""
+    """Typed table of the package `tflite`; `field` is an accessor prefix, e.g. `Shape`."""
 
     def __init__(self, table: object, budget: _Budget):
         self._flatbuffer = table
@@ -156,8 +156,8 @@ class _Table:
 
     def builtin_code(self) -> int:
         """
-        Return `builtin_code`; the package's accessor returns the deprecated field below
-        127.
+        Return `builtin_code`. For codes below 127, the accessor of the package `tflite`
+        returns the deprecated field instead.
         """
         # The package has no public access to the raw field.
         fields = getattr(self._flatbuffer, "_tab")

@@ -27,13 +27,13 @@ _SHAPE_OPERANDS = {
     "STRIDED_SLICE": (1, 2, 3),
     "TILE": (1,),
 }
-"""Operands that determine the result shape."""
+"""Indices of operands that determine the result shape."""
 
 
 def with_static_sizes(model: Model) -> Model:
     """
     Return the model with the file's static shapes, in which unknown batch sizes are 1.
-    Sizes that the model computes, and for which the file has 1, stay dynamic.
+    Shapes that depend on computed values and have unknown sizes stay dynamic.
 
     Raises:
         TFLiteFileError: if an op has results with data-dependent sizes.
@@ -87,7 +87,7 @@ def _computes_shape(subgraph: Subgraph, operator: Operator) -> bool:
 
 
 def _has_unknown_size(tensor: Tensor) -> bool:
-    """Return True if the file has size 1 for a dynamic size."""
+    """Return True if the file's static shape has a 1 in place of a dynamic size."""
     sizes = zip(tensor.shape, tensor.signature or (), strict=False)
     return any(size == 1 and known == -1 for size, known in sizes)
 

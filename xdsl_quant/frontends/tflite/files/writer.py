@@ -10,7 +10,7 @@ from .model import Model, ModelSignature, Operator, Subgraph, Tensor, TensorQuan
 from .schema import enumerator, option_fields, options_name, schema
 
 _FIRST_VERSIONS = {"BROADCAST_TO": 2}
-"""Ops whose first version is not 1."""
+"""First version of each op whose first version is not 1."""
 
 _OLD_CODE_LIMIT = 127
 """Largest value of the deprecated operator code field."""
@@ -20,7 +20,7 @@ _DATA_ALIGNMENT = 16
 
 def write_model(model: Model) -> bytes:
     """
-    Return the bytes of a file.
+    Serialize a model to the bytes of a file.
 
     Raises:
         ImportError: if the package `tflite` is not installed.

@@ -222,7 +222,10 @@ def test_wrong_operators(operator: Operator, message: str):
             b"\x08\0\0\0TFL2",
             "not a TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'",
         ),
-        (b"\xff\xff\0\0TFL3", "the file is damaged: an offset leads out of it"),
+        (
+            b"\xff\xff\0\0TFL3",
+            "the file is damaged: an offset is beyond the end of the file",
+        ),
     ],
 )
 def test_no_model(content: bytes, message: str):

@@ -302,8 +302,8 @@ def test_sizes_of_reshape_that_are_no_vector():
     ]
     message = error_of(graph(tensors, [0, 1], [2], op("RESHAPE", [0, 1], [2])))
     assert message == (
-        "operator 0 (RESHAPE) has a shape of type INT32 and rank 2; expected a constant, "
-        "or a vector of INT32"
+        "operator 0 (RESHAPE) has a shape operand of type INT32 and rank 2; expected a "
+        "constant, or a vector of INT32"
     )
 
 
@@ -629,7 +629,8 @@ def test_operands_that_are_not_computed():
     assert error_of(graph(tensors, [0], [1], relu, relu)) == (
         "tensor 1 ('y') is computed twice"
     )
-    assert error_of(graph(tensors, [0, 0], [0])) == "tensor 0 ('x') is an input twice"
+    message = "tensor 0 ('x') is listed as an input twice"
+    assert error_of(graph(tensors, [0, 0], [0])) == message
 
 
 def test_wrong_numbers_of_options():

@@ -138,7 +138,6 @@ def _weight_type(value: SSAValue) -> _WeightType:
 
 
 def _check_sizes(*values: SSAValue) -> None:
-    """Raise `ValueError` if a size is dynamic."""
     if any(DYNAMIC_INDEX in shape_of(value) for value in values):
         raise ValueError("sizes are dynamic")
 

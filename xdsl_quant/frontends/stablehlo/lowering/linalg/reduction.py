@@ -243,7 +243,6 @@ def _check_scalar(op: Operation, type_: Attribute) -> None:
 
 
 def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
-    """Return the result of an op on scalars."""
     if (formula := FORMULAS.get(op_name(op))) is not None:
         return formula(builder, op, args)
     if isinstance(op, StorageCastOp | tensor.SplatOp):
