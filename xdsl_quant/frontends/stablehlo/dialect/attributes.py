@@ -112,7 +112,7 @@ class ComparisonDirectionAttr(
 
 
 class ComparisonType(StrEnum):
-    """Number format of the operands of `stablehlo.compare`."""
+    """Interpretation of the operands of `stablehlo.compare`, e.g. as signed integers."""
 
     NOTYPE = "NOTYPE"
     FLOAT = "FLOAT"

@@ -116,7 +116,7 @@ class LogicalOp(BinaryOp, ABC):
 
 
 class AccuracyOp(UnaryOp, ABC):
-    """Transcendental function with an optional required accuracy."""
+    """Transcendental function with an optional accuracy requirement."""
 
     operand = operand_def(kinds.FLOAT_OR_COMPLEX)
     result = result_def(kinds.FLOAT_OR_COMPLEX)

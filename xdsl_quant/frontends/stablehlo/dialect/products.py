@@ -124,7 +124,7 @@ class ProductOp(StableHLOOp, ABC):
     @abstractmethod
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         """
-        Verify zero points and quantized dimensions; at least one tensor is quantized.
+        Verify zero points and quantized dimensions of an op with a quantized tensor.
 
         Raises:
             VerifyException: if a zero point or quantized dimension is unsupported.
@@ -291,7 +291,7 @@ class ConvolutionOp(ProductOp):
         (batch, *_), (_, features, *_), output = (
             self.dimension_numbers.by_tensor().values()
         )
-        # Batch groups are split between output features: no dimension is the batch alone.
+        # Output features include the batch groups: no result dimension is the batch alone.
         is_grouped = self.batch_group_count.value.data != 1
         return {} if is_grouped else {batch: output[0]}, {features: output[1]}
 

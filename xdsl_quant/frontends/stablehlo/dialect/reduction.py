@@ -58,7 +58,7 @@ __all__ = [
 @irdl_op_definition
 class ReturnOp(StableHLOOp):
     """
-    Terminator of a region, with its results.
+    Terminator that returns the results of a region.
 
     Example:
 
@@ -133,7 +133,7 @@ class ReducingOp(StableHLOOp, ABC):
         result_types: Sequence[Attribute] | None = None,
         **properties: PropertyValue,
     ):
-        """Build a reduction whose body is a region, or a region with one op on scalars."""
+        """Build a reduction from its region, or from the only op in its region."""
         if isinstance(body, type):
             body = _applying_region(body, _scalar_type(SSAValue.get(inputs[0]).type))
         super().__init__(
@@ -159,7 +159,7 @@ class ReducingOp(StableHLOOp, ABC):
         """
 
     def allowed_dimensions(self, inferred_shape: Sequence[int]) -> Sequence[int]:
-        """Return the sizes of which region arguments may have any subsequence as shape."""
+        """Return sizes of which the shape of a region argument must be a subsequence."""
         return inferred_shape
 
     def verify_(self) -> None:
@@ -203,7 +203,7 @@ class ReducingOp(StableHLOOp, ABC):
 
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:
-    """Return True if both are floats, or `b` is like `a` and at least as wide."""
+    """Return True if both are floats, or of one kind with `b` at least as wide."""
     if isinstance(a, AnyFloat) and isinstance(b, AnyFloat):
         return True
     if isinstance(a, StoredQuantizedType) and isinstance(b, StoredQuantizedType):

@@ -245,7 +245,7 @@ def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> No
 def verify_transposed_dimension(
     operand: RankedTensor, result: RankedTensor, permutation: Sequence[int]
 ) -> None:
-    """Verify C4 of `transpose`: `permutation` applies to the quantized dimension."""
+    """Verify C4 of `transpose`: `permutation` maps one quantized dimension to the other."""
     if (axes := _per_axis_types(operand, result)) is None:
         return
     before, after = (axis.quantized_dimension.data for axis in axes)
@@ -263,7 +263,7 @@ def verify_broadcast_dimension(
 ) -> None:
     """
     Verify C6 of `broadcast_in_dim`: `dimensions` maps the operand's quantized dimension to
-    the result's. If its size is 1, all result scales equal the operand's scale.
+    the result's. If the operand's has size 1, all result scales equal its scale.
     """
     if (axes := _per_axis_types(operand, result)) is None:
         return

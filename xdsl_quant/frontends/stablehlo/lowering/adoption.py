@@ -89,7 +89,7 @@ def adopt_ops(module: ModuleOp) -> None:
     class.
 
     Raises:
-        PassFailedException: if this package's op lacks an operand or attribute of an op.
+        PassFailedException: if an op is not valid as an op of this package.
     """
     # Ops in regions first: the verifier of an op inspects its regions.
     for op in [*module.walk(region_first=True)]:

@@ -12,7 +12,7 @@ therefore get the attribute `quant.nan = "stored-zero"`, which lowerings and exe
 respect.
 
 In the quant dialect, a `quant.dcast` of a `quant.qcast` folds away; in StableHLO, the pair
-rounds and saturates. To keep it, lower with `keep-qdq` and without `canonicalize` before.
+rounds and saturates. To keep the pair, lower with `keep-qdq` and without `canonicalize`.
 """
 
 from collections.abc import Sequence

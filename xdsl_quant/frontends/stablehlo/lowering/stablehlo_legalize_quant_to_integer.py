@@ -16,11 +16,11 @@ With `a`, `b` zero-point-corrected values, `z` the zero point of the result and
 `M` and `S` are those of [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier] for
 the exact ratio of scales: the scale of the operand, or the product of the operands' scales,
 divided by the scale of the result. If `x` may exceed 32 bits, `M` is rounded half up to
-fewer bits, so that `x * M` fits 64 bits. For a sum, `S` is the smaller of both shifts; the
-multiplier of the other shift is rounded to `S`, then both to fewer bits until the products
-fit 63 bits. A ratio of 1 needs no multiplication. If a sum could still deviate by more than
-a quarter of a unit, e.g. with 32-bit storage, `M1` and `M2` have a high and a low part of
-up to 30 bits each, and products are summed by part:
+fewer bits, so that `x * M` fits 64 bits. For a sum, `S` is the smaller of both shifts: the
+multiplier with the larger shift is rounded to shift `S`. Then both multipliers are rounded
+to fewer bits until the products fit 63 bits. A ratio of 1 needs no multiplication. If a sum
+could still deviate by more than a quarter of a unit, e.g. with 32-bit storage, `M1` and
+`M2` have a high and a low part of up to 30 bits each, and products are summed by part:
 `(high + (low >> bits) + (1 << (S - 1))) >> S`.
 
 With `rounding=double`, `scaled` uses the double rounding of TOSA's `apply_scale_32` if `x`
@@ -141,7 +141,7 @@ class SameScaleToIntegers(IntegerPattern):
         if moves is None and (reason := unsupported_cast_reason(target)) is not None:
             raise ValueError(reason)
         rescalings = self._rescalings(op, types[0], target)
-        # Unsigned integers are ordered as wider signed ones.
+        # Signless ops order signed integers, so unsigned ones are widened first.
         is_wider = moves is None and not target.is_signed
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
@@ -350,7 +350,7 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
             return next((form for form in forms if form is not None), None)
         except ValueError as e:
             if self.fallback == "fail":
-                # `qdq` decomposes computing ops only.
+                # `qdq` does not decompose data movement ops.
                 hint = "'fallback=qdq' to compute it with floats"
                 if has_quantization_trait(op, MovesElements):
                     hint = "'fallback=keep' to keep it"

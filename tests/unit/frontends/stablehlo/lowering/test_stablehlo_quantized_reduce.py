@@ -317,7 +317,7 @@ def test_other_types_in_the_region():
     }}"""
     passes = PIPELINES["qdq"].removesuffix(f",{STRIP}")
     assert (
-        "'stablehlo.reduce' op has a body of other quantized types than its operands, "
+        "'stablehlo.reduce' op has different quantized types in operands and body, "
         "which has no conversion to linalg"
     ) in message_of(text, passes)
     module = parse_module(text)

@@ -275,7 +275,7 @@ class Rescaling:
                 formula.combine(values[0] * a, values[1] * b) for a, b in pairs
             )
             for part in low:
-                # Exact for the final shift: only integers are added to the rounded part.
+                # Exact after the final shift, as all other terms are integers.
                 result = result + (part >> bits)
             result = scaled(result, one, shift, "single")
         else:

@@ -34,13 +34,13 @@ _FACTOR_BITS = 30
 """Width of comparison factors; products with 33-bit values fit 64 bits."""
 
 _EXACT_BITS = 16
-"""Result width above which multipliers need not become wider."""
+"""Result width above which the required multiplier width stays the same."""
 
 
 @dataclass(frozen=True)
 class ScaledTensor:
     """
-    Quantized type of an operand or result, with arrays that broadcast to the result.
+    Quantized type of an operand or result, with parameters broadcastable to the result.
 
     Raises:
         ValueError: if the type does not support integer arithmetic; the message is the
@@ -74,7 +74,7 @@ class ScaledTensor:
         return self._along_axis(self.quantized_type.get_zero_points())
 
     def _along_axis(self, numbers: Array) -> Array:
-        # Without dimensions, NumPy would compute with scalars of 64 bits.
+        # NumPy would convert arrays of rank 0 to 64-bit scalars.
         shape = [1] * max(self.rank, 1)
         if (axis := self.quantized_type.axis) is not None:
             shape[axis if self.axis is None else self.axis] = -1
@@ -142,8 +142,8 @@ def product_scaling(
     """
     Return the scaling from a product of quantized values to the result.
 
-    It is that of [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier], with the
-    multiplier rounded to fewer bits if products would exceed 64 bits.
+    The scaling is that of [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier],
+    with the multiplier rounded to fewer bits if products would exceed 64 bits.
 
     Args:
         factors: quantization of the factors of the product.
@@ -169,7 +169,7 @@ def product_scaling(
         _as_fractions(factor.scales) for factor in factors
     ) / _as_fractions(target.scales)
     if (2 * largest * abs(ratios - 1) < 1).all():
-        # The ratio differs from 1 by rounded scales only: no integer changes.
+        # The ratio differs from 1 by too little to change any integer.
         ones = np.left_shift(1, scaling.shifts)
         return scaling._replace(multipliers=[ones])
     return scaling
@@ -248,9 +248,8 @@ def _largest_error(
 
 def comparison_factors(lhs: ScaledTensor, rhs: ScaledTensor) -> tuple[int, int]:
     """
-    Return a factor for each operand, so that comparing the zero-point-corrected values
-    times their factors compares the real values. Scales are per-tensor; products fit 64
-    bits.
+    Return two integer factors: zero-point-corrected values times these factors compare like
+    the real values. Scales are per-tensor; the products fit 64 bits.
 
     The quotient of the factors is the best approximation of the quotient of the scales with
     integers of up to 2**30. The order of values of up to 30 bits is therefore exact. Values

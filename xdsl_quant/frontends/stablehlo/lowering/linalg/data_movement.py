@@ -157,7 +157,7 @@ class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
         return [builder.rearranged(args[0], type_, sizes, source)]
 
 
-# Parts
+# Concatenation, slices and gather
 
 
 class LowerConcatenate(LinalgLowering[ConcatenateOp]):

@@ -155,7 +155,7 @@ def _compare(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
 
 
 def _in_total_order(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    """Return signed integers that compare like floats in IEEE 754's total order."""
+    """Return a signed integer that is ordered like a float in IEEE 754's total order."""
     type_ = IntegerType(bit_width(value.type))
     bits = builder.add(arith.BitcastOp(value, type_))
     last = builder.number(type_.bitwidth - 1, type_)

@@ -74,7 +74,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
     Lower an op to linalg, tensor, arith and math, or leave it unchanged if unsupported.
 
     Lowered ops compute on signless types. Quantized operands and results are converted by
-    `quant.scast`, signed and unsigned ones by `unrealized_conversion_cast`.
+    `quant.scast`, signed and unsigned integers by `unrealized_conversion_cast`.
     """
 
     op_type: ClassVar[type[Operation]]
@@ -127,8 +127,8 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
         except Unsupported:
             block.erase()
             raise
-        # As operands of the terminator, results are updated if they are results of another
-        # op that is replaced.
+        # A result may be the result of another op, which is replaced later: operands of the
+        # terminator follow the replacement.
         block.add_op(YieldOp.create(operands=results))
         return Replacement(op, block)
 
@@ -180,7 +180,7 @@ def is_unsigned_type(type_: Attribute) -> bool:
 
 
 def is_arithmetic(type_: Attribute) -> bool:
-    """Return True if the arith dialect and all executors support an element type."""
+    """Return True if the arith dialect, compiled or interpreted, supports a type."""
     if isa(type_, IntegerType):
         return type_.bitwidth <= 64
     return isinstance(type_, BFloat16Type | Float16Type | Float32Type | Float64Type)

@@ -193,7 +193,7 @@ def _converted_element(
     """Return an element of `source`, converted to the element type of `target`."""
     types = element_type_of(source), element_type_of(target)
     if types[0] != types[1] and any(isinstance(t, QuantizedType) for t in types):
-        raise without_linalg("has a body of other quantized types than its operands")
+        raise without_linalg("has different quantized types in operands and body")
     return converted(builder, value, *types)
 
 
