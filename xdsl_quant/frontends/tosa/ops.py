@@ -178,7 +178,7 @@ _NAN_SCALE = 255
 
 def _block_scale_codes(texts: Sequence[str]) -> bytes:
     """
-    Return the `f8E8M0FNU` codes nearest to decimal numbers, which may lack digits.
+    Return the `f8E8M0FNU` codes nearest to decimal numbers, which may be rounded.
 
     Raises:
         ValueError: if a text is not a number, or a number is negative, too large or NaN.
@@ -186,7 +186,7 @@ def _block_scale_codes(texts: Sequence[str]) -> bytes:
     import numpy as np
 
     scales = np.array([*map(float, texts)])
-    # Bounded by the rounded value, as the text of 2**127 may be shortened.
+    # A decimal of 2**127 may be rounded up, so all numbers that round to it are legal.
     if (is_illegal := ~((scales >= 0) & (scales < 1.5 * 2.0**127))).any():
         scale = scales[is_illegal][0]
         raise ValueError(f"scale value must be from 0 to 2**127, got {scale:e}")
@@ -253,7 +253,7 @@ class BlockScaledType(ParametrizedAttribute, TypeAttribute):
 
     @staticmethod
     def _parse_scales(parser: AttrParser) -> bytes:
-        """Parse scales in braces without tokens, as there may be a million."""
+        """Parse the scales in braces without the lexer, as there may be a million."""
         start, content = parser.pos, parser.lexer.input.content
         parser.parse_punctuation("{")
         if (end := content.find("}", start)) < 0:
@@ -302,7 +302,7 @@ def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperati
     parser.parse_punctuation(":")
     type_ = parser.parse_function_type()
     attributes = dict(entries or ())
-    # In text order.
+    # In the order of the text.
     names = [*filter(cls.get_irdl_definition().properties.__contains__, attributes)]
     return cls.create(
         operands=parser.resolve_operands(operands, type_.inputs.data, position),
@@ -695,7 +695,7 @@ class LogicalNotOp(UnaryOp):
 
 @irdl_op_definition
 class CastOp(_UnaryOpOfInput):
-    """Convert elements; floats are rounded half to even and saturate as integers."""
+    """Convert elements; float to integer rounds half to even and saturates."""
 
     name = "tosa.cast"
 

@@ -124,7 +124,7 @@ def _verify_batches() -> None:
         a, b, a_zp, b_zp = (
             cast(TensorType, operand.type).get_shape() for operand in self.operands
         )
-        # Errors keep xDSL's messages.
+        # xDSL's verifier reports the errors.
         if (
             not (len(a) == len(b) == 3 and a_zp == b_zp == (1,))
             or a[0] != b[0]

@@ -197,7 +197,7 @@ class Rescale:
 
     def has_results_of(self, other: Rescale) -> bool:
         """
-        Return True if both rescales have equal results, if neither is `INEXACT_ROUND`.
+        Return True if both compute equal results, given that neither is `INEXACT_ROUND`.
 
         Several pairs of multiplier and shift may encode the same scale. With double
         rounding, their results may differ.
