@@ -205,7 +205,7 @@ def _storage_differs(tensor: _Tensor, first: _Tensor) -> Findings:
 
 
 def _same_parameters(op: _Op) -> Findings:
-    """Require equal scales and zero points, except in u8 `tfl.concatenation` (rescales)."""
+    """Require equal scales and zero points, but not for `tfl.concatenation` of u8."""
     (first, first_type), *others = op.quantized
     storage = _storage_name(first_type)
     if op.op.name == "tfl.concatenation" and storage == "u8":
@@ -236,7 +236,7 @@ _FIXED_RESULTS = {
     "tfl.tanh": ("i16", 2**_LOG2_TOLERANCE - 1, False),
 }
 """
-Storage types with a fixed result scale, its tolerance, True if the zero point is fixed.
+Storage types with a fixed result scale, its tolerance, and True for a fixed zero point.
 """
 
 
@@ -467,7 +467,7 @@ class _Product:
         element_type = scalar_or_element_type(bias.value.type)
         if isinstance(element_type, NoneType):
             if self.needs_bias:
-                message = f"{op.name} has no bias: it must have one, if only of zeros"
+                message = f"{op.name} has no bias: it must have one, e.g. zeros"
                 finding = Finding("bias-operand", f"quantized {message}")
                 yield KernelFinding(bias.subject, finding)
             return

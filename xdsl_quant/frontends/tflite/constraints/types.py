@@ -85,11 +85,11 @@ class TFLiteConstraints:
         self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _Use(0))
         self._constants: set[SSAValue] = set()
         self._products: dict[SSAValue, Operation] = {}
-        """Contraction that computes a value, maybe followed by casts and bias additions."""
+        """Contraction that computes a value, perhaps before casts and bias additions."""
         self._sources: dict[SSAValue, SSAValue] = {}
         """Quantized value that was dequantized, by dequantized value."""
         self._biases: dict[Operation, int] = {}
-        """Index of the operand that is a bias, by addition."""
+        """Operand index of the bias, by addition op."""
         self._biased: defaultdict[SSAValue, list[Operation]] = defaultdict(list)
         """Contractions to whose results a bias is added, by bias."""
         ops = list(module.walk())

@@ -76,7 +76,7 @@ def static_shape_of(value: SSAValue) -> Shape | None:
 
 
 def may_have_shape(value: SSAValue, shape: Shape | None) -> bool:
-    """Return True if a tensor's shape is compatible with `shape`; `None` is any shape."""
+    """Return True if a tensor's shape is compatible with `shape`; `None` fits any shape."""
     own_shape = shape_of(value)
     return shape is None or own_shape is None or are_compatible_shapes(own_shape, shape)
 

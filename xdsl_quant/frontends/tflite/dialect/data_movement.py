@@ -143,7 +143,7 @@ def _reshaped_element_type(
             *before, _, scales = element_type.parameters
             return element_type.new((*before, IntAttr(index), scales))
     raise VerifyException(
-        f"'tfl.reshape' op expects the result to have the quantized dimension {axis}"
+        f"'tfl.reshape' op expects the result to keep the quantized dimension {axis}"
     )
 
 

@@ -278,9 +278,8 @@ def has_unknown_rank(tensor: Tensor) -> bool:
 
 def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """
-    Return the type of a tensor. Files from before 2022 do not tell scalars from unranked
-    tensors. A tensor without sizes is a scalar, as in LiteRT; variable handles are
-    unranked.
+    Return the type of a tensor. As files from before 2022 lack ranks, a tensor without
+    sizes is a scalar, like in LiteRT, and only a variable handle is unranked.
     """
     element = element_type(tensor, where, is_narrow)
     if has_unknown_rank(tensor) and isinstance(element, tfl.ResourceType):

@@ -779,8 +779,7 @@ PRODUCTS = {
     "conv_2d without bias": Case(
         "refused",
         [
-            "operand #2: quantized 'tfl.conv_2d' has no bias: it must have one, if "
-            "only of "
+            "operand #2: quantized 'tfl.conv_2d' has no bias: it must have one, e.g. "
             "zeros (bias-operand)"
         ],
         _products("i8", bias="none")["conv_2d"],
