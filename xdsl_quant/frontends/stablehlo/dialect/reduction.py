@@ -86,7 +86,7 @@ def _scalar_type(tensor_type: Attribute) -> Attribute:
 
 
 def _applying_region(op_type: type[BinaryOp], scalar_type: Attribute) -> Region:
-    """Return a region that applies one binary op."""
+    """Return a region with a single binary op on scalars."""
     block = Block(arg_types=(scalar_type, scalar_type))
     lhs, rhs = block.args
     applied = op_type(lhs, rhs)
@@ -203,7 +203,7 @@ class ReducingOp(StableHLOOp, ABC):
 
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:
-    """Return True if both are floats, or of one kind with `b` at least as wide."""
+    """Return True if both types are floats, or of one kind with `b` at least as wide."""
     if isinstance(a, AnyFloat) and isinstance(b, AnyFloat):
         return True
     if isinstance(a, StoredQuantizedType) and isinstance(b, StoredQuantizedType):

@@ -330,7 +330,7 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
     def _plans(
         self, module: ModuleOp
     ) -> tuple[Mapping[Operation, Form], Sequence[Operation]]:
-        """Return the integer forms of ops, and the ops without one."""
+        """Return the integer forms by op, and the ops without an integer form."""
         patterns = integer_patterns(self.rounding)
         plans: dict[Operation, Form] = {}
         without_form: list[Operation] = []

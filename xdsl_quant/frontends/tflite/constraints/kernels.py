@@ -139,7 +139,7 @@ class _Op:
 
 
 Rule: TypeAlias = Callable[[_Op], Findings]
-"""Yields the findings about an op."""
+"""Function that yields the findings about an op."""
 
 
 def _storage_name(quantized_type: UniformType) -> str:
@@ -226,7 +226,7 @@ def _same_parameters(op: _Op) -> Findings:
 
 
 _LOG2_TOLERANCE = 1e-3
-"""Deviation of log2(scale) from an integer up to which a scale is a power of two."""
+"""Largest deviation of log2(scale) from an integer for a power-of-two scale."""
 
 _FIXED_RESULTS = {
     "tfl.l2_normalization": ("i8 u8", 0.0, True),
@@ -566,7 +566,7 @@ class _Kernels(NamedTuple):
 
     rules: Sequence[Rule] = ()
     storages: str | None = None
-    """Supported storage types; `None` if another rule checks them, or no rule."""
+    """Supported storage types; `None` if no rule or another rule checks them."""
 
     activations: str = ACTIVATIONS
     mixes_storages: bool = False

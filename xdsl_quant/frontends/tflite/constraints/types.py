@@ -283,7 +283,7 @@ def _bias_scale(
     user: str,
     product_words: str,
 ) -> Iterator[Finding]:
-    """Yield a finding unless the bias scale is about input scale times weight scale."""
+    """Yield a finding unless bias scale = input scale x weight scale, up to rounding."""
     import numpy as np
 
     bias_scales, weight_scales = (q.get_scales().ravel() for q in (bias, weight))

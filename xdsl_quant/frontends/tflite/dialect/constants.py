@@ -30,7 +30,7 @@ __all__ = [
 
 
 class _HasValue(ConstantLike):
-    """Marks ops whose result is the constant `value`."""
+    """Trait of ops whose result is the constant `value`."""
 
 
 @irdl_op_definition

@@ -39,7 +39,7 @@ def version(operator: Operator) -> int:
 
 
 class _Writer:
-    """Writes nested tables before the tables that contain them, as FlatBuffers requires."""
+    """Serializer that writes nested tables before their parents, as required."""
 
     def __init__(self, model: Model):
         import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no type annotations

@@ -404,7 +404,7 @@ class ElementwiseToIntegers(IntegerPattern):
 
     Example:
 
-    With `formulas={"toy.mul": FORMULAS["stablehlo.multiply"]}` it lowers `toy.mul`.
+    With `formulas={"toy.mul": FORMULAS["stablehlo.multiply"]}`, it replaces `toy.mul`.
     """
 
     rounding: ScaleRounding = "single"
