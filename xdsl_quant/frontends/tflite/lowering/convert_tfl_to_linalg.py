@@ -10,8 +10,8 @@ An op on stored values without an integer kernel for its parameters dequantizes,
 computes in `f32`, and quantizes, rounding half to even. The attribute `tfl.fallback` of
 the module lists these ops with reasons.
 
-Values between ops become tensors of stored values. `quant.scast`s remain where other
-ops use quantized values: at arguments and results of functions.
+Values between ops become tensors of stored values. `quant.scast`s remain where ops of
+other dialects use quantized values, e.g. at function arguments and results.
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,7 +94,7 @@ _WITHOUT_SIGNS = {"builtin", "func", "cf", "scf", "tensor", "linalg"}
 
 
 def _stored_type(type_: Attribute) -> Attribute:
-    """Return the signless type of the stored values of a type, quantized or not."""
+    """Return the storage type if quantized, else the type itself, without signs."""
     return StoredQuantizedType.cast_to_signless_storage_type(type_) or signless(type_)
 
 
@@ -140,10 +140,10 @@ class _LinalgConversion:
     fallback: FallbackMode
 
     arrays: dict[SSAValue, Any] = field(default_factory=dict[SSAValue, Any])
-    """Constant values; `None` for absent operands."""
+    """Elements of constants; `None` for results of `tfl.no_value`."""
 
     tensors: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Stored values of converted results, and of values that other ops define."""
+    """Stored values of converted results, and of values from other dialects' ops."""
 
     fallbacks: list[Fallback] = field(default_factory=list[Fallback])
     """Ops without an integer kernel, and the reasons."""
@@ -185,7 +185,7 @@ class _LinalgConversion:
     # Ops of other dialects
 
     def _restore_operands(self, op: Operation) -> None:
-        """Cast the operands of an op that remains back to their original types."""
+        """Cast the operands of an unconverted op back to their original types."""
         if not op.operands:
             return
         builder = LoweringBuilder.before(op)
@@ -193,7 +193,7 @@ class _LinalgConversion:
             op.operands[index] = self._original_value(builder, operand)
 
     def _original_value(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        """Return a value with its type before the conversion."""
+        """Return a value, cast back to its type before the conversion."""
         if value in self.arrays and self.arrays[value] is not None:
             element_type = cast(TensorType, _stored_type(value.type)).get_element_type()
             stored = constant_tensor(builder, self.arrays[value], element_type)
@@ -291,7 +291,7 @@ class _LinalgConversion:
         return plain(builder, stored, is_signed=_is_signed(operand.type))
 
     def _stored(self, operand: SSAValue) -> SSAValue:
-        """Return the stored values of an operand that another op defines."""
+        """Return the stored values of an operand from a `tfl` or any other op."""
         if (known := self.tensors.get(operand)) is not None:
             return known
         _check_is_not_later(operand)
@@ -372,7 +372,7 @@ def _scalar(op: Operation, builder: LoweringBuilder, value: SSAValue) -> SSAValu
 
 
 def _check_types(op: Operation, what: str, types: Sequence[Attribute]) -> None:
-    """Check that types equal the result types, which scf requires and tfl does not."""
+    """Check that types equal the result types: required by scf, but not by tfl."""
     if tuple(types) == tuple(op.result_types):
         return
     actual, expected = (", ".join(map(str, each)) for each in (types, op.result_types))
@@ -396,7 +396,7 @@ def _check_is_not_later(value: SSAValue) -> None:
 
 
 def _constant_of(value: SSAValue) -> NDArray[Any] | None:
-    """Return the elements of a constant of another dialect; `None` if not constant."""
+    """Return the elements if a constant op defines the value, or else `None`."""
     op = value.owner
     if not isinstance(op, Operation) or not op.has_trait(ConstantLike):
         return None

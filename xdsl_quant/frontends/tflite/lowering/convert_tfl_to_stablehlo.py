@@ -60,13 +60,13 @@ from .stablehlo import elementwise, moving, products
 from .stablehlo.building import Lowering, StableHLOBuilder
 
 Form: TypeAlias = Callable[[StableHLOBuilder], Sequence[SSAValue]]
-"""Builds the replacement of an op, and returns its results."""
+"""Function that builds the replacement of an op, and returns its results."""
 
 _CONSTANTS = tfl.ConstOp | tfl.QConstOp | arith.ConstantOp
 
 
 def _rebuild_constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
-    """Return a `stablehlo.constant` with the same (stored) elements."""
+    """Build a `stablehlo.constant` with the elements (stored values) of a constant."""
     (result,), value = op.results, op.value
     element_type = scalar_or_element_type(result.type)
     if isinstance(element_type, StoredQuantizedType):
@@ -91,7 +91,7 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
 
 
 def _rebuilding_form(op: Operation, *, is_stored: bool) -> Form:
-    """Return the form of an op on stored values or on floats."""
+    """Return a function that lowers an op on stored values or on floats."""
 
     def build(b: StableHLOBuilder) -> Sequence[SSAValue]:
         if isinstance(op, _CONSTANTS):
@@ -117,7 +117,7 @@ def _verify(form: Form, op: Operation) -> None:
     Verify the ops that a form builds.
 
     Raises:
-        Unsupported: if one is invalid or has another result type.
+        Unsupported: if an op is invalid, or the result types differ from those of `op`.
     """
     block = Block()
     try:
@@ -145,13 +145,13 @@ class TFLToStablehlo(CheckedPattern[Form]):
     Lower an op of TensorFlow Lite, or a constant tensor, to StableHLO ops with the same
     result types.
 
-    Unsupported ops remain, with their constants.
+    Unsupported ops, and the constants that they use, remain unchanged.
     """
 
     unsupported: dict[Operation, str] = field(
         default_factory=dict[Operation, str], init=False, compare=False
     )
-    """Ops that remain, with reasons (predicates of sentences)."""
+    """Unsupported ops, with reasons: messages that follow `'tfl.add' op`."""
 
     def plan(self, op: Operation) -> Form | None:
         if isinstance(op, arith.ConstantOp):

@@ -5,7 +5,7 @@ Integer results are bit-identical to the reference kernels: `tosa.rescale` resca
 with the multipliers, shifts and rounding (`DOUBLE_ROUND`) of the kernels, functions of
 one stored value become tables, and data movement ops move stored values. Quantized types
 become storage types: `tensor<4x!quant.uniform<i8:f32, 0.5>>` becomes `tensor<4xi8>`.
-Arguments and results hold `u8` stored values as the bits of `i8`.
+Function arguments and results hold the bits of `u8` stored values as `i8`.
 
 Example:
 
@@ -59,7 +59,7 @@ from .tosa.expressions import (
 from .tosa.special import IMPLEMENTATIONS_IN_TOSA, IN_32_BITS, SHAPES, WITHOUT_INTEGERS
 
 REGISTERED = arrays, contractions, forms
-"""Modules that register implementations of functions for expressions."""
+"""Modules that register the TOSA forms of functions when they are imported."""
 
 LOWERINGS: Mapping[type[Operation], Implementation] = {
     **{
@@ -70,7 +70,7 @@ LOWERINGS: Mapping[type[Operation], Implementation] = {
     **MULTIPLIER_KERNELS,
     **IMPLEMENTATIONS_IN_TOSA,
 }
-"""Implementation of each op."""
+"""Implementations by op class."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ def _convert_function(
     fallbacks: list[Fallback] | None,
 ) -> func.FuncOp:
     """
-    Return the converted function. Append to `errors`, and to `fallbacks` (ops that are
-    computed with floats) unless it is `None`.
+    Return the converted function. Append messages to `errors`, and ops that are
+    computed with floats to `fallbacks` unless that is `None`.
     """
     if function.is_declaration:
         return function.clone()
@@ -156,7 +156,7 @@ class _TosaConversion:
         self.values: dict[SSAValue, SSAValue | None] = {}
         """Converted values; `None` if the defining op has an error."""
         self.arrays: dict[SSAValue, Array | None] = {}
-        """Constant values; `None` for absent operands."""
+        """Elements of constants; `None` for results of `tfl.no_value`."""
 
     def convert(self) -> func.FuncOp:
         """
@@ -247,7 +247,7 @@ class _TosaConversion:
         Return the results of an op, computed with integers or else with floats.
 
         Raises:
-            Unsupported: if TOSA supports neither.
+            Unsupported: if TOSA supports neither, or the float fallback is off.
         """
         implementation = LOWERINGS[type(op)]
         operands = self._operands(builder, op)

@@ -17,7 +17,7 @@ from xdsl_quant.diagnostics import located_message
 from xdsl_quant.frontends.tflite import dialect as tfl
 
 Fallback: TypeAlias = tuple[Operation, str]
-"""Op without an integer form, and the reason (predicate of a sentence)."""
+"""Op without an integer form, and the reason: a message that follows `'tfl.add' op`."""
 
 
 _STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
@@ -26,18 +26,18 @@ SIZES_HINT = (
     "give the inputs of the model shapes when the file is read, e.g. by the option "
     "'static' of 'read_tflite' or 'xdsl-quant-import'"
 )
-"""Advice for dynamic sizes."""
+"""Advice in messages about dynamic sizes."""
 
 
 def has_state(op: Operation) -> bool:
-    """Return True if the result of an op depends on variables or on its own state."""
+    """Return True if an op accesses variables, or keeps state between calls."""
     return isinstance(op, _STATE) or (
         isinstance(op, tfl.SVDFOp) and op.next_state is None
     )
 
 
 def without_conversion(op: Operation, target: str) -> str:
-    """Return why a pass cannot convert an op (predicate of a sentence)."""
+    """Return why a pass cannot convert an op: a message that follows `'tfl.add' op`."""
     if has_state(op):
         return "has state: run 'tfl-variables-to-arguments' first"
     custom = (
@@ -65,7 +65,7 @@ def list_fallbacks(module: ModuleOp, fallbacks: Sequence[Fallback]) -> None:
 
 
 def _name(op: Operation) -> str:
-    """Return the name of the first result in the file, or else in the text."""
+    """Return the tensor name of the first result in the file, or else its SSA name."""
     if isinstance(op.location, NameLoc):
         return op.location.desc.data
     return op.results[0].name_hint or ""

@@ -1,6 +1,6 @@
 """
-Assertions that gather indices are in range. Lowered gathers clamp indices; the
-interpreter and TensorFlow Lite reject them.
+Assertions that gather indices are in range, as the interpreter and TensorFlow Lite
+check. Lowered gathers would clamp the indices.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def _check(
 
     Args:
         op: gather op.
-        indices: indices; constant ones are checked by the kernel.
+        indices: indices; the kernel checks constant ones at compile time.
         values: indexed tensor.
         axes: indexed dimensions.
         has_tuples: True if the last dimension of `indices` has one index for each axis.
@@ -86,9 +86,7 @@ def _is_static(value: SSAValue) -> bool:
 def _largest(
     builder: LoweringBuilder, indices: SSAValue, *, has_tuples: bool
 ) -> SSAValue:
-    """
-    Return the largest index of each axis as unsigned; negatives exceed all others.
-    """
+    """Return the unsigned maximum of the indices of each axis."""
     rank = len(shape := shape_of(indices))
     kept_axes = [rank - 1] if has_tuples else []
     sizes = [shape[i] for i in kept_axes]

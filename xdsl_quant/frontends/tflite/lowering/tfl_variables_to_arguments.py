@@ -2,9 +2,9 @@
 Rewrite variables and op state of TensorFlow Lite models into function arguments and
 results.
 
-A function that reads or assigns variables gets one more argument and result for each of
-them, and for the state of each `tfl.svdf`. Argument attributes give the initial value,
-and the index of the result that is the argument of the next call: see
+A function that reads or assigns variables gets an argument and a result for each
+variable, and for the state of each `tfl.svdf`. Argument attributes give the initial
+value, and the index of the result to pass as this argument in the next call: see
 [`state_arguments`][xdsl_quant.runtime.state_arguments.state_arguments]. The function is
 then free of side effects, and can be lowered and compiled like any other.
 
@@ -37,8 +37,8 @@ func.func @count(
 * `tfl.if` and `tfl.while` yield assigned values as additional results; loops also take
   them as operands.
 * A variable has an initial value if the function of a `tfl.call_once` assigns a
-  constant to it. Other variables must be assigned before they are read in the same
-  call; they are erased.
+  constant to it. Other variables must be assigned in each call before they are read;
+  they get no arguments.
 
 Any other use of a variable is an error, and leaves the module unchanged.
 """
@@ -95,7 +95,7 @@ def _initial_state(variable: _Variable, constant: _Constant) -> State:
 
 
 _Values = dict[_Variable, SSAValue]
-"""Current values of variables that differ from those at the start of the function."""
+"""Current values of the variables that have been assigned."""
 
 
 class _Rewriting:
@@ -103,7 +103,7 @@ class _Rewriting:
         self.copies = copies
         self.function = copies.copy(function)
         self.initial: dict[_Variable, State] = {}
-        """States of variables with initial values."""
+        """Names, types and initial values of variables that have initial values."""
 
         self.arguments: dict[_Variable, BlockArgument] = {}
         """Arguments of variables whose initial values are used."""
@@ -176,7 +176,7 @@ class _Rewriting:
         return argument
 
     def _value(self, variable: _Variable, values: _Values) -> SSAValue | None:
-        """Return the current value of a variable; `None` if it may have none."""
+        """Return the current value of a variable; `None` if it may be unassigned."""
         return values.get(variable) or self._argument(variable)
 
     def _check_type(self, op: Operation, variable: _Variable, type_: Attribute) -> None:
@@ -329,7 +329,7 @@ class _Rewriting:
         like: Sequence[SSAValue],
         values: _Values,
     ) -> None:
-        """Append the values of variables after an op to its results."""
+        """Add results to an op: the values that variables have after the op."""
         new_op = type(op).create(
             operands=operands,
             result_types=[*op.result_types, *(value.type for value in like)],

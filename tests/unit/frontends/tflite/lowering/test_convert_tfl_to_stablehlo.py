@@ -47,8 +47,8 @@ TO_QUANTIZED = (
 TO_QDQ = "stablehlo-legalize-quantized-op-to-qdq"
 
 REASONS = (
-    "has a bias of type 'tensor<[0-9]xi64>', expected one that has a scale",
-    "has an ellipsis, new dimensions, or ends that are offsets",
+    "has a bias of type 'tensor<[0-9]xi64>', expected a quantized or float type",
+    "has an ellipsis, a new axis, or the attribute 'offset'",
     "has a negative stride",
 )
 """What the pass says about cases of ops that it converts otherwise."""

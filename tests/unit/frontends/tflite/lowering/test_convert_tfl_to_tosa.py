@@ -61,7 +61,7 @@ from .tosa_execution import (
     validated,
 )
 
-NO_TABLE = "has 16-bit values, for which TOSA has no such table"
+NO_TABLE = "has 16-bit values, expected 8-bit values for a square root table"
 NO_FORM = "has no integer form in TOSA"
 NO_KERNEL = "has no integer kernel"
 

@@ -43,10 +43,10 @@ from xdsl_quant.transforms.building.tensor_expressions import TensorExpression, 
 from xdsl_quant.unsupported import Unsupported
 
 Array: TypeAlias = NDArray[Any]
-"""NumPy array, or an expression in its place."""
+"""NumPy array, or an expression for an array known at run time."""
 
 Formula: TypeAlias = Callable[..., Array]
-"""Function that computes the result from arrays; `None` for absent operands."""
+"""Function that computes a result, given the op and its operands (`None` if absent)."""
 
 Kernel: TypeAlias = Callable[..., Array]
 """
@@ -72,7 +72,7 @@ class NoKernel(NamedTuple):
     """Reason why an op has no integer kernel."""
 
     reason: str
-    """Predicate of a sentence: `'tfl.add' op` + reason."""
+    """Message that follows `'tfl.add' op`."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Operands:
     """Channel dimension of the weights."""
 
     bias: int | None = None
-    """Index of the operand whose plain integers have scale input times weights."""
+    """Index of the bias; plain integers have the scale of input times weights."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Computation:
             )
 
     def _is_hybrid(self, operands: Sequence[Any]) -> bool:
-        """Return True for float operands and weights that the kernel supports."""
+        """Return True if operands are `f32`, and weights suit the hybrid kernel."""
         what = self.operands
         assert what.weights is not None
         weights = operands[what.weights]
@@ -263,7 +263,7 @@ Function: TypeAlias = Callable[..., Array | tuple[Array, ...]]
 """Function that returns one or several results, given an op and its operand values."""
 
 Implementation: TypeAlias = Computation | Function
-"""Computation of an op; a function treats stored values as plain integers."""
+"""Computation of an op, or a function that gets stored values as plain integers."""
 
 
 # Types
@@ -471,7 +471,7 @@ def takes_one_scale(
     result: QuantizationParameters | None,
     *operands: QuantizationParameters | None,
 ) -> NoKernel | None:
-    """Check the requirement of kernels that need no rescaling."""
+    """Return `NoKernel` unless operands and result have the same parameters."""
     if result is None:
         return None
     if not have_one_scale(result, *operands):
@@ -483,10 +483,10 @@ def takes_one_scale(
 
 @dataclass(frozen=True)
 class OnStoredValues:
-    """Kernel for stored values of any width that have the parameters of the result."""
+    """Kernel of any bit width, for operands with the parameters of the result."""
 
     function: Callable[..., Array]
-    """Function of the op and of stored values."""
+    """Function of the op and its operands, quantized ones as stored values."""
 
     def __call__(
         self,
@@ -500,6 +500,6 @@ class OnStoredValues:
 
 
 def on_stored_values(function: Callable[..., Array], plain: int) -> Computation:
-    """Return a computation of any values; operand `plain` has plain integers."""
+    """Return a computation of floats or stored values; operand `plain` is integers."""
     kernel, operands = OnStoredValues(function), Operands((plain,))
     return Computation(function, kernel, operands=operands, takes_truths=True)

@@ -51,7 +51,7 @@ def _integers(bias: Array | Quantized | None) -> Array | None:
 
 
 def _has_wide_accumulator(op: Operation, x: Quantized, bias: Array | None) -> bool:
-    """Return True if a 16-bit kernel accumulates in 64 bits: without a 32-bit bias."""
+    """Return True if the kernel for 16-bit values accumulates in 64 bits."""
     if x.parameters.storage_width != 16:
         return False
     if bias is None:
@@ -236,10 +236,9 @@ def _reduction(
     Return the implementation of a reduction.
 
     Args:
-        on_numbers: formula that keeps reduced dimensions, given an array and the
-            dimensions.
-        function: integer kernel with the same arguments and the result parameters;
-            `None` to apply the formula to stored values.
+        on_numbers: formula of an array and axes, which are kept with size 1.
+        function: integer kernel of the operand, axes and result parameters; `None` to
+            apply the formula to stored values.
         requirement: quantization parameters that the kernel supports.
     """
 
@@ -375,4 +374,4 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
 MULTIPLIER_KERNELS: Mapping[type[Operation], Implementation] = {
     tfl.FullyConnectedOp: _fully_connected(has_multiplier=True),
 }
-"""Kernels with integer multipliers where the reference kernels use floats."""
+"""Kernels that rescale by integer multipliers where the reference uses floats."""

@@ -1,6 +1,6 @@
 """
-Quantization parameters that the integer kernels of TensorFlow Lite support. With
-others, the kernels fail or, if they do not check, compute wrong results.
+Quantization parameters that the integer kernels of TensorFlow Lite support. With other
+parameters, the kernels fail or compute wrong results without an error.
 """
 
 from typing import Any, TypeAlias
@@ -54,14 +54,14 @@ def _has_wide_zero_point(*parameters: Parameters | None) -> bool:
 def takes_one_storage(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """Check the requirement of `add` and `sub`."""
+    """Return `NoKernel` unless operands and result have one storage type."""
     return None if have_one_storage(result, *operands) else OTHER_STORAGE
 
 
 def takes_bytes(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """Check the requirement of 8-bit kernels."""
+    """Return `NoKernel` unless all storage has at most 8 bits."""
     if all(p.storage_width <= 8 for p in (result, *operands)):
         return None
     return NoKernel("has storage of more than 8 bits")
@@ -70,7 +70,7 @@ def takes_bytes(
 def takes_signed_bytes(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """Check the requirement of `i8` kernels."""
+    """Return `NoKernel` unless all storage types are `i8`."""
     if all(p.storage_width == 8 and p.is_signed for p in (result, *operands)):
         return None
     return NoKernel("has a storage type other than 'i8'")
@@ -79,12 +79,12 @@ def takes_signed_bytes(
 def takes_zero_points(
     op: Operation, result: Parameters, *operands: Parameters | None
 ) -> NoKernel | None:
-    """Check the requirement of `reduce_prod` and of table kernels."""
+    """Return `NoKernel` if a 16-bit operand or result has a zero point."""
     return WIDE_ZERO_POINT if _has_wide_zero_point(result, *operands) else None
 
 
 def takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """Check the requirement of `logistic` and `tanh`."""
+    """Return `NoKernel` if 16-bit `logistic` or `tanh` has unsupported parameters."""
     if result.storage_width < 16 or (
         _has_scale(result, 2**-15, 0) and not x.has_zero_points
     ):
@@ -93,7 +93,7 @@ def takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 
 
 def takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """Check the requirement of `neg`."""
+    """Return `NoKernel` unless operand and result have one scale and zero point 0."""
     if x.has_zero_points and have_one_scale(result, x):
         return NoKernel("has a zero point, which the kernel ignores")
     return takes_one_scale(op, result, x)
@@ -102,7 +102,7 @@ def takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 def takes_hard_swish(
     op: Operation, result: Parameters, x: Parameters
 ) -> NoKernel | None:
-    """Check the requirement of `hard_swish`, whose multiplier must be below 1."""
+    """Return `NoKernel` unless `hard_swish` has 8 bits and a multiplier below 1."""
     if np.float32(1 / 128) * scale_of(x) / scale_of(result) >= 1:
         return NoKernel(
             "has an operand whose scale is 128 or more times that of its result"
@@ -113,7 +113,7 @@ def takes_hard_swish(
 def takes_squared_difference(
     op: Operation, result: Parameters, lhs: Parameters, rhs: Parameters
 ) -> NoKernel | None:
-    """Check the requirement of `squared_difference`: a multiplier below 1."""
+    """Return `NoKernel` unless `squared_difference` has `i8` and a multiplier < 1."""
     larger = max(scale_of(lhs), scale_of(rhs))
     if larger * larger >= 4096 * scale_of(result):
         return NoKernel(

@@ -44,7 +44,7 @@ from ..kernels.computing import flag as flag
 from ..kernels.computing import number as number
 
 Lowering: TypeAlias = Callable[..., SSAValue | Sequence[SSAValue]]
-"""Builds the results of an op, given the builder, the op and its operands."""
+"""Function that builds the results of an op from the builder, op and operands."""
 
 
 def result_shape(op: Operation, index: int = 0) -> Sequence[int]:
@@ -87,11 +87,11 @@ class StableHLOBuilder(LoweringBuilder):
         return self.op(QuantizeCastOp, (value,), type_)
 
     def scalar(self, value: float, element_type: Attribute) -> SSAValue:
-        """Return a constant of rank 0, clamped to the range of the type."""
+        """Build a constant of rank 0, clamped to the range of the type."""
         return self.splat(value, TensorType(element_type, ()))
 
     def splat(self, value: float, type_: TensorType) -> SSAValue:
-        """Return a constant with equal elements, clamped to the range of the type."""
+        """Build a constant filled with `value`, clamped to the range of the type."""
         storage = element_type = cast(TypeAttribute, type_.element_type)
         if isinstance(element_type, ScaledQuantizedType):
             parameters = QuantizationParameters.from_integer_type(element_type)
@@ -177,7 +177,7 @@ class StableHLOBuilder(LoweringBuilder):
         start: float,
         axes: Sequence[int],
     ) -> SSAValue:
-        """Reduce a value along dimensions, which are dropped."""
+        """Reduce a value along `axes`, and drop these dimensions."""
         axes = sorted({axis % len(shape_of(value)) for axis in axes})
         init = self.scalar(start, element_type_of(value))
         return self.add(stablehlo.ReduceOp([value], [init], op_type, dimensions=axes))

@@ -69,11 +69,11 @@ def _convert(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
 
 def _quantize(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
     """
-    Lower `tfl.quantize` to `quant.qcast`, which tells later passes the result type of a
-    kernel.
+    Lower `tfl.quantize` to `quant.qcast`, from which later passes take the result type
+    of the kernel that computes the operand.
 
-    Use `stablehlo.uniform_quantize` if the operand is stored already, has other users,
-    or is quantized to several types.
+    Lower to `stablehlo.uniform_quantize` if the operand is quantized, or if
+    `tfl.quantize` to this type is not its only use.
     """
     users = [use.operation for use in x.uses]
     types = {user.results[0].type for user in users if isinstance(user, tfl.QuantizeOp)}

@@ -1,7 +1,8 @@
 """
 Lowerings of data movement ops, selections and maxima.
 
-They keep stored values if operands and results have the same quantization parameters.
+If operands and results have the same quantization parameters, the lowerings move stored
+values without casts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +51,7 @@ def _strided_slice(
     b: StableHLOBuilder, op: tfl.StridedSliceOp, x: SSAValue, *bounds: SSAValue
 ) -> SSAValue:
     if any(number(flag) for flag in (op.ellipsis_mask, op.new_axis_mask, op.offset)):
-        raise Unsupported("has an ellipsis, new dimensions, or ends that are offsets")
+        raise Unsupported("has an ellipsis, a new axis, or the attribute 'offset'")
     masks = [number(m) for m in (op.begin_mask, op.end_mask, op.shrink_axis_mask)]
     ranges: list[tuple[int, int, int]] = []
     shape = shape_of(x)

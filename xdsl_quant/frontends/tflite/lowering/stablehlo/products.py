@@ -1,7 +1,8 @@
 """
 Lowerings of ops with weights, sums and means, which compute with floats.
 
-Dimension numbers describe the layout of weights, so weights are not transposed.
+Dimension numbers describe the layout of TensorFlow Lite's weights, which thus need no
+transposition.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +40,7 @@ def _with_bias_and_activation(
         wide = b.expressed(b.broadcast(bias, shape_of(value)))
         if wide.type != value.type:
             raise Unsupported(
-                f"has a bias of type '{bias.type}', expected one that has a scale"
+                f"has a bias of type '{bias.type}', expected a quantized or float type"
             )
         value = b.op(stablehlo.AddOp, (value, wide), value.type)
     return b.activated(op, value)
@@ -154,9 +155,9 @@ def _sum_or_mean(*, is_mean: bool) -> Lowering:
 def _average_pool(
     b: StableHLOBuilder, op: tfl.AveragePool2DOp, x: SSAValue
 ) -> SSAValue:
-    """Lower to the sum of each window, divided by its element count in the image."""
+    """Divide the sum of each window by the number of its elements inside the image."""
     if DYNAMIC_INDEX in shape_of(x)[1:3]:
-        raise Unsupported("has windows of an image of dynamic size")
+        raise Unsupported("has an image of dynamic size")
     x = b.expressed(x)
     value = over_windows(b, op, stablehlo.AddOp, x, 0)
     sizes = number(op.filter_height), number(op.filter_width)

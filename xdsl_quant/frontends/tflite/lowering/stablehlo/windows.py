@@ -33,7 +33,7 @@ def padding(
     """
     shape = shape_of(image)[1:3]
     if window.padding == "SAME" and DYNAMIC_INDEX in shape:
-        raise Unsupported("has the padding 'SAME' of an image of dynamic size")
+        raise Unsupported("has padding 'SAME' and an image of dynamic size")
     return [
         window.padding_before(size, extent, axis)
         for axis, (size, extent) in enumerate(zip(shape, sizes, strict=True))

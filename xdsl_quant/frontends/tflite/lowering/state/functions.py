@@ -50,7 +50,7 @@ class Functions:
         ]
 
     def vanishing(self) -> Sequence[FuncOp]:
-        """Return the functions without callers once `outer` functions are rewritten."""
+        """Return the private functions that the rewritten module no longer needs."""
         unused = self.stateful | (self.initializers - self.called)
         return [
             function
@@ -70,8 +70,8 @@ class Functions:
 
     def check(self, module: ModuleOp) -> None:
         """
-        Check that state is only in functions, and that stateful functions are only
-        called.
+        Check that stateful ops are in functions, and that calls are the only uses of
+        functions with state.
 
         Raises:
             PassFailedException: if an op violates this.
@@ -95,7 +95,7 @@ class Functions:
 
 
 def _is_inner(function: FuncOp) -> bool:
-    """Return True if only functions of the module can call a function."""
+    """Return True if nothing outside the module can call a function."""
     visibility = function.sym_visibility
     is_private = visibility is not None and visibility.data == "private"
     return is_private and EXPORTED_NAMES not in function.attributes

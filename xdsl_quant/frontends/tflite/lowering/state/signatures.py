@@ -40,8 +40,8 @@ def declare_state(function: FuncOp, states: Sequence[State]) -> None:
     Add state arguments and results to the type and attributes of a function.
 
     Args:
-        function: function whose body already has the state arguments and results, last,
-            but whose type and attributes do not.
+        function: function whose body already has the state arguments and results, as
+            the last ones.
         states: states in argument order.
     """
     if not states:
@@ -90,7 +90,7 @@ def _unique(names: Sequence[str]) -> Sequence[str]:
 
 
 def _names(name: str, keys: Sequence[str]) -> Mapping[str, Attribute]:
-    """Return name attributes with the same name in all signatures."""
+    """Return the attributes that give a value the same name in all signatures."""
     return name_attributes({key: [name] for key in keys}).data
 
 

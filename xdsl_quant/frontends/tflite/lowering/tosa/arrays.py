@@ -48,7 +48,7 @@ from .positions import Positions, positions_of
 def _move_by_positions(
     function: Callable[..., Array], x: TosaTensor, *args: object, **options: object
 ) -> TosaTensor | list[TosaTensor]:
-    """Apply a data movement function to positions, and take the elements there."""
+    """Apply a data movement function to flat positions, and take these elements."""
     positions = function(positions_of(x.shape), *args, **options)
     if isinstance(positions, list):
         return [x.taken(part) for part in cast("list[Positions]", positions)]
@@ -122,9 +122,7 @@ def _build_joint(
 def _stored_type_of(
     integers: Sequence[TosaTensor], bounds: Bounds
 ) -> tuple[Attribute, int]:
-    """
-    Return a common type of the stored values, and the offset subtracted from them.
-    """
+    """Return a common type for integers, and the offset to subtract from them."""
     stored = [apart(x) for x in integers if not isinstance(x, KnownInteger)]
     kinds = {(x.element_type, offset) for x, offset in stored}
     if len(kinds) == 1:
@@ -148,7 +146,7 @@ def lifted(
 
 
 def tosa_builder_of(*values: object) -> TosaBuilder:
-    """Return the builder of the first tensor among some values."""
+    """Return the builder of the first argument that is a tensor."""
     return next(x.builder for x in values if isinstance(x, TosaTensor))
 
 
@@ -301,7 +299,7 @@ def _largest_indices(rows: TosaTensor, count: int) -> TosaTensor:
     """
     Return the indices of the `count` largest elements of each row, lower indices first.
 
-    The rank of an element is the number of elements before it.
+    The rank of an element is the number of elements that precede it in this order.
     """
     rows = rows.number if isinstance(rows, TosaTruth) else rows
     builder, size = rows.builder, rows.shape[1]

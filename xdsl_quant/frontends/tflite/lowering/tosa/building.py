@@ -2,8 +2,8 @@
 TOSA builder and operands with quantization parameters.
 
 Stored values are signless: `tensor<4x!quant.uniform<i8:f32, 0.5>>` becomes
-`tensor<4xi8>`. `u8` stored values and their zero points are reduced by 128 and computed
-as `i8`.
+`tensor<4xi8>`. Ops compute `u8` stored values as `i8`, with 128 subtracted from stored
+values and zero points.
 """
 
 from collections.abc import Sequence
@@ -112,7 +112,7 @@ class TosaBuilder(LoweringBuilder):
     """Builder of TOSA ops on tensors with static shapes."""
 
     assumes_32_bits: bool = False
-    """True if a formula stays within 32 bits, whatever the known bounds."""
+    """True to assume that integers fit in 32 bits even if their bounds do not."""
 
     def tosa(
         self,
@@ -145,8 +145,8 @@ class TosaBuilder(LoweringBuilder):
         output_zp: int = 0,
     ) -> SSAValue:
         """
-        Build a `tosa.rescale` with the rounding of TensorFlow Lite: twice for 32 bits;
-        once, with a 16-bit multiplier, for 48-bit sums.
+        Build a `tosa.rescale` that rounds as TensorFlow Lite does: twice for 32-bit
+        values; once, with a 16-bit multiplier, for 48-bit sums.
 
         Args:
             value: integers.
@@ -224,7 +224,7 @@ class TosaBuilder(LoweringBuilder):
         )
 
     def bounded(self, value: SSAValue, low: int, high: int) -> SSAValue:
-        """Clamp stored values unless the range covers their type."""
+        """Clamp stored values, unless the range includes all values of their type."""
         width = cast(IntegerType, element_type_of(value)).bitwidth
         if low <= -(1 << (width - 1)) and high >= (1 << (width - 1)) - 1:
             return value
@@ -330,7 +330,7 @@ class TosaBuilder(LoweringBuilder):
         return self.tosa(tosa_ops.GatherOp, (values, indices), shape, type_)
 
     def reduced(self, op_type: type[Operation], value: SSAValue, axis: int) -> SSAValue:
-        """Build a reduction along a dimension, which gets size 1."""
+        """Build a reduction along `axis`, kept with size 1."""
         shape = [*shape_of(value)]
         shape[axis] = 1
         axis_attr = IntegerAttr(axis, i32)
@@ -344,7 +344,7 @@ class TosaBuilder(LoweringBuilder):
 
 @dataclass
 class Operand:
-    """Operand of an op that is lowered."""
+    """Operand of the op being lowered."""
 
     builder: TosaBuilder
 
@@ -352,7 +352,7 @@ class Operand:
     """Type before the lowering."""
 
     value: SSAValue
-    """Stored values, reduced by 128 for `u8`."""
+    """Stored values, minus 128 for `u8`."""
 
     @property
     def bounds(self) -> Bounds:

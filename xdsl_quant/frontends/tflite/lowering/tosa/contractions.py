@@ -101,7 +101,7 @@ def _sums(
     """
     types = x.element_type, y.element_type
     if (type_ := _ACCUMULATORS.get(types)) is None:
-        raise Unsupported(f"multiplies '{types[0]}' and '{types[1]}'")
+        raise Unsupported(f"multiplies '{types[0]}' by '{types[1]}'")
     builder, kind, bounds = x.tensor.builder, TosaReal, (-math.inf, math.inf)
     if type_ != f32:
         most = x.largest * y.largest * terms
@@ -153,7 +153,7 @@ def _convolution(
     image: Callable[[_Factor], SSAValue] = lambda x: x.native,
     **properties: Sequence[int],
 ) -> TosaTensor:
-    """Return the sums of a convolution that can take a bias."""
+    """Return the sums of a convolution, with which a bias can be fused."""
     builder = tosa_builder_of(values, weights)
     x, kernel = (_Factor.of(v, builder) for v in (values, weights))
 

@@ -1,10 +1,9 @@
 """
 Expressions as TOSA ops on tensors.
 
-Formulas have unbounded integers; TOSA has 32 bits, and 64 bits for integers of unknown
-range. Results that may exceed 32 bits are rejected, except those of primitives with
-forms in `tosa.rescale`, `tosa.mul` and 32 bits. Ops are built lazily, when their value
-is first used.
+Formulas have unbounded integers; TOSA ops compute in 32 bits, or in 64 bits for `i64`
+operands. Intermediate results that may exceed 32 bits are rejected, except inside
+primitives that have a TOSA form. Ops are built lazily, when their value is first used.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ _COMPARISONS: Mapping[Direction, type[Operation]] = {
 }
 
 FORMS = Forms(ARRAY_FORMS)
-"""Forms of NumPy functions, and of others by name."""
+"""TOSA forms of NumPy functions, and of primitives by name."""
 
 FORMS.update((f, FUNCTIONS[f]) for f in (np.clip, np.where))
 
@@ -120,7 +119,7 @@ tosa_form = FORMS.implements
 
 
 def definition(primitive: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the definition of a primitive, to trace it where TOSA has no form."""
+    """Return the Python definition of a primitive, to trace if no TOSA form applies."""
     return cast(Any, primitive).__wrapped__
 
 
@@ -135,7 +134,7 @@ class TosaTensor(ArrayExpression, Expression):
     """Source tensor and element positions, if this tensor is a view."""
 
     biased: Callable[[SSAValue], SSAValue] | None = None
-    """Builds the sums of products with a bias for each channel."""
+    """Builder of the same sums of products plus a per-channel bias, if possible."""
 
     def __init__(
         self,
@@ -164,16 +163,16 @@ class TosaTensor(ArrayExpression, Expression):
 
     @cached_property
     def native(self) -> SSAValue:
-        """Elements in the type in which they are built."""
+        """Elements of type `element_type`."""
         return self._build()
 
     @property
     def value(self) -> SSAValue:
-        """Elements as operands of an op."""
+        """Elements in the type in which ops compute."""
         return self.native
 
     def stored_as(self, element_type: Attribute, offset: int = 0) -> SSAValue:
-        """Return the elements, less an offset, in the type of a result."""
+        """Return the elements, minus an offset, with an element type."""
         if element_type != self.element_type:
             raise Unsupported(
                 f"has results of '{self.element_type}', expected '{element_type}'"
@@ -186,7 +185,7 @@ class TosaTensor(ArrayExpression, Expression):
         return result
 
     def taken(self, positions: Positions) -> Self:
-        """Return the elements at flat positions, in the shape of these."""
+        """Return the elements at flat positions, in the shape of `positions`."""
         if self.view is not None:
             source, own = self.view
             return cast("Self", source.taken(own.ravel()[positions]))
@@ -200,7 +199,7 @@ class TosaTensor(ArrayExpression, Expression):
 
     @property
     def by_channels(self) -> tuple[TosaTensor, Positions] | None:
-        """View of this tensor if it keeps the channel of each element."""
+        """`view` if all its elements stay in their channels; otherwise `None`."""
         if self.view is None:
             return None
         source, positions = self.view
@@ -234,7 +233,7 @@ class TosaTensor(ArrayExpression, Expression):
         )
 
     def compared(self, direction: Direction, other: object) -> Truth:
-        """Build a comparison; of floats if one operand is a float."""
+        """Build a comparison, in `f32` if one operand is a float."""
         builder, shape = self.builder, shape_of_all(self, other)
         type_ = _element_type_of(self, other)
 
@@ -265,14 +264,14 @@ def lifted_array(builder: TosaBuilder, number: Any) -> Any:
 
 
 def apart(x: TosaTensor) -> tuple[TosaTensor, int]:
-    """Split off the constant that is added to a tensor."""
+    """Split `tensor + constant`; the constant is 0 for other tensors."""
     if isinstance(x, TosaInteger) and x.linear is not None and x.linear[1] == 1:
         return x.linear[0], x.linear[2]
     return x, 0
 
 
 def together(x: TosaTensor, constant: int) -> TosaTensor:
-    """Add a constant to a tensor of integers; for others it is 0."""
+    """Add a constant to integers; return other tensors, whose constant is 0."""
     return x + constant if isinstance(x, TosaInteger) else x
 
 
@@ -290,7 +289,7 @@ def operand(
 
     Args:
         number: tensor, or constant number.
-        like: another operand.
+        like: tensor with the builder and the rank to use.
         element_type: type that the op computes in.
         is_checked: reject integers that exceed 32 bits; False for ops that need only
             the lowest bits.
@@ -348,16 +347,16 @@ class TosaTruth(Truth, TosaTensor):
 
 
 class Parts(NamedTuple):
-    """Structure of an integer, for ops that fuse several functions."""
+    """Last operation that computed a tensor, to fuse it with the next into one op."""
 
     shifted: tuple[TosaInteger, int] | None = None
     """Integer, and number of bits by which it is shifted left."""
 
     rescale: TosaRescaling | None = None
-    """Product with a multiplier, shifted right."""
+    """Multiplication and right shift."""
 
     saturated: tuple[TosaRescaling, int, int, int] | None = None
-    """Product, zero point that is added, and range that the sum is clamped to."""
+    """Multiplication and right shift, zero point to add, and range to clamp to."""
 
     nearest: TosaReal | None = None
     """Floats that are rounded half to even."""
@@ -394,7 +393,7 @@ class TosaRescaling(NamedTuple):
     def build(
         self, builder: TosaBuilder, element_type: Attribute = i32, output_zp: int = 0
     ) -> SSAValue:
-        """Build the op, whose result has a zero point and saturates."""
+        """Build the op, which adds the zero point and saturates."""
         if (view := self.x.by_channels) is not None:
             source, positions = view
             rescaling = self._replace(x=cast(TosaInteger, source))
@@ -446,7 +445,7 @@ class TosaInteger(TosaTensor, Integer):
 
     @cached_property
     def low(self) -> SSAValue:
-        """Lowest 32 bits as signed integers, or all 64 bits."""
+        """Lowest 32 bits as `i32`; all bits of `i64`."""
         if self.element_type == i48:
             # The factor 1 as a 31-bit multiplier, which `rescaled` reduces to 16 bits.
             return self.builder.rescaled(self.native, Multiplier(1 << 30, 31 - 30), i32)
@@ -456,7 +455,7 @@ class TosaInteger(TosaTensor, Integer):
     @property
     def value(self) -> SSAValue:
         """
-        Elements as operands of an op.
+        Elements in the type in which ops compute.
 
         Raises:
             Unsupported: if they exceed 32 bits.
@@ -535,20 +534,20 @@ class TosaInteger(TosaTensor, Integer):
         return self.as_float(f32) * factor
 
     def _quotient(self, lhs: Number, rhs: Number) -> TosaInteger:
-        """Divide by a power of two."""
+        """Divide by a power of two, rounding down."""
         divisor = int(cast(SupportsIndex, rhs))
         if divisor & (divisor - 1):
             raise Unsupported(f"divides by {divisor}")
         return self >> (divisor.bit_length() - 1)
 
     def within(self, bounds: Bounds) -> TosaInteger:
-        """Return the same integers with other known bounds."""
+        """Return the same integers with the given bounds."""
         return TosaInteger(self.builder, lambda: self.value, self.shape, i32, bounds)
 
     def combined(
         self, operation: IntegerOperation, other: TosaInteger, bounds: Bounds
     ) -> TosaInteger:
-        """Build an op with another tensor."""
+        """Build a binary op on this and another tensor."""
         return self._combined(operation, self, other, bounds)
 
     # Functions
@@ -609,7 +608,7 @@ class TosaInteger(TosaTensor, Integer):
         return TosaReal(self.builder, build, self.shape, type_, (low, high))
 
     def astype(self, dtype: DTypeLike) -> Any:
-        """Return the elements with another dtype; floats get 32 bits."""
+        """Convert to a dtype; all float dtypes become `f32`."""
         dtype = np.dtype(dtype)
         if dtype.kind == "f":
             return self.as_float(f32)
@@ -684,7 +683,7 @@ class TosaReal(TosaTensor, Real):
     dtype = np.dtype(np.float32)
 
     integer: TosaInteger | None = None
-    """The same values as integers, if known to be integral."""
+    """The same values as integers, if all are integral."""
 
     @classmethod
     def of(cls, builder: TosaBuilder, value: SSAValue) -> TosaReal:
@@ -714,7 +713,7 @@ class TosaReal(TosaTensor, Real):
         return super().__truediv__(other)
 
     def __pow__(self, exponent: int) -> Self:
-        """Return a product of factors; `tosa.pow` requires positive bases."""
+        """Multiply repeatedly, because `tosa.pow` requires positive bases."""
         return reduce(mul, [self] * exponent)
 
     def _function(
@@ -816,7 +815,7 @@ def product(
 
 
 def fits_i32(bounds: Bounds) -> bool:
-    """Return True if integers are within 32 bits, or of unknown range (they wrap)."""
+    """Return True if integers are within 32 bits, or wrap because of unknown range."""
     return bounds == ANY_INTEGER or are_within(bounds, INT32)
 
 
@@ -844,10 +843,10 @@ def quantized(operand: Operand) -> Quantized:
 
 def stored_result(value: TosaTensor, type_: Attribute) -> SSAValue:
     """
-    Build an expression as a result of a `tfl` type.
+    Build the elements of an expression as a result of the given `tfl` type.
 
     Raises:
-        Unsupported: if it has other elements, or another shape.
+        Unsupported: if the expression has another element type or shape.
     """
     lowered = lowered_type(type_)
     if value.shape != lowered.get_shape():

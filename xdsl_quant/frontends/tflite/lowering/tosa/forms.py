@@ -179,7 +179,7 @@ def _lift(number: Number, like: Number) -> TosaInteger:
 
 
 def _mean(a: TosaInteger, b: Number, is_away: bool) -> TosaInteger:
-    """Return half of a sum that may exceed 32 bits, rounded up or away from zero."""
+    """Return `(a + b) / 2` without overflow, rounding half up or away from zero."""
     parity = b & 1 if isinstance(b, TosaInteger) else int(cast(SupportsIndex, b)) & 1
     half = b >> 1 if isinstance(b, TosaInteger) else int(cast(SupportsIndex, b)) >> 1
     parities = (a & 1) + parity
@@ -193,8 +193,8 @@ def _mean(a: TosaInteger, b: Number, is_away: bool) -> TosaInteger:
 
 def _divided(x: TosaInteger, bits: int, is_away: bool) -> TosaInteger:
     """
-    Return `x / 2**bits` where adding half would exceed 32 bits: the quotient rounded
-    down, plus 1 if the remainder is large.
+    Return `x / 2**bits` rounded half up or away from zero, for large `x`: the quotient
+    rounded down, plus 1 if the remainder is at least half.
     """
     mask = (1 << bits) - 1
     threshold: Number = mask >> 1
@@ -206,7 +206,7 @@ def _divided(x: TosaInteger, bits: int, is_away: bool) -> TosaInteger:
 def _divided_by_power(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
     """
     Return `x / 2**bits` rounded half away from zero: the quotient rounded down, plus 1
-    if the remainder is large; 0 for more than 31 bits.
+    if the remainder is at least half; 0 for more than 31 bits.
     """
     inside = bits.minimum(31)
     ones = (1 << inside) - 1
@@ -293,7 +293,7 @@ def _interpolated_lookup(table: Array, x: TosaInteger) -> TosaInteger:
 
 
 class _StoredRange(np.ndarray[Any, Any]):
-    """All 8-bit stored values, including those whose root is undefined."""
+    """Array of all 8-bit stored values, in which negative radicands count as 0."""
 
     def primitive(self, name: str) -> Callable[..., Array] | None:
         return self.without_negative if name == "radicand" else None
@@ -319,7 +319,9 @@ def _tabulate(
 
 @tosa_form("radicand")
 def _radicand(values: TosaTensor) -> NoReturn:
-    raise Unsupported("has 16-bit values, for which TOSA has no such table")
+    raise Unsupported(
+        "has 16-bit values, expected 8-bit values for a square root table"
+    )
 
 
 @tosa_form("round_away")
@@ -370,10 +372,10 @@ def _erfc(values: TosaReal) -> TosaReal:
 @tosa_form("quantize")
 def _quantize_exactly(x: TosaReal, result: QuantizationParameters) -> TosaInteger:
     """
-    Quantize floats exactly.
+    Quantize floats as if they were divided by the scale exactly.
 
     Multiplying by the reciprocal of the scale gives a guess that is off by at most one;
-    comparisons with the least floats of neighboring stored values correct it.
+    comparisons with the smallest floats of neighboring stored values correct it.
     """
     builder, shape = x.builder, x.shape
     # Make infinities finite, and NaN the smallest float.
@@ -404,8 +406,8 @@ def _quantize_exactly(x: TosaReal, result: QuantizationParameters) -> TosaIntege
 
 def _least_floats(result: QuantizationParameters) -> Array:
     """
-    Return the least float that is quantized to each stored value or a larger one: from
-    -inf for the smallest stored value, to inf after the largest.
+    Return, for each stored value, the smallest float that is quantized to it or higher:
+    -inf for the storage minimum. A last entry is inf.
     """
     low, high = result.storage_min, result.storage_max
     stored_values = np.arange(low + 1, high + 1)

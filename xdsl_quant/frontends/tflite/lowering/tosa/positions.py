@@ -24,7 +24,7 @@ def positions_of(shape: Sequence[int]) -> Positions:
 
 
 def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAValue:
-    """Build the elements of a tensor at the given flat positions, in their shape."""
+    """Take elements at flat positions, in the shape of `positions`."""
     periods = [_period(positions, axis) for axis in range(positions.ndim)]
     if (*periods,) != positions.shape:
         once = positions[tuple(map(slice, periods))]
@@ -52,7 +52,7 @@ def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAVal
 
 
 def _period(positions: Positions, axis: int) -> int:
-    """Return the number of elements after which a dimension repeats."""
+    """Return the number of indices after which positions repeat along a dimension."""
     size = positions.shape[axis]
     rows = np.moveaxis(positions, axis, 0).reshape(size, -1)
     (again,) = np.nonzero(rows[1:, 0] == rows[0, 0])

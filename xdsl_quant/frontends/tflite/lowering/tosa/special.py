@@ -29,7 +29,7 @@ from .expressions import TosaInteger
 from .forms import TosaRescaling
 
 IN_32_BITS = tfl.SoftmaxOp, tfl.LogSoftmaxOp, tfl.SVDFOp
-"""Ops whose kernels compute all but products in 32 bits, whatever the known bounds."""
+"""Ops whose kernels compute all but products in 32 bits, despite larger bounds."""
 
 SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.ReshapeOp: (1, 0),
@@ -39,8 +39,8 @@ SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.TopKV2Op: (1, -1),
 }
 """
-Index of the operand that is the result shape (which the result type gives too), and the
-first result dimension that it covers.
+Index of the operand that gives the result shape, and the first dimension that it gives.
+The lowering takes the shape from the result type instead.
 """
 
 WITHOUT_INTEGERS: Mapping[type[Operation], str] = {
