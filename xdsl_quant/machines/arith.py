@@ -315,7 +315,7 @@ class FloatExpression(Real):
         return IntegerExpression(self.builder, value, bounds)
 
     def operand(self, number: RealNumber) -> SSAValue:
-        """Return a function operand as a value of this type."""
+        """Convert an operand of a float function to an SSA value of this type."""
         match number:
             case FloatExpression():
                 return number.value

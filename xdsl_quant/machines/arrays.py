@@ -1,7 +1,7 @@
 """
-Arrays of expressions: the interface that machines' arrays share with NumPy arrays.
+Base class of a machine's arrays, with the interface of NumPy arrays.
 
-A machine has a subclass for arrays known at run time, and a table of its
+Each machine has a subclass for arrays known at run time, and a table of its
 implementations of NumPy functions.
 """
 
@@ -28,12 +28,12 @@ FormT = TypeVar("FormT", bound=Form)
 
 class Forms(dict[object, Form]):
     """
-    Implementations of NumPy functions, and of others by name: primitives, `part` for
-    `x[key]`, and `reduced` for reductions.
+    A machine's implementations of NumPy functions, and by name of primitives, `part`
+    (`x[key]`) and `reduced` (reductions).
     """
 
     def implements(self, *functions: object) -> Callable[[FormT], FormT]:
-        """Register the decorated function as the implementation of functions."""
+        """Return a decorator that registers the implementation of `functions`."""
 
         def decorate(form: FormT) -> FormT:
             self.update(dict.fromkeys(functions, form))
@@ -69,7 +69,7 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
         return (self[i] for i in range(len(self)))
 
     def primitive(self, name: str) -> Form | None:
-        """Return the form of a primitive, or `None` to trace its definition."""
+        """Return the implementation of a primitive; `None` to trace its definition."""
         return self.FORMS.get(name)
 
     def __array_function__(

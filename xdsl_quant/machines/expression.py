@@ -3,8 +3,8 @@ Expressions: integers, floats and truth values in place of NumPy arrays.
 
 A formula written for arrays, with operators, NumPy functions and
 [primitives][xdsl_quant.numerics.primitives], builds ops when it gets expressions. This
-module computes bounds and skips redundant ops; each machine subclasses the classes to
-build ops.
+module computes bounds and skips redundant ops; each machine has subclasses that build
+the ops.
 
 Integers are unbounded. Only integers of unknown range, with the bounds `ANY_INTEGER`,
 wrap around.
@@ -110,7 +110,7 @@ def combined(function: Callable[[int, int], int], a: Number, b: Number) -> Bound
 
 def widened_bounds(*values: float) -> FloatBounds:
     """
-    Return bounds of the values after rounding.
+    Return bounds of the values, widened by a rounding error.
 
     The bounds are infinite if a value is NaN, or if all values are the same infinity.
     """
@@ -142,7 +142,7 @@ def may_be_nan(number: RealNumber) -> bool:
 
 
 class Expression(NDArrayOperatorsMixin, ABC):
-    """Value that a machine computes later; operators and NumPy functions build ops."""
+    """Value known at run time; operators and NumPy functions on it build ops."""
 
     PRIMITIVES: ClassVar[Mapping[str, Form]] = {}
     """The machine's implementations of primitives."""
@@ -151,7 +151,7 @@ class Expression(NDArrayOperatorsMixin, ABC):
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
 
     def primitive(self, name: str) -> Form | None:
-        """Return the form of a primitive, or `None` to trace its definition."""
+        """Return the implementation of a primitive; `None` to trace its definition."""
         return self.PRIMITIVES.get(name)
 
     def __array_ufunc__(
@@ -239,7 +239,7 @@ _OPERATORS: Mapping[IntegerOperation, tuple[Callable[[int, int], int], int]] = {
     "left_shift": (int.__lshift__, 0),
     "right_shift": (int.__rshift__, 0),
 }
-"""Operators with their neutral second operands."""
+"""Operators on constants, with their neutral second operands."""
 
 
 class Integer(Expression):
@@ -249,10 +249,10 @@ class Integer(Expression):
     """Bounds of the value, possibly narrower than its type."""
 
     is_lazy: ClassVar[bool] = False
-    """True if the machine builds only used ops, so sums of constants can be merged."""
+    """True if the machine builds only used ops, so added constants can be merged."""
 
     linear: tuple[Self, int, int] | None = None
-    """Decomposition into an integer, a factor of 1 or -1, and an added constant."""
+    """`(x, factor, constant)` of a sum `factor * x + constant` with factor 1 or -1."""
 
     @abstractmethod
     def _combined(
@@ -280,8 +280,8 @@ class Integer(Expression):
 
     def plus(self, constant: int, factor: int = 1) -> Self | None:
         """
-        Return the integer times 1 or -1 plus a constant, merged into an existing sum;
-        `None` if the integer is not such a sum.
+        Return `factor * self + constant`, with this integer's own constant merged into
+        it. Return `None` if this integer has no constant, or the machine is not lazy.
         """
         if self.linear is None or not self.is_lazy:
             return None
@@ -290,7 +290,7 @@ class Integer(Expression):
         return base + constant if factor == own_factor else constant - base
 
     def arithmetic(self, name: IntegerOperation, lhs: Number, rhs: Number) -> Self:
-        """Build an operator with this integer as one operand."""
+        """Build a binary operation of which this integer is one operand."""
         if name in ("add", "multiply") and not isinstance(lhs, Expression):
             lhs, rhs = rhs, lhs
         if name == "floor_divide":
@@ -435,8 +435,8 @@ class Real(Expression):
         can_be_nan: bool | None = None,
     ) -> Self:
         """
-        Build a function; by default, its result may be NaN if an operand may be or if
-        `bounds` are infinite.
+        Build a function. By default, the result may be NaN if an operand may be NaN or
+        if `bounds` are `UNBOUNDED`.
         """
         if can_be_nan is None:
             # Infinities and values outside the domain of a function may give NaN.
@@ -449,7 +449,7 @@ class Real(Expression):
     # Operators
 
     def arithmetic(self, name: str, lhs: RealNumber, rhs: RealNumber) -> Self:
-        """Build an operator with this float as one operand."""
+        """Build a binary operation of which this float is one operand."""
         if name == "divide":
             return self.function(name, lhs, rhs)
         compute = getattr(np, name)
@@ -505,7 +505,7 @@ class Real(Expression):
         return cast("Self", _chosen_by_truth(self.is_nan(), self, sign))
 
     def copysign(self, sign: RealNumber) -> Self:
-        """Return the value with the sign of another."""
+        """Return the absolute value with the sign of `sign`."""
         largest = max(map(abs, self.bounds))
         return self.function("copysign", self, sign, bounds=(-largest, largest))
 
@@ -527,7 +527,7 @@ class Real(Expression):
         return 1 - self.function("erf", self, bounds=(-1, 1))
 
     def rounded(self, name: str) -> Self:
-        """Round to an integer with the given NumPy function."""
+        """Round to an integral float with the NumPy function `name`."""
         low, high = self.bounds
         # Infinities stay infinite.
         return self.function(name, self, bounds=(low - 1, high + 1))
@@ -543,7 +543,7 @@ def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
 
 
 def _operator(name: str) -> Form:
-    """Return an operator that dispatches to its first expression."""
+    """Return a function that calls `arithmetic` of its first expression operand."""
 
     def function(lhs: object, rhs: object) -> object:
         x = lhs if isinstance(lhs, Expression) else rhs
@@ -562,7 +562,7 @@ def _comparison(direction: Direction, mirrored: Direction) -> Form:
 
 
 def _commutative(method: str) -> Form:
-    """Return a commutative function that dispatches to a method."""
+    """Return a commutative function that calls a method of an expression operand."""
 
     def function(a: object, b: object) -> object:
         if isinstance(b, Real) or not isinstance(a, Expression):

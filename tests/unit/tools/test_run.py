@@ -326,8 +326,8 @@ MISTAKES = {
     ),
     "recursion": (
         ("recursive.mlir",),
-        "recursive.mlir: error: function 'f' is nested too deeply; a function may call "
-        "itself without end",
+        "recursive.mlir: error: calls in function 'f' are nested too deeply; check for "
+        "infinite recursion",
     ),
     "unknown pass": (
         ("m.mlir", "-p", "no-pass"),

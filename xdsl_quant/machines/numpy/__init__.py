@@ -21,7 +21,7 @@ Interpreter values are the results of
   sign-extended. `i1` is `bool`.
 * A value of a quantized type holds its stored values, unsigned for an unsigned storage
   type. `quant.scast` converts between, for example, 200 of `u8` and -56 of `i8`.
-* Arrays are never written to once they are values. Arguments are not copied, and
+* Arrays that are interpreter values are never modified. Arguments are not copied, and
   results may be views of arguments or constants.
 """
 

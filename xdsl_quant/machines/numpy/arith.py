@@ -68,7 +68,7 @@ def _integer_constant(value: int, type_: Attribute) -> Array:
 def _integer_result(
     function: Binary, load: Load, op: Operation, lhs: Array, rhs: Array
 ) -> Array:
-    """Compute integers; operands and result have the same type."""
+    """Apply a function to integers of the result type, and wrap the result."""
     type_ = op.results[0].type
     return wrapped_to(function(load(lhs, type_), load(rhs, type_)), type_)
 
@@ -131,7 +131,7 @@ _INTEGER_PREDICATES: Sequence[tuple[Binary, Load]] = (
     *((compare, signed) for compare in _ORDER),
     *((compare, unsigned) for compare in _ORDER),
 )
-"""Comparisons and loads by MLIR predicate number."""
+"""Comparison, and conversion of its operands, by MLIR predicate number."""
 
 
 def _compare_integers(op: arith.CmpiOp, lhs: Array, rhs: Array) -> Array:
@@ -174,7 +174,7 @@ _FLOAT_COMPARISONS = (
     np.less_equal,
     np.not_equal,
 )
-"""Comparisons in order of MLIR predicates: ordered from 1, unordered from 8."""
+"""Comparisons of MLIR's ordered predicates 1 to 6, and unordered predicates 8 to 13."""
 
 _ORDERED, _UNORDERED, _TRUE = 7, 14, 15
 

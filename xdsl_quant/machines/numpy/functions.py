@@ -159,7 +159,7 @@ class StatefulModel:
             ValueError: if an argument has the wrong shape.
             TypeError: if the number of arguments or the type of one is wrong.
             InterpretationError: if an op cannot be computed or is unsupported, or calls
-                are nested too deeply. Variables keep values assigned before.
+                are nested too deeply. Variables keep values assigned before the error.
             Exception: any exception of a Python function that the module calls.
         """
         function = self._function
@@ -173,8 +173,8 @@ class StatefulModel:
             raise failure.cause from None
         except RecursionError:
             raise InterpretationError(
-                f"function '{function.sym_name.data}' is nested too deeply; a "
-                "function may call itself without end"
+                f"calls in function '{function.sym_name.data}' are nested too deeply; "
+                "check for infinite recursion"
             ) from None
         finally:
             _leave_scopes(self._interpreter)

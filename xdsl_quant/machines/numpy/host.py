@@ -26,7 +26,7 @@ class HostFailure(Exception):
 
 
 def host_implementations(host_functions: HostFunctions) -> InterpreterFunctions:
-    """Return an argument for `Interpreter.register_implementations`."""
+    """Build the argument of `Interpreter.register_implementations`."""
     methods = {
         f"host_{index}": _host_method(name, function)
         for index, (name, function) in enumerate(host_functions.items())

@@ -20,8 +20,8 @@ from .values import failure
 
 Implementation = Callable[..., object]
 """
-Function that returns one or a tuple of results, given an op of the class in the table
-and its operand values.
+Function that returns the result, or a tuple of results, of an op, given the op and its
+operand values.
 """
 
 Implementations = Mapping[type[Operation], Implementation]
@@ -31,7 +31,7 @@ def interpreter_functions(
     implementations: Implementations, nested: Implementations | None = None
 ) -> InterpreterFunctions:
     """
-    Return an argument for `Interpreter.register_implementations`.
+    Build the argument of `Interpreter.register_implementations`.
 
     Args:
         implementations: functions by op class.

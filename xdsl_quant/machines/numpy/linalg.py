@@ -1,10 +1,9 @@
 """
 The linalg dialect on NumPy arrays.
 
-Ops are evaluated block by block: the body runs once for all elements of a part of the
-iteration space that fits in a cache. Operands are views, broadcast to the block;
-elements are copied only for indices that are not a single loop dimension, such as `d0
-floordiv 32`.
+The iteration space is split into blocks that fit in a cache; the body runs once for all
+elements of a block. Operands are views, broadcast to the block; their elements are
+copied only if an index is not a single loop dimension, e.g. `d0 floordiv 32`.
 
 Reductions are bit-identical to loops in dimension order:
 
@@ -39,7 +38,7 @@ BLOCK_SIZE = 1 << 18
 """Largest number of elements that are computed at once."""
 
 Ranges = Sequence[range]
-"""Part of an iteration space: the index range of each loop."""
+"""Block of an iteration space: the index range of each loop."""
 
 
 # Operands
@@ -49,8 +48,8 @@ def _operand_part(
     op: Operation, values: Array, map_: AffineMap, ranges: Ranges
 ) -> Array:
     """
-    Return the elements of an operand for a part of the iteration space, with size 1 for
-    loops that the operand does not depend on.
+    Return the elements of an operand for a block of the iteration space, with size 1
+    for loops that the operand does not depend on.
     """
     used = [expr.used_dims() for expr in map_.results]
     dimensions = [dimension for expr_dims in used for dimension in expr_dims]
@@ -78,7 +77,7 @@ def _operand_part(
 
 
 def _is_view(map_: AffineMap) -> bool:
-    """Return True if `_operand_part` of an operand is a view."""
+    """Return True if `_operand_part` returns a view for this indexing map."""
     dimensions = [expr for expr in map_.results if isinstance(expr, AffineDimExpr)]
     others = [expr for expr in map_.results if not isinstance(expr, AffineDimExpr)]
     is_constant = all(not expr.used_dims() for expr in others)
@@ -242,7 +241,7 @@ class _Structure:
         return self.block.args[index].first_use is not None
 
     def reduced_loops(self) -> tuple[int, ...]:
-        """Return the loops that no output depends on, whatever their iterator types."""
+        """Return the loops that an output does not depend on, whatever their kind."""
         used = [map_.used_dims() for map_ in self.output_maps]
         return tuple(
             dimension
@@ -251,7 +250,7 @@ class _Structure:
         )
 
     def combiners(self) -> list[_Combiner] | None:
-        """Return the combiners of all results, or `None` if one has none."""
+        """Return the combiners of all results; `None` if a result has no combiner."""
         outputs = self.block.args[self.input_count :]
         candidates = [
             _find_combiner(output, yielded)
@@ -273,7 +272,7 @@ class _Structure:
         wanted: Sequence[SSAValue],
         skipped: Sequence[Operation] = (),
     ) -> Sequence[Array]:
-        """Evaluate the body for a part of the iteration space."""
+        """Evaluate the body for a block of the iteration space."""
         args = [
             _operand_part(self.op, operand, map_, ranges)
             if self.is_used(index)
@@ -340,7 +339,7 @@ class _Structure:
         reduced: _Axes,
         ranges: Ranges,
     ) -> None:
-        """Update the results with values of a part of the iteration space."""
+        """Update the results with values of a block of the iteration space."""
         wanted = [combiner.value for combiner in combiners]
         skipped = [combiner.op for combiner in combiners]
         values = self.values(operands, ranges, wanted, skipped)
@@ -401,6 +400,6 @@ LINALG = interpreter_functions(
 """
 Ops of the dialect on tensors, except `linalg.pooling_nchw_max`.
 
-xDSL builds its body as the maximum of the input and the window, but the window has no
-elements.
+Its body in xDSL is the maximum of the input and the window operand, whose elements are
+undefined.
 """

@@ -2,8 +2,8 @@
 The math dialect on NumPy arrays and scalars.
 
 Absolute values, signs, roundings, square roots and `fma` are exact. Other functions are
-computed in f64 by the C library, and rounded once for smaller types. MLIR's results
-depend on the machine and may differ in the last bit.
+computed in f64 by the C library, and rounded once for smaller types. Results of
+compiled code depend on the platform and may differ in the last bit.
 """
 
 import math as math_of_python
@@ -53,7 +53,7 @@ def _sum_to_odd(lhs: Array, rhs: Array) -> Array:
     """
     Add f64 values, setting the last bit of inexact sums.
 
-    Rounding such a sum to at least two bits less is not affected by double rounding.
+    Rounding the sum again, to at least two bits fewer, gives the correctly rounded sum.
     """
     total = lhs + rhs
     rest = total - lhs

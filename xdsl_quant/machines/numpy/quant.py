@@ -1,5 +1,5 @@
 """
-The ops of the quant dialect, without a lowering.
+Interpretation of the quant dialect, without lowering it.
 
 A `quant.qcast` of a `quant.dcast` is requantized with integer arithmetic if both types
 have fixed-point scales, as `lower-quant-ops` does.

@@ -36,13 +36,13 @@ def register_implementations(
     Register functions on NumPy arrays with an interpreter.
 
     They cover the dialects arith, linalg, math, quant, shape and tensor, `cf.assert`
-    and `scf.for`, and loaded frontend dialects such as tfl; xDSL's own cover the rest
-    of func, cf, scf and builtin. They override functions registered before.
+    and `scf.for`, and imported frontend dialects such as tfl. xDSL's own functions for
+    func, cf, scf and builtin are registered too. All override earlier ones.
 
     Args:
         interpreter: interpreter of a module.
-        ctx: if given, also register xDSL's functions for all other dialects, of which
-            the interpreter must not have any yet.
+        ctx: if given, also register xDSL's functions for all other dialects; the
+            interpreter must not have any functions of these dialects yet.
         rounding_mode: rounding of `quant.qcast` and `quant.dcast` that are not lowered;
             the same as the option of `lower-quant-ops`.
         zero_point_order: order in which `quant.qcast` adds the zero point and rounds.

@@ -2,7 +2,7 @@
 The tensor dialect on NumPy arrays, and the shape dialect: a shape is an array of
 `index`.
 
-Arrays are never written to once they are values: ops return views where possible, and
+Ops return views where possible, because arrays that are values are never modified;
 splats store a single element. Out-of-bounds accesses are errors. `tensor.empty` returns
 zeros.
 """

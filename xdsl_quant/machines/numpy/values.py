@@ -23,7 +23,7 @@ from xdsl_quant.runtime import arrays
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
 
 Load = Callable[[object, Attribute], Array]
-"""Type of `signed` and `unsigned`."""
+"""Function that interprets integers of a type: `signed` or `unsigned`."""
 
 
 def failure(op: Operation, message: str) -> InterpretationError:
@@ -32,7 +32,7 @@ def failure(op: Operation, message: str) -> InterpretationError:
 
 
 def as_numbers(value: object, type_: Attribute) -> Array:
-    """Convert the Python numbers of xDSL loops to NumPy; return other values."""
+    """Convert Python numbers, which xDSL's loops yield, to NumPy scalars."""
     if isinstance(value, np.ndarray | np.generic):
         return cast(Array, value)
     return numpy_dtype(type_).type(value)
@@ -68,7 +68,7 @@ def unsigned(value: object, type_: Attribute) -> Array:
 
 
 def wrapped_to(array: Array, type_: Attribute) -> Array:
-    """Wrap integers, signed or unsigned, of the same size to a type."""
+    """Wrap integers to a type whose dtype has the same size."""
     dtype = numpy_dtype(type_)
     if dtype == np.bool_:
         return (array & array.dtype.type(1)).astype(dtype)

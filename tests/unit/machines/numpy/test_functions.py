@@ -239,7 +239,7 @@ func.func @f(%x: f32) -> f32 {
     with pytest.raises(InterpretationError) as raised:
         run_function(text, None, 1.0)
     assert str(raised.value) == (
-        "function 'f' is nested too deeply; a function may call itself without end"
+        "calls in function 'f' are nested too deeply; check for infinite recursion"
     )
     assert not getattr(raised.value, "__notes__", ())
 
