@@ -1,9 +1,9 @@
 """
-Bounds of the sums of products of a module, compared with their accumulators.
+Bounds of sums of products in quantized ops, compared with the accumulator widths.
 
-For constant weights, the bounds are exact: each stored value of the activation is at
-the end of its range that makes its product largest or smallest. Accumulators wrap
-around, so only the final sum must fit, in any order of additions.
+For constant weights, the bounds are exact: for each weight, the activation is the
+storage minimum or maximum, whichever makes the product smaller or larger. Accumulators
+wrap around, so only the final sum must fit, in any order of additions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,15 +37,15 @@ from .terms import int_width
 from .theorems import Theorem
 
 _WITHOUT_WINDOW = ("tfl.fully_connected", "stablehlo.dot_general")
-"""Ops without a sliding window, which have no padding."""
+"""Ops without a sliding window, and therefore without padding."""
 
 
 @dataclass(frozen=True)
 class Accumulator:
-    """Sums of one op."""
+    """Accumulator of an op, and bounds of its sums."""
 
     name: str
-    """Op and its result."""
+    """Names of the op and of its result."""
 
     width: int
     """Width of the accumulator in bits."""
@@ -60,10 +60,10 @@ class Accumulator:
     """Channel with the sum of largest magnitude; `None` if weights are not constant."""
 
     inputs: tuple[int, int]
-    """Stored values of the activation for the smallest and largest product."""
+    """Smallest and largest stored value of the activation."""
 
     is_reached: bool
-    """True if some inputs give these sums."""
+    """True if some inputs certainly give the smallest and the largest sum."""
 
     @property
     def fits(self) -> bool:
@@ -252,7 +252,7 @@ def _integer_range(type_: Attribute) -> tuple[int, int]:
 
 
 def _accumulator_width(op: Operation, type_: StoredQuantizedType) -> int:
-    """Return the width; 16-bit values have 64 in `tfl` unless the bias has 32."""
+    """Return 64 for 16-bit `tfl` ops whose bias has 64 bits or is absent; else 32."""
     if not op_name(op).startswith("tfl.") or type_.storage_type_integral_width <= 8:
         return 32
     if (value := _bias_operand(op)) is None:
@@ -263,7 +263,7 @@ def _accumulator_width(op: Operation, type_: StoredQuantizedType) -> int:
 
 
 def _has_whole_window(op: Operation, lhs: SSAValue, rhs: SSAValue) -> bool:
-    """Return True if some window lies within the input."""
+    """Return True if some window lies entirely within the unpadded input."""
     name = op_name(op)
     if name in _WITHOUT_WINDOW:
         return True

@@ -1,8 +1,8 @@
 """
 Theorems about the casts of a quantized type, for all inputs.
 
-`lower-quant-ops` lowers casts of scalars, and the lowered functions become terms. The
-solver compares these with the [formula][xdsl_quant.proving.formula] of the cast.
+`lower-quant-ops` lowers casts of scalars, and the lowered functions are translated to
+terms. The solver compares them with the [formula][xdsl_quant.proving.formula].
 """
 
 import shlex
@@ -42,7 +42,7 @@ from .theorems import (
 from .translation import translated
 
 _SCALE = 0.75
-"""Placeholder for a symbolic scale in lowering: exact, not a power of two."""
+"""Scale in lowered code to replace by a symbol: exact, and not a power of two."""
 
 
 def with_scale(type_: UniformQuantizedType, scale: float) -> UniformQuantizedType:
@@ -84,7 +84,7 @@ class CastProver:
 
     def text(self, ops: str, container: str = "{}", scale: float | None = None) -> str:
         """
-        Return a module with a function of casts.
+        Return the text of a module whose function applies casts.
 
         Args:
             ops: `q`, `d` or `dq`: the casts, in this order.
@@ -171,7 +171,7 @@ class CastProver:
 
     @cached_property
     def formula(self) -> CastFormula:
-        """Expected results."""
+        """Formula of the expected results."""
         return CastFormula(self._terms, self.cast, self._scale.term)
 
     def _lowered_result(self, op: str, argument: Term) -> Number:
@@ -308,19 +308,21 @@ class CastProver:
         """
         Compare casts with their formula by trying all inputs.
 
-        Quantization by compiled code and by `numerics` is tried for all expressed
-        values. For storage of up to 16 bits, requantization of all dequantized stored
-        values by compiled code is tried too.
+        Try quantization, in compiled code and in `numerics`, for all expressed values.
+        For storage of up to 16 bits, also try dequantization followed by quantization,
+        in compiled code, for all stored values.
 
         Args:
             progress: wraps the iteration over chunks of values.
 
         Raises:
             UnsupportedError: if the expressed type has 64 bits, both it and the storage
-                type exceed 16 bits, the cast truncates, or the scale is a symbol.
+                type exceed 16 bits, the cast truncates, or `scales` is a range.
         """
         if self.scales is not None:
-            raise UnsupportedError("trying all inputs supports only a single scale")
+            raise UnsupportedError(
+                "trying all inputs requires a single scale, found a range"
+            )
         steps = self._steps()
         mode, order, nan = self.cast.rounding
         options = f"--rounding-mode {mode} --zero-point-order {order} --nan {nan}"
@@ -350,8 +352,8 @@ class CastProver:
             or cast.rounding.mode == "truncate"
         ):
             raise UnsupportedError(
-                "trying all inputs supports only casts that round to nearest between "
-                "floats and integers, one of which has up to 16 bits"
+                "trying all inputs requires rounding to nearest, an expressed type of "
+                "at most 32 bits, and at most 16 bits in it or in the storage type"
             )
         clamped = self.formula.clamped(self._x.term)
 

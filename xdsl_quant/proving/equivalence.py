@@ -59,11 +59,11 @@ def equivalent(
     """
     Prove that two functions return bit-identical results for all arguments.
 
-    Stored values are within their storage ranges. Where a result of the first function
-    is defined, that of the second must be defined and equal; all NaNs are equal.
+    Stored arguments are assumed to be in their storage ranges. Where a result of
+    `before` is defined, that of `after` must be defined and equal; all NaNs are equal.
 
     Args:
-        before: module with a function of scalars and of tensors with static sizes.
+        before: module whose function has scalars and tensors with static sizes.
         after: second module. Types may differ, if shapes and widths are the same.
         lowered_by: passes or a pipeline that lower copies of both modules.
         entry: name of the function; by default the only public one, or else `main`.
@@ -149,7 +149,7 @@ def _first_changed_result(
 
 
 def _has_numbers(type_: Attribute) -> bool:
-    """Return True if values are numbers rather than float codes."""
+    """Return True unless stored values are the bits of floats."""
     element = scalar_or_element_type(type_)
     return not isinstance(element, StoredQuantizedType) or element.has_integer_storage
 
@@ -193,26 +193,26 @@ def _check_same(
     texts = [", ".join(map(str, types)) or "none" for types in (before, after)]
     if layouts[0] != layouts[1]:
         raise UnsupportedError(
-            f"{noun} are {texts[1]} after, expected as many elements and bits as before: "
-            f"{texts[0]}"
+            f"{noun} differ in shape, width or float format: {texts[0]} before, "
+            f"{texts[1]} after"
         )
     if not all(map(_express_the_same, before, after)):
         raise UnsupportedError(
-            f"{noun} are {texts[1]} after, expected the storage range, scales and zero "
-            f"points as before: {texts[0]}"
+            f"{noun} differ in storage range, scales or zero points: {texts[0]} "
+            f"before, {texts[1]} after"
         )
 
 
 def _type_layout(type_: Attribute) -> tuple[object, ...]:
-    """Return the shape, and the width of elements or of their float parts."""
+    """Return the shape, and the integer width or the sizes of the float format."""
     stored = _bits_type(scalar_or_element_type(type_))
     return static_shape(type_), float_sizes(stored) or bit_count(stored)
 
 
 def _express_the_same(before: Attribute, after: Attribute) -> bool:
     """
-    Return True if equal stored values of two types with the same layout express equal
-    numbers, or if one type does not define their meaning.
+    Return True if two types of the same layout give equal stored values the same
+    meaning, or if one of the types does not define a meaning.
     """
     shape = static_shape(before)
     first, second = (_uniform(type_) for type_ in (before, after))
@@ -248,7 +248,7 @@ def _uniform(type_: Attribute) -> Attribute:
 def _element_parameters(
     type_: ScaledQuantizedType, shape: Sequence[int]
 ) -> tuple[Floats, Integers]:
-    """Return the scale, as an expressed value, and zero point of each element."""
+    """Return the scale, rounded to the expressed type, and zero point per element."""
     blocks, expressed = type_.get_blocks(), type_.expressed_type
     counts = [blocks[d][0] if d in blocks else 1 for d in range(len(shape))]
     places = np.ix_(
@@ -280,7 +280,7 @@ def _bits_type(type_: Attribute) -> Attribute:
 
 
 def _argument_elements(terms: Terms, type_: Attribute, name: str) -> Iterator[_Element]:
-    """Yield symbols that are defined if they are in the storage range."""
+    """Yield a symbol for each element, defined if it is in the storage range."""
     quantized = scalar_or_element_type(type_)
     stored = _bits_type(quantized)
     for index in np.ndindex(static_shape(type_)):

@@ -25,7 +25,7 @@ _CHUNK = 1 << 22
 
 @dataclass(frozen=True)
 class FloatOrder:
-    """Order of the values of a float type: -inf to inf from 0, then all NaNs."""
+    """Order of the values of a float type: -inf (position 0) to inf, then all NaNs."""
 
     exponent_bits: int
     precision: int
@@ -40,7 +40,7 @@ class FloatOrder:
 
     @property
     def count(self) -> int:
-        """Number of floats other than NaN, with both zeros."""
+        """Number of floats that are not NaN, including both zeros."""
         return 2 * (self.infinity + 1)
 
     def bits(self, start: int, stop: int) -> Bits:
@@ -68,10 +68,10 @@ class Steps:
 
     order: FloatOrder
     starts: Integers
-    """Positions of the floats at which the result changes, the first one 0."""
+    """Positions of the floats at which the result changes; the first is 0."""
 
     results: Integers
-    """Results from each start."""
+    """Result from each of `starts` to the next."""
 
     nan: int
     """Result for NaN."""
@@ -79,10 +79,10 @@ class Steps:
     @staticmethod
     def of(order: FloatOrder, function: Callable[[int], int]) -> Steps:
         """
-        Find the steps of a function.
+        Find the steps of a monotonic function.
 
         Args:
-            order: order of its arguments.
+            order: order of the function's arguments.
             function: returns the integer for the bits of a float.
         """
 
@@ -125,8 +125,8 @@ def first_difference(
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> tuple[int, int, int] | None:
     """
-    Return the first float for which a function is wrong: its bits, the result, and the
-    expected result. All floats are tried in parallel.
+    Return the bits, result and expected result of the first float for which a function
+    is wrong, or `None`. Floats are tried in parallel.
 
     Args:
         steps: expected results.

@@ -5,11 +5,10 @@ A stored value is `clamp(round(x / scale + zero_point), min, max)`, or, if the z
 point is added after rounding, `clamp(round(x / scale) + zero_point, min, max)`. An
 expressed value is `(q - zero_point) * scale`.
 
-Each operation rounds to nearest in the compute type. That is the expressed type if it
-has 16 bits or more and represents all occurring integers exactly, with two more bits
-for halves if the zero point is not 0; otherwise f32, or f64 if f32 is not exact either.
-With `truncate` it is the expressed type, and values out of range of the storage type
-are undefined.
+Each operation rounds to nearest in the compute type: the first of the expressed type,
+f32 and f64 that represents all integers in the formula exactly, with two bits to spare
+for halves if the zero point is not 0. With `truncate`, the compute type is the
+expressed type, and results out of range of the storage type are undefined.
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,7 +75,7 @@ class Cast:
             UnsupportedError: if the expressed type has no terms.
         """
         if (sizes := float_sizes(self.expressed)) is None:
-            raise UnsupportedError(f"type '{self.expressed}' has no terms")
+            raise UnsupportedError(f"type '{self.expressed}' is unsupported in proofs")
         if self.rounding.mode == "truncate":
             return self.expressed
         numbers = [*self.bounds, self.zero_point]
@@ -118,7 +117,7 @@ class CastFormula:
     # Quantization
 
     def rounded(self, x: Term) -> Term:
-        """Return the rounded value before clamping, as a float; NaN may give 0."""
+        """Return the rounded, unclamped float; NaN stays NaN for `nan=storage-min`."""
         terms, (mode, order, nan) = self.terms, self.cast.rounding
         value = self._computed("FP_DIV", *map(self.in_compute_type, (x, self.scale)))
         direction = terms.rounding(_DIRECTIONS[mode])

@@ -1,4 +1,4 @@
-"""Pipelines that lower the code of proofs."""
+"""Pipelines that lower modules for proofs."""
 
 from xdsl.dialects.func import FuncOp
 
@@ -10,7 +10,7 @@ from xdsl_quant.runtime.loading import apply_passes, multiverse, parse_module
 def lower_quant_ops(
     rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
 ) -> str:
-    """Return `lower-quant-ops` with options, keeping casts as in compiled execution."""
+    """Return `lower-quant-ops` with options; keep casts that reverse another cast."""
     names = ("rounding-mode", "zero-point-order", "nan")
     values = zip(names, rounding, Rounding(), strict=True)
     # The default mode of the pass, truncation, differs from that of `Rounding`.
@@ -43,7 +43,7 @@ def lowered_function(text: str, passes: str) -> FuncOp:
 def lowering(
     rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
 ) -> str:
-    """Return the pipeline that lowers ops to terms, without missing frontends."""
+    """Return the pipeline that lowers ops for proofs, without unavailable passes."""
     pipeline = (
         "convert-tfl-to-linalg",
         "quant-convert-simulated-quantization{exact-bits=true}",

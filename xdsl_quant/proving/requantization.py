@@ -6,11 +6,10 @@ A stored value `q` is requantized to `r` with integer arithmetic. The exact resu
 2**-shift`. Rounding the ratio of the multipliers to 31 bits adds an error of at most
 `|x| * 2**-31`, and the product is rounded to an integer.
 
-The proof has three steps, so that the solver does not have to multiply: the multiplied
-value is `q - z1`; for any product of its sign and range, the result is that product
-divided by a power of two and rounded; and the multiplier approximates the ratio, by
-rational arithmetic. If a step fails, the solver gets the whole claim, which may have a
-counterexample.
+Multiplication is slow in the solver, so the proof has three steps. The solver proves
+that the code multiplies `q - z1`, and that it divides any product of the same sign and
+range by a power of two, and rounds. Rational arithmetic proves that the multiplier
+approximates the ratio. If a step fails, the solver gets the whole claim.
 """
 
 import shlex
@@ -127,7 +126,7 @@ class RequantizationProver:
         return Witness("q", type_, self._terms.symbol(type_, "q"))
 
     def _in_steps(self, claim: str) -> Theorem | None:
-        """Return the theorem if all steps are proved."""
+        """Return the theorem if all steps are proved; otherwise `None`."""
         terms, block = self._terms, self._function.body.block
         multiplies = [op for op in block.ops if isinstance(op, MuliOp)]
         if len(multiplies) != 1:
@@ -199,8 +198,7 @@ class RequantizationProver:
         """
         Return the condition that `r` is near the exact result.
 
-        Both sides are multiplied by the denominators, to get integers of sufficient
-        width.
+        Both are multiplied by their denominators, so the comparison is exact.
         """
         terms = self._terms
         shifts = self.source.shift.data, self.target.shift.data
@@ -252,7 +250,7 @@ def _exact_scale(type_: FixedPointQuantizedType) -> Fraction:
 
 
 def _nearest_shift(multiplier: int, ratio: Fraction) -> int:
-    """Return the shift that brings a multiplier nearest to a ratio; at least 0."""
+    """Return the shift >= 0 for which `multiplier / 2**shift` is nearest to a ratio."""
     shift, nearest = 0, multiplier / ratio
     while 3 * (1 << shift) < 2 * nearest:
         shift += 1

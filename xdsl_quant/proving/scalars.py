@@ -51,7 +51,7 @@ class Number:
 
 
 _Translated = tuple[Term, Term | None]
-"""Result, and the condition that it is defined given defined operands, or `None`."""
+"""Result, and the condition that it is defined if operands are; `None` if always."""
 
 _Rule = Callable[[Terms, Operation, Sequence[Term]], _Translated]
 
@@ -90,7 +90,7 @@ def check(op: Operation) -> None:
     """
     name = op_name(op)
     if name not in SCALAR_OPS or len(op.results) != 1:
-        raise UnsupportedError(f"'{name}' op has no term")
+        raise UnsupportedError(f"'{name}' op is unsupported in proofs")
     _check_flags(op)
 
 
@@ -107,7 +107,9 @@ def _check_flags(op: Operation) -> None:
             continue
         if flags in (FastMathFlagsAttr("none"), IntegerOverflowAttr("none")):
             continue
-        raise UnsupportedError(f"'{op_name(op)}' op with '{name}' has no term")
+        raise UnsupportedError(
+            f"'{op_name(op)}' op with '{name}' is unsupported in proofs"
+        )
 
 
 def _result_type(op: Operation) -> Attribute:
@@ -147,7 +149,9 @@ def _same_bits(_: Terms, __: Operation, operands: Sequence[Term]) -> _Translated
 
 def _check_float(type_: Attribute) -> tuple[int, int]:
     if (sizes := float_sizes(type_)) is None:
-        raise UnsupportedError(f"'{type_}' has no terms, expected a float type")
+        raise UnsupportedError(
+            f"'{type_}' is unsupported in proofs, expected a float type"
+        )
     return sizes
 
 
@@ -171,10 +175,10 @@ def _exact_rule(kind: str) -> _Rule:
 
 
 def _extreme_float(kind: str, *, keeps_nan: bool) -> _Rule:
-    """Return the rule of a maximum or minimum; NaN wins if `keeps_nan`."""
+    """Return the rule of a maximum or minimum; NaN gives NaN if `keeps_nan`."""
 
     def first_zero(terms: Terms, op: Operation, operands: Sequence[Term]) -> Term:
-        """Return the condition for equal operands to select the first."""
+        """Return the condition that operands are equal and the first is selected."""
         signs = [terms.op("FP_IS_NEG", each) for each in operands]
         is_right = signs[kind == "FP_GT"]
         if not keeps_nan:

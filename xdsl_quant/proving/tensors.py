@@ -39,7 +39,7 @@ from .terms import (
 )
 
 Elements = Array
-"""Numbers of a tensor, in its shape."""
+"""Array of `Number`s in the shape of a tensor."""
 
 Numbers: TypeAlias = Number | Elements
 """A scalar, or the elements of a tensor."""
@@ -121,8 +121,8 @@ def _dim(terms: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[N
     shape, place = as_elements(operands[0]).shape, _known_number(operands[1])
     if place >= len(shape):
         raise UnsupportedError(
-            f"'tensor.dim' op has an index that is out of bounds, {place}; expected a "
-            f"dimension of {len(shape)}"
+            f"'tensor.dim' op has index {place}, expected a dimension of a tensor of "
+            f"rank {len(shape)}"
         )
     size = shape[place]
     return [Number(terms.of_bits(op.results[0].type, size), terms.true())]
@@ -145,7 +145,7 @@ def _extract(_: Terms, __: Operation, operands: Sequence[Numbers]) -> Sequence[N
     source, place = as_elements(operands[0]), tuple(map(_known_number, operands[1:]))
     if any(i >= size for i, size in zip(place, source.shape, strict=True)):
         raise UnsupportedError(
-            f"'tensor.extract' op has an index that is out of bounds of {source.shape}"
+            f"'tensor.extract' op has an index out of bounds of shape {source.shape}"
         )
     return [source[place]]
 
@@ -180,7 +180,7 @@ def structured(
         terms: factory of terms.
         op: structured op.
         operands: arrays of numbers.
-        known: known values of other ops.
+        known: values of ops outside the body.
         translate: translates a block, as `translated_block` does.
     """
     maps = [attribute.data for attribute in op.get_indexing_maps()]
@@ -228,8 +228,8 @@ def _rescale(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
     """
-    Apply `apply_scale_32` to zero-point-corrected values below `2**(shift - 1)` in
-    magnitude, or `apply_scale_16`, whose results must fit 32 bits. Then saturate.
+    Apply TOSA's `apply_scale_32`, defined for zero-point-corrected values below
+    `2**(shift - 1)` in magnitude, or `apply_scale_16`, for 32-bit results; saturate.
     """
     assert isinstance(op, tosa.RescaleOp)
     values, has_32_bits = as_elements(operands[0]), bool(op.scale32.value.data)
@@ -306,7 +306,7 @@ def _saturated_bits(
 
 def _is_double(op: tosa.RescaleOp) -> bool:
     """
-    Return True for double rounding.
+    Return True if the op rounds twice.
 
     Raises:
         UnsupportedError: if the specification does not define the rounding.
@@ -316,8 +316,8 @@ def _is_double(op: tosa.RescaleOp) -> bool:
     if mode == tosa.RoundingMode.SINGLE_ROUND or (is_double and op.scale32.value.data):
         return is_double
     raise UnsupportedError(
-        f"'tosa.rescale' op with {mode.value} has no term, expected SINGLE_ROUND, or "
-        "DOUBLE_ROUND with scale32 = true"
+        f"'tosa.rescale' op with {mode.value} is unsupported in proofs, expected "
+        "SINGLE_ROUND, or DOUBLE_ROUND with scale32 = true"
     )
 
 
@@ -326,7 +326,8 @@ def _check_rescale_constants(multipliers: Sequence[int], shifts: Sequence[int]) 
         if multiplier < 0 or not MIN_SHIFT <= shift <= MAX_SHIFT:
             raise UnsupportedError(
                 f"'tosa.rescale' op has multiplier {multiplier} and shift {shift}, "
-                f"expected at least 0 and {MIN_SHIFT} to {MAX_SHIFT}"
+                f"expected a multiplier of at least 0 and a shift from {MIN_SHIFT} to "
+                f"{MAX_SHIFT}"
             )
 
 
@@ -352,7 +353,7 @@ def _clamp_op(
     assert isinstance(op, tosa.ClampOp)
     type_: Attribute = scalar_or_element_type(op.input.type)
     if float_sizes(type_) is not None:
-        raise UnsupportedError(f"'tosa.clamp' op of '{type_}' has no term")
+        raise UnsupportedError(f"'tosa.clamp' op of '{type_}' is unsupported in proofs")
     low, high = (
         terms.of_bits(type_, bits_of(bound)) for bound in (op.min_val, op.max_val)
     )

@@ -105,7 +105,7 @@ UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
 class UnsupportedError(Exception):
-    """Raised when an op or type has no term, with one sentence."""
+    """Raised when a proof does not support an op or a type; the message says why."""
 
     def __init__(self, message: str):
         super().__init__(shortened_message(message))
@@ -123,7 +123,7 @@ def int_width(type_: Attribute) -> int:
     if isinstance(type_, IndexType):
         return 64
     raise UnsupportedError(
-        f"'{type_}' has no terms, expected an integer, f16, bf16, f32 or f64"
+        f"'{type_}' is unsupported in proofs, expected an integer, f16, bf16, f32 or f64"
     )
 
 
@@ -182,7 +182,7 @@ class Terms:
         return self._manager.mk_rm_value(bitwuzla.RoundingMode[name])
 
     def symbol(self, type_: Attribute, name: str) -> Term:
-        """Return an arbitrary value of a type."""
+        """Build a symbol: an arbitrary value of a type."""
         return self.from_bits(type_, self._bit_symbol(bit_count(type_), name))
 
     def of_bits(self, type_: Attribute, bits: int) -> Term:
@@ -212,7 +212,7 @@ class Terms:
         return self._manager.mk_bv_value(sort, bits % (1 << width))
 
     def from_bits(self, type_: Attribute, bits: Term) -> Term:
-        """Return a value given a term for its bits."""
+        """Return the value of a type with the given bits."""
         if isinstance(type_, BFloat16Type):
             bits = self.op("BV_CONCAT", bits, self._bits(16, 0))
         if sizes := _term_sizes(type_):
@@ -243,7 +243,9 @@ class Terms:
             UnsupportedError: if the target is not a float type with terms.
         """
         if (sizes := _term_sizes(target)) is None:
-            raise UnsupportedError(f"'{target}' has no terms, expected a float type")
+            raise UnsupportedError(
+                f"'{target}' is unsupported in proofs, expected a float type"
+            )
         kind = "FP_TO_FP_FROM_FP"
         if float_sizes(source) is None:
             is_unsigned = getattr(source, "signedness", None) == UNSIGNED
@@ -296,7 +298,7 @@ class Terms:
         return self.op("ITE", condition, then, otherwise)
 
     def equal(self, first: Term, second: Term) -> Term:
-        """Return the condition that two terms are equal, as all NaNs are."""
+        """Return the condition that two terms are equal; any two NaNs are equal."""
         return self.op("EQUAL", first, second)
 
     def evaluated(self, term: Term, values: Mapping[Term, Term]) -> int:
@@ -316,7 +318,7 @@ class Terms:
         self, claim: Term, symbols: Sequence[Term], seconds: float
     ) -> Answer:
         """
-        Search values for which a claim is false.
+        Search for values that make a claim false.
 
         Args:
             claim: condition.
@@ -396,7 +398,7 @@ class Answer:
     verdict: Literal["holds", "fails", "unknown"]
 
     seconds: float
-    """Elapsed time."""
+    """Elapsed time in seconds."""
 
     values: Sequence[int] = ()
     """Bits of each symbol in a counterexample."""

@@ -22,12 +22,12 @@ class Theorem:
     verdict: Verdict
 
     method: str
-    """Method of the decision: the solver, or the number of inputs that were tried."""
+    """Method of the proof: `solver`, `exact bounds`, or the number of inputs tried."""
 
     seconds: float
 
     details: str = ""
-    """Inputs that refute the claim, or the reason for an unknown verdict."""
+    """Inputs that refute the claim, the reason for an unknown verdict, or bounds."""
 
     command: str = ""
     """Shell command that runs the counterexample."""
@@ -126,7 +126,7 @@ def decided(
         terms: factory of the condition.
         claim: text of the claim.
         condition: claim as a term.
-        values: witnesses of a counterexample, the input first.
+        values: values to print for a counterexample, the input first.
         seconds: time limit.
         show: returns the command for a counterexample, given values by name.
     """

@@ -40,7 +40,7 @@ def translated(
         function: function with one block, of ops of `arith`, `math`, `tensor`,
             `linalg`, and `quant.scast`.
         arguments: values of the arguments.
-        known: replacements for results of ops.
+        known: values to use for results of ops instead of translating the ops.
 
     Returns:
         A `Number` for each scalar, and an array of numbers for each tensor.
@@ -66,7 +66,7 @@ def translated_block(
         terms: factory of terms.
         block: a block of ops that have terms.
         arguments: values of the block arguments.
-        numbers: known values; results of the block are added.
+        numbers: values of outer ops; values of the block are added.
 
     Raises:
         UnsupportedError: if an op or a type has no term.

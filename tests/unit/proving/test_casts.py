@@ -280,7 +280,7 @@ def test_all_inputs_of_numerics_that_are_wrong(monkeypatch: pytest.MonkeyPatch):
     "type_", ["!quant.uniform<i8:f64, 0.3>", "!quant.uniform<i32:f32, 0.3>"]
 )
 def test_too_many_inputs(type_: str):
-    with pytest.raises(UnsupportedError, match="trying all inputs supports"):
+    with pytest.raises(UnsupportedError, match="trying all inputs requires rounding"):
         next(prover(type_).all_inputs())
 
 

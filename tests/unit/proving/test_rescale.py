@@ -116,14 +116,14 @@ def test_the_last_dimension_has_channels():
             (
                 rescale(multipliers=[multiplier], shifts=[shift]),
                 f"'tosa.rescale' op has multiplier {multiplier} and shift {shift}, "
-                "expected at least 0 and 2 to 62",
+                "expected a multiplier of at least 0 and a shift from 2 to 62",
             )
             for multiplier, shift in ((5, 0), (5, 1), (5, 63), (5, 70), (-5, 40))
         ),
         (
             rescale(mode="INEXACT_ROUND"),
-            "'tosa.rescale' op with INEXACT_ROUND has no term, expected SINGLE_ROUND, or "
-            "DOUBLE_ROUND with scale32 = true",
+            "'tosa.rescale' op with INEXACT_ROUND is unsupported in proofs, expected "
+            "SINGLE_ROUND, or DOUBLE_ROUND with scale32 = true",
         ),
         (
             rescale(
@@ -132,8 +132,8 @@ def test_the_last_dimension_has_channels():
                 scale32=False,
                 mode="DOUBLE_ROUND",
             ),
-            "'tosa.rescale' op with DOUBLE_ROUND has no term, expected SINGLE_ROUND, or "
-            "DOUBLE_ROUND with scale32 = true",
+            "'tosa.rescale' op with DOUBLE_ROUND is unsupported in proofs, expected "
+            "SINGLE_ROUND, or DOUBLE_ROUND with scale32 = true",
         ),
         *(
             (

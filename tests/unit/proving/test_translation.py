@@ -430,7 +430,7 @@ func.func @main(%a: i8, %b: i8) -> i8 {{
         (
             "func.func @main(%x: f32) -> f32 {\n  %y = math.exp %x : f32\n"
             "  return %y : f32\n}",
-            "module:2:3: error: 'math.exp' op has no term",
+            "module:2:3: error: 'math.exp' op is unsupported in proofs",
         ),
     ],
 )
