@@ -73,7 +73,7 @@ def test_ops_are_lowered():
 def test_state_is_no_argument():
     with pytest.raises(
         CompilationError,
-        match=r"^'tfl.call_once' op has state: run 'tfl-variables-to-arguments' first$",
+        match=r"^'tfl.call_once' op has state; run 'tfl-variables-to-arguments' first$",
     ):
         compile(read_tflite(PATHS[0]))
 

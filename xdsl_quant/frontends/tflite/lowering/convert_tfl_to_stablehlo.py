@@ -235,8 +235,8 @@ class ConvertTFLToStablehloPass(CountingPass):
                     "\n".join(
                         located_message(
                             kept,
-                            f"'{op_name(kept)}' op {reason}; use 'partial=true' to leave "
-                            "it as it is",
+                            f"'{op_name(kept)}' op {reason}; use 'partial=true' to keep "
+                            "it",
                         )
                         for kept, reason in pattern.unsupported.items()
                     )

@@ -39,7 +39,7 @@ def has_state(op: Operation) -> bool:
 def without_conversion(op: Operation, target: str) -> str:
     """Return why a pass cannot convert an op: a message that follows `'tfl.add' op`."""
     if has_state(op):
-        return "has state: run 'tfl-variables-to-arguments' first"
+        return "has state; run 'tfl-variables-to-arguments' first"
     custom = (
         f": unsupported custom operator '{op.custom_code.data}'"
         if isinstance(op, tfl.CustomOp)

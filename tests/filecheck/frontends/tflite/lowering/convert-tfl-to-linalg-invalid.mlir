@@ -8,7 +8,7 @@ func.func @unknown(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// CHECK: 'tfl.var_handle' op has state: run 'tfl-variables-to-arguments' first
+// CHECK: 'tfl.var_handle' op has state; run 'tfl-variables-to-arguments' first
 func.func @state() -> tensor<4xf32> {
   %0 = "tfl.var_handle"() <{container = "", shared_name = "v"}> : () -> tensor<*x!tf_type.resource>
   %1 = "tfl.read_variable"(%0) : (tensor<*x!tf_type.resource>) -> tensor<4xf32>

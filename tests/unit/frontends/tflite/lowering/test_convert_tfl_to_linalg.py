@@ -408,7 +408,7 @@ Q4 = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
             '%h = "tfl.var_handle"() <{container = "", shared_name = "v"}> : () -> '
             'tensor<*x!tf_type.resource>\n%y = "tfl.read_variable"(%h) : '
             "(tensor<*x!tf_type.resource>) -> tensor<4xf32>",
-            "'tfl.var_handle' op has state: run 'tfl-variables-to-arguments' first",
+            "'tfl.var_handle' op has state; run 'tfl-variables-to-arguments' first",
         ),
         (
             f'%q = "tfl.quantize"(%x) <{{qtype = {Q4}}}> : (tensor<4xf32>) -> {Q4}\n'

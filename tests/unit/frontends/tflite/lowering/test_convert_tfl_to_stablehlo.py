@@ -469,7 +469,7 @@ def test_refused():
     before = str(module)
     with pytest.raises(PassFailedException) as failure:
         ConvertTFLToStablehloPass().apply(Context(), module)
-    hint = "; use 'partial=true' to leave it as it is"
+    hint = "; use 'partial=true' to keep it"
     assert str(failure.value).split("\n") == [
         f"model.mlir:6:3: error: 'tfl.if' op has no conversion to StableHLO{hint}",
         f"model.mlir:12:3: error: 'tfl.softmax' op has no conversion to StableHLO{hint}",
@@ -558,7 +558,7 @@ def test_partial_types():
     [
         (
             '"tfl.cast"(%x) : (tensor<2x4x!q>) -> tensor<2x4xi32>',
-            "'tfl.cast' op converts stored values",
+            "'tfl.cast' op casts quantized values; use 'tfl.quantize' or 'tfl.dequantize'",
         ),
         (
             '"tfl.relu"(%x) : (tensor<2x4x!q>) -> tensor<*x!q>',
@@ -568,7 +568,7 @@ def test_partial_types():
         (
             'tfl.add(%x, %x) <{fused_activation_function = "SIGN_BIT"}> '
             ": (tensor<2x4x!q>, tensor<2x4x!q>) -> tensor<2x4x!q>",
-            "'tfl.add' op has the activation 'SIGN_BIT'",
+            "'tfl.add' op has the unsupported activation 'SIGN_BIT'",
         ),
         (
             '"tfl.transpose"(%x, %i) : (tensor<2x4x!q>, tensor<2xi32>) -> tensor<?x?x!q>',

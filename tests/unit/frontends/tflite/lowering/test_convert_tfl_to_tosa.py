@@ -387,7 +387,7 @@ Q = "!quant.uniform<i8:f32, 0.5>"
                 : () -> tensor<*x!tf_type.resource>
               func.return
             }""",
-            ["'tfl.var_handle' op has state: run 'tfl-variables-to-arguments' first"],
+            ["'tfl.var_handle' op has state; run 'tfl-variables-to-arguments' first"],
         ),
         (
             """!t = tensor<4x!quant.uniform<f8E4M3FN:f32, 0.5>>
@@ -477,7 +477,9 @@ def test_a_shift_that_tosa_does_not_have_is_refused():
         }
         """
     )
-    with pytest.raises(PassFailedException, match=r"has a shift of -29 .*, expected 2"):
+    with pytest.raises(
+        PassFailedException, match=r"has shifts from -29 .*, expected 2"
+    ):
         ConvertTFLToTosaPass(fallback="off").apply(Context(), module)
 
 

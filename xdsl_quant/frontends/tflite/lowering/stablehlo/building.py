@@ -199,5 +199,5 @@ class StableHLOBuilder(LoweringBuilder):
         if activation == "TANH" and isinstance(element_type_of(value), AnyFloat):
             return self.op(stablehlo.TanhOp, (value,), value.type)
         if activation not in CLIPPED:
-            raise Unsupported(f"has the activation '{activation}'")
+            raise Unsupported(f"has the unsupported activation '{activation}'")
         return self.clamped(value, *CLIPPED[activation])

@@ -63,7 +63,9 @@ def _relu(activation: str) -> Lowering:
 def _convert(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
     element_types = element_type_of(x), element_type_of(op.output)
     if any(isinstance(type_, QuantizedType) for type_ in element_types):
-        raise Unsupported("converts stored values")
+        raise Unsupported(
+            "casts quantized values; use 'tfl.quantize' or 'tfl.dequantize'"
+        )
     return b.op(stablehlo.ConvertOp, (x,), op.output.type)
 
 

@@ -75,7 +75,7 @@ def is_unsigned(type_: Attribute) -> bool:
 
 def lowered_type(type_: Attribute) -> TensorType:
     """
-    Return the TOSA tensor type of the stored values.
+    Return the TOSA type of the elements or stored values of a tensor.
 
     Raises:
         Unsupported: if TOSA does not support the type.
@@ -165,7 +165,7 @@ class TosaBuilder(LoweringBuilder):
             shifts = shifts - 16
         if shifts.min() < 2 or shifts.max() > 62:
             raise Unsupported(
-                f"has a shift of {shifts.min()} to {shifts.max()}, expected 2 to 62"
+                f"has shifts from {shifts.min()} to {shifts.max()}, expected 2 to 62"
             )
         if values.min() < 0:
             raise Unsupported(

@@ -537,7 +537,7 @@ class TosaInteger(TosaTensor, Integer):
         """Divide by a power of two, rounding down."""
         divisor = int(cast(SupportsIndex, rhs))
         if divisor & (divisor - 1):
-            raise Unsupported(f"divides by {divisor}")
+            raise Unsupported(f"divides by {divisor}, expected a power of two")
         return self >> (divisor.bit_length() - 1)
 
     def within(self, bounds: Bounds) -> TosaInteger:
