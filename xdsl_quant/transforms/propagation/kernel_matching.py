@@ -45,7 +45,7 @@ COMPUTATIONS = (
 
 
 _STATISTICS = StatisticsOp | StatisticsRefOp
-"""Ops that pass a value through; those between the ops of a kernel belong to it."""
+"""Ops that return their operand; between ops of a kernel, they belong to it."""
 
 
 @dataclass(frozen=True)
@@ -230,8 +230,8 @@ class _Matcher:
             str | None, list[tuple[int, KernelSpec, Sequence[PatternStep] | MatchFn]]
         ](list)
         """
-        Patterns without optional steps by the name of their last op, with the kernel
-        and its position in the target; Python patterns by `None`.
+        Patterns by the name of their last op, with the kernel and its position in the
+        target. Optional steps are expanded; Python patterns have the key `None`.
         """
         for number, kernel in enumerate(target.kernels.values()):
             for pattern in kernel.patterns:
@@ -307,7 +307,7 @@ class _Matcher:
         return KernelMatch(kernel, ops, outputs, positions, float_constants)
 
     def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:
-        """Return the results, or nothing if one is used before the kernel's end."""
+        """Return the results, or nothing if another op uses one before the last op."""
         inside = {inner for op in ops for inner in op.walk()}
         last = self.positions[ops[-1]]
         outputs: list[SSAValue] = []

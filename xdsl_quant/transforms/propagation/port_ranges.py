@@ -62,7 +62,7 @@ PORT_STATS = "quant.port_stats"
 """Kernel attribute with the per-axis ranges of ports."""
 
 COUPLED_PORTS = "quant.coupled_ports"
-"""Kernel attribute with the keys of ports."""
+"""Kernel attribute with the `quant.coupled_ref` keys of ports."""
 
 _Entry: TypeAlias = Mapping[str, Attribute]
 
@@ -87,7 +87,7 @@ def _port_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] |
 def _set_port_entries(
     kernel: RegionOp, name: str, entries: Mapping[int, _Entry]
 ) -> None:
-    """Set an attribute to an entry per port, or remove it without entries."""
+    """Set an attribute to an entry per port, or remove it if there are none."""
     kernel.attributes.pop(name, None)
     if entries:
         kernel.attributes[name] = ArrayAttr(
@@ -134,7 +134,6 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
 
 
 def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
-    """Return the entries of `quant.port_stats` by port number."""
     if (entries := _port_entries(kernel, PORT_STATS)) is None:
         needed = "an array of dictionaries with an integer 'port'"
         _refuse_ranges(kernel, f"needs {needed} as '{PORT_STATS}'")
@@ -150,7 +149,7 @@ def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
 
 
 def remove_used_ranges(kernel: RegionOp) -> None:
-    """Remove the ranges of ports that have parameters."""
+    """Remove ranges in attributes from ports that have parameters."""
     left = {
         index: entry
         for index, entry in _port_stats(kernel).items()

@@ -4,8 +4,9 @@ statistics, fake quantization, quantized element types before or after a cast, a
 specifications of other ports.
 
 A constraint on a value applies to all ports that define or use it. Values connected by
-casts of the quant dialect, statistics and references count as one value. All values of
-`quant.coupled_ref`s with one key get the same specification; ranges are united.
+casts of the quant dialect, statistics, fake quantization or `quant.coupled_ref` count
+as one value. All values of `quant.coupled_ref`s with one key get the same
+specification; ranges are united.
 
 A cast with parameters, or fake quantization, applies to the uses after it, and to the
 definition of the value if these are all uses. Otherwise the ports after it get their own
@@ -13,9 +14,9 @@ specifications, and the value is rescaled for them.
 
 Several constraints on a value must be equal, with these exceptions. Quantization
 parameters and `!quant.none` override ranges. Types of at least the same width override
-`!quant.any`. Kernels and code outside that uses a quantized value may have different
-parameters for it: the value is rescaled between them, and other ports get the parameters
-of its definition, or of a cast.
+`!quant.any`. A kernel and code outside of kernels may use a value with different
+parameters: it is rescaled between them, and other ports get the parameters of its
+definition, or of a cast.
 
 Constraints on a value without ports that is passed to or returned from a function apply to
 the ports on the other side of the call, unless these have a range. The pass duplicates
@@ -137,7 +138,7 @@ def kernel_ports(kernel: RegionOp) -> Iterator[KernelPort]:
 
 Port = KernelPort
 ports_of = kernel_ports
-"""Names of version 0.1."""
+"""Name of `kernel_ports` in version 0.1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +227,6 @@ def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
 def _type_and_ranges(
     op: LinkOp, exact_bits: bool
 ) -> tuple[QuantizedType | None, ValueRanges | None]:
-    """Return the quantized type and the ranges of an op."""
     match op:
         case StatisticsOp():
             check_real_values(op)
@@ -287,7 +287,7 @@ class _LinkGroup:
     ports: list[KernelPort] = field(default_factory=list[KernelPort])
 
     passed: list[_LinkGroup] = field(default_factory=list["_LinkGroup"])
-    """Groups without ports of the same value in callers and callees."""
+    """Groups of the same value in callers and callees, if they have no ports."""
 
     @cached_property
     def couplings(self) -> Sequence[CoupledRefOp]:
@@ -347,7 +347,7 @@ class _LinkGroup:
         ]
 
     def _has_common_spec(self, own: Sequence[KernelPort]) -> bool:
-        """Return True if all uses have the same parameters, also for the value."""
+        """Return True if the value itself can have the parameters of its uses."""
         uses = [port for port in self.ports if not port.is_output]
         values = {port.value for port in self.ports}
         values.update(link.result for link in self.links)
@@ -363,7 +363,7 @@ class _LinkGroup:
 
     def resolved(self, constraints: Sequence[Constraint]) -> Constraint:
         """
-        Merge constraints; all others override ranges, except `!quant.any`. Raise
+        Merge constraints; types override ranges, except `!quant.any`. Raise
         `PassFailedException` if constraints contradict each other.
         """
         ranges = [c for c in constraints if c.ranges is not None]
@@ -402,7 +402,7 @@ def _cast_type(link: LinkOp, *, exact_bits: bool) -> QuantizedType | None:
 
 
 class _Splitting:
-    """Split of a group at casts that apply to some uses only."""
+    """Split of a group at casts that apply to only some uses."""
 
     def __init__(self, group: _LinkGroup, *, exact_bits: bool):
         self._group = group
@@ -413,7 +413,7 @@ class _Splitting:
             if (type_ := _cast_type(link, exact_bits=exact_bits)) is not None
         }
         self.branches: list[_LinkGroup] = []
-        """Uses before these casts, then the uses after each cast."""
+        """Groups of the uses before the casts, then of the uses after each cast."""
 
         if group.couplings or not self._cast_types:
             self.branches = [group]
@@ -467,7 +467,7 @@ class _Splitting:
         self, pending: list[SSAValue], members: set[SSAValue], links: set[LinkOp]
     ) -> tuple[Sequence[LinkOp], bool]:
         """
-        Collect links up to the next casts; return the casts, and True for other uses.
+        Collect links; return the casts that follow, and True if there are other uses.
         """
         casts: dict[LinkOp, None] = {}
         is_used = False
@@ -486,7 +486,7 @@ class _Splitting:
 
 
 def _passed(call: CallOp, function: FuncOp) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """Yield pairs of values that a call passes to a function and back."""
+    """Yield the operand and argument, or returned value and result, of a call."""
     yield from zip(call.operands, function.body.block.args, strict=False)
     end = function.body.blocks[-1].last_op
     if len(function.body.blocks) == 1 and isinstance(end, ReturnOp):
@@ -529,7 +529,7 @@ def _link_groups(
 def _find_passed(
     groups: Sequence[_LinkGroup], passed: Sequence[tuple[SSAValue, SSAValue]]
 ) -> None:
-    """Set the groups of passed values without ports, given pairs of passed values."""
+    """Set `passed` of each group, given the pairs of values that calls pass."""
     members = {g: g.values for g in groups if not g.couplings or g.ports}
     pairs = [(values[0], value) for values in members.values() for value in values]
     linked = _connected([*passed, *pairs])
@@ -559,9 +559,9 @@ def _replace_at_ports(op: LinkOp, source: SSAValue) -> None:
 
 def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
     """
-    Remove links. A cast stays if its quantized value is used or defined elsewhere, if a
-    value without a defining kernel is also used outside of kernels or in a branch, and
-    so do statistics to record at run time.
+    Remove links. A cast stays if other ops use or define its quantized value, or if a
+    value that no kernel defines is also used outside of kernels or in a branch. A
+    `quant.stats_ref` always stays.
     """
     quantizes: list[QuantizeCastOp] = []
     for op in links:
@@ -609,7 +609,7 @@ class _Resolution:
         """Links that specifications replace."""
 
         self.branches: set[LinkOp] = set()
-        """Links that apply to some uses of a value only."""
+        """Links that apply to only some uses of a value."""
 
         self.elsewhere: set[LinkOp] = set()
         """Links of values without ports."""

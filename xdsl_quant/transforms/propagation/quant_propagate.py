@@ -1,13 +1,13 @@
 """
 Resolve the constraints of kernels into quantization parameters for every port.
 
-Specifications of `quant.region` ports describe what is known, and the target adds
+The specifications of `quant.region` ports are the input, and the target adds
 constraints between ports. Afterwards all ports with resolved parameters have uniform
 types:
 
 * A uniform type is kept. A range is converted to parameters by the target's range rule.
   `!quant.any` sets a minimum width, `!quant.none` keeps a value in floating point, and
-  an element type adds nothing.
+  a float type is no constraint.
 * Constants get parameters from their content, even if they have a range; biases get the
   product of the scales of their factors.
 * Parameters propagate along constraints until nothing changes. A value has one set of

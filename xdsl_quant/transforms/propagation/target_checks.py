@@ -1,4 +1,4 @@
-"""Check target files for unusable ops, free bias scales and unreachable kernels."""
+"""Check target files for unusable ops, unconstrained biases, unreachable kernels."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -141,7 +141,7 @@ def _free_biases(entry: TomlTable, kernel: KernelSpec, ctx: Context) -> Iterator
 
 
 def _is_constrained(signature: Signature, port: int) -> bool:
-    """Return True if a constraint, or a Python function, may concern an operand."""
+    """Return True if a constraint, or a Python function, may apply to an operand."""
     return any(
         each.bias == port
         if isinstance(each, AccumulatorUniformScale)

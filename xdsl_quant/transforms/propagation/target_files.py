@@ -216,7 +216,7 @@ def united_kernels(targets: Sequence[TargetSpec]) -> dict[str, KernelSpec]:
 
 
 def _merged_kernel(kernel: KernelSpec, extension: KernelSpec) -> KernelSpec:
-    """Append the signatures of another kernel, except those that can never match."""
+    """Append the signatures of `extension` to a kernel, unless they can never match."""
     if kernel is extension:
         return kernel
     signatures = [*kernel.signatures]

@@ -164,7 +164,7 @@ class Signature:
         )
 
     def covers(self, other: Signature) -> bool:
-        """Return True if the signature matches everything that another one matches."""
+        """Return True if the signature matches everything that `other` matches."""
         return _covers(
             self.inputs, self.is_variadic, other.inputs, other.is_variadic
         ) and _covers(

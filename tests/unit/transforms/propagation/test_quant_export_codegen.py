@@ -484,7 +484,7 @@ IN_FLOAT = {
     "'stablehlo.custom_call' op calls 'f', which has no conversion to linalg": kernel(
         "%r = stablehlo.custom_call @f(%a) : (tensor<4xf32>) -> tensor<4xf32>"
     ),
-    "a port has the specification '!quant.any<i8:f32>'": kernel(
+    "a port has no parameters, found specification '!quant.any<i8:f32>'": kernel(
         "%r = arith.negf %a : tensor<4xf32>", ["!quant.any<i8:f32>"]
     ),
     "a result is constant": kernel("%r = arith.constant dense<1.0> : tensor<4xf32>"),
@@ -724,7 +724,7 @@ def test_destinations_and_constants_at_ports():
     in_float = exported(text.replace("%c = %zeros", "%c = %x"))
     reasons: Any = in_float.attributes["quant.float_kernels"]
     (reason,) = [r.data.split("kernel 'k': ")[1] for r in reasons]
-    assert reason == "a port has the specification 'f32'"
+    assert reason == "a port has no parameters, found specification 'f32'"
 
 
 def test_statistics_within_a_kernel_are_gone():
@@ -785,6 +785,6 @@ def test_constant_without_elements():
       func.return %0 : tensor<0xf32>
     }
     """)
-    assert "kernel 'k': a constant without elements" in str(module.attributes)
+    assert "kernel 'k': a constant has no elements" in str(module.attributes)
     (result,) = run_function(module, "main", np.zeros(0, np.float32))
     assert result.shape == (0,)

@@ -3,18 +3,19 @@ Export kernels as integer arithmetic for code generation: a `quant.region` with 
 all float ports becomes ops on integers.
 
 Values between kernels are integer tensors with a scale, zero point and range that the
-compiler knows. Products accumulate zero-point-corrected integers in 32 bits, or 64 if
-needed. Sums add terms with a common scale, to which terms are aligned by exact integer
-multiplication. Data movement and ordering ops work on the integers. A rescale computes
-[`requantize_fixed_point`][xdsl_quant.numerics.requantize_fixed_point], with a multiplier
-of fewer than 31 bits if its operand has more than 32 bits.
+compiler knows. Contractions accumulate products of zero-point-corrected integers in 32
+bits, or in 64 if needed. The terms of a sum are first aligned to a common scale by
+exact integer multiplication. Data movement and ordering ops work on the integers
+unchanged. A rescale computes
+[`requantize_fixed_point`][xdsl_quant.numerics.requantize_fixed_point], with a
+multiplier of fewer than 31 bits if its operand has more than 32 bits.
 
-Without pushing, each result is rescaled to the type of its port, and each operand if its
-type differs. With pushing, the export only clamps to the range of the port and keeps the
-scale if
+Without pushing (`push-rescales=false`), each result is rescaled to the type of its
+port, and so is each operand whose type differs. With pushing, the export only clamps to
+the range of the port and keeps the scale if
 
 * an operand has a single use in its kernel, which is not a multiplication, or
-* a result has a single use, which is such an operand or has another type.
+* a result has a single use, which is such an operand or a port with another type.
 
 The value is rescaled at a later port, after additions or data movement. Pushing never adds
 rescales.
@@ -26,11 +27,11 @@ differs by at most
 
     floor(1 + (s_1 + ... + s_n) / (2 * s) + e)
 
-stored units. `s_i` are the scales of the ports that are not rescaled, once per path to the
-result. `e` is the error of multipliers and rounded range limits, at most
-`(s_1 + ... + s_n) / (4 * s) + 1 / 2` for types of up to 16 bits. For `n = 0` the results
-are bit-identical. The pass computes the bound of each result, with exact `e` and with
-contractions, from scales, ranges and constant weights.
+stored units. `s_i` are the scales of the ports without a rescale, counted once per path
+to the result. `e` is the error of multipliers and rounded range limits, at most
+`(s_1 + ... + s_n) / (4 * s) + 1 / 2` for types of up to 16 bits. For `n = 0` the
+results are bit-identical. The pass computes the bound of each result, contractions
+included and with the exact `e`, from scales, ranges and constant weights.
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ class CodegenExport(KernelExport):
     @property
     def differences(self) -> Mapping[str, Sequence[int]] | None:
         """
-        Upper bounds, in stored units, on the differences of function results with and
-        without pushing. `None` if an op outside of kernels uses a value that may
+        Upper bounds, in stored units, on the differences between function results with
+        and without pushing. `None` if an op outside of kernels uses a value that may
         differ.
         """
         return self._differences if self._is_bounded else None
@@ -156,7 +157,7 @@ class CodegenExport(KernelExport):
                 self._differences[function.sym_name.data] = units
 
     def _units(self, value: SSAValue) -> int:
-        """Return the largest difference of a returned value in stored units."""
+        """Return the bound on the difference of a returned value, in stored units."""
         if value not in self._integers:
             return 0
         stored = self._at_result(value)
@@ -332,7 +333,7 @@ class CodegenExport(KernelExport):
     def _at_port(
         self, value: SSAValue, port: StoredRange, key: _PortKey | None = None
     ) -> Integers:
-        """Return a value with the type of a port, shared by all kernels."""
+        """Return a value with the type of a port; kernels share the result."""
         known = (value, port.type)
         if known not in self._stored:
             integers = self._integers.get(value)
@@ -424,7 +425,7 @@ class CodegenExport(KernelExport):
     def _is_stored(
         self, old: SSAValue, new: SSAValue, spec: Attribute, is_same: bool
     ) -> bool:
-        """Use the stored values behind a float result. Return True on success."""
+        """Record the stored values of a float result; return True on success."""
         if not isinstance(spec, ScaledQuantizedType):
             return False
         try:
@@ -441,7 +442,7 @@ class CodegenExport(KernelExport):
     def _as_floats(
         self, builder: LoweringBuilder, value: SSAValue, spec: Attribute
     ) -> tuple[SSAValue, bool]:
-        """Return the float value after a port, and True if pushing has no effect."""
+        """Return the floats of a port, and True if they are independent of pushing."""
         if self.is_cut_off(value, spec):
             return value, True
         if isinstance(spec, ScaledQuantizedType):
@@ -515,8 +516,8 @@ def _may_wait(argument: BlockArgument) -> bool:
 
 def _waits_for_a_kernel(result: SSAValue, port: StoredRange) -> bool:
     """
-    Return True if the only use of a result is a kernel operand that needs no rescale or
-    has another type.
+    Return True if the only use of a result is a kernel operand whose rescale may wait,
+    or whose type differs from the type of `port`.
     """
     uses = [*result.uses]
     if len(uses) != 1 or not isinstance(region := uses[0].operation, RegionOp):
@@ -527,7 +528,7 @@ def _waits_for_a_kernel(result: SSAValue, port: StoredRange) -> bool:
 
 
 def _check_fits(integers: Integers, port: StoredRange) -> None:
-    """Raise `Unsupported` if integers cannot be rescaled to a port's type later."""
+    """Raise `Unsupported` unless a later rescale to a port's type is possible."""
     if not port.is_of(integers):
         scratch = InsertPoint.at_end(Block())
         builder = LoweringBuilder(scratch, location=UnknownLoc())
@@ -536,7 +537,7 @@ def _check_fits(integers: Integers, port: StoredRange) -> None:
 
 
 def _stored_at_port(value: SSAValue, port: StoredRange) -> Integers:
-    """Return a float value as stored by a port; constants are folded."""
+    """Quantize a float value with the type of a port; fold constants."""
     text = f"a port of type '{value.type}'"
     if not isinstance(value.type, TensorType):
         raise Unsupported(f"{text} is not a ranked tensor")
@@ -565,7 +566,6 @@ def _floats_of_stored(
     value: SSAValue,
     type_: ScaledQuantizedType,
 ) -> SSAValue:
-    """Dequantize stored values."""
     quantized_type = with_element_type(value.type, type_)
     quantized = builder.op(StorageCastOp, (stored,), quantized_type)
     return builder.op(DequantizeCastOp, (quantized,), value.type)

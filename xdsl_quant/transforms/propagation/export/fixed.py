@@ -9,15 +9,15 @@ stored with the parameters of a port needs no cast.
 
 Values between the ops of a kernel have no specification. An accumulator, the result of
 an op that multiplies and accumulates, is stored in 32 bits with the product of the
-scales of the factors, and so are its summands. A value that reaches a result only
+scales of the factors, and so are values added to it. A value that reaches a result only
 through data movement, ordering and clamping gets the type of that result, as anything
-outside of its range is clamped anyway. TensorFlow Lite has no accumulator values.
+outside of its range is clamped anyway. TensorFlow Lite ops do not return accumulators.
 
 A kernel stays in floating point if a port has no uniform type, an inner value cannot be
 given a type, or an op does not accept the types. It reads dequantized operands and
-unchanged constants. Constants of other kernels, such as the 0 of a rectifier, need no
-type: they get the type of the operand they are compared with, or of the result if they
-exceed it.
+unchanged constants. Constants of quantized kernels, such as the 0 of a rectifier, need
+no specification: they get the type of the operand they are compared with, or of the
+result if that operand's type would round or clamp them.
 """
 
 from collections.abc import Sequence

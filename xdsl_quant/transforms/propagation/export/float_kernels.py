@@ -1,7 +1,7 @@
 """
 Checks that keep kernels in floating point: unsupported parameters, and constants that
 the type of a result would clamp. Values that reach a result only through data movement,
-ordering and clamping are stored like that result.
+ordering and clamping are stored with the type of that result.
 """
 
 from abc import ABC, abstractmethod
@@ -41,7 +41,7 @@ class UnsupportedParameters(Unsupported):
 
 
 class ResultOutOfRange(Unsupported):
-    """Raised if a result's type would clamp it; the kernel stays in floating point."""
+    """Raised if a result type would clamp elements; the kernel stays in float."""
 
     def __init__(self, message: str, number: float):
         super().__init__(message)
@@ -66,11 +66,11 @@ def check_parameters(region: RegionOp) -> None:
 
 
 def check_ports(region: RegionOp, is_known: Callable[[SSAValue], bool]) -> None:
-    """Raise `Unsupported` if a port has neither parameters nor a known value."""
+    """Raise `Unsupported` if a float port has neither parameters nor a known value."""
     for value, spec in ports_of(region):
         is_scaled = isinstance(spec, ScaledQuantizedType)
         if is_float_value(value) and not is_scaled and not is_known(value):
-            raise Unsupported(f"a port has the specification '{spec}'")
+            raise Unsupported(f"a port has no parameters, found specification '{spec}'")
 
 
 def reason_of(error: Exception, name: str) -> str:
@@ -90,7 +90,7 @@ def in_names_of_kernel(reason: str, op: Operation) -> str:
 
 
 def check_uses_own_values(op: Operation) -> None:
-    """Raise `Unsupported` if regions of an op use values from outside."""
+    """Raise `Unsupported` if the regions of an op use values defined outside the op."""
     if not op.regions:
         return
     own = {value for inner in op.walk() for value in defined_values(inner)}
@@ -104,7 +104,7 @@ def check_uses_own_values(op: Operation) -> None:
 
 def fits(value: SSAValue, type_: QuantizedType) -> bool:
     """
-    Return True if a constant is within the range of a type, up to rounding.
+    Return True if a type does not clamp any element of a constant.
 
     Raises:
         Unsupported: if an element is NaN, or the elements are unknown.
@@ -151,10 +151,10 @@ def has_nan(value: SSAValue) -> bool:
 
 def numbers_of(value: SSAValue) -> NDArray[np.float64]:
     """
-    Return the elements of a constant, also through data movement ops.
+    Return the elements of a constant, looking through data movement ops.
 
     Raises:
-        Unsupported: if they are unknown.
+        Unsupported: if the value is not constant, or the elements are unavailable.
     """
     op = value.owner
     while isinstance(op, Operation):
@@ -170,7 +170,7 @@ def numbers_of(value: SSAValue) -> NDArray[np.float64]:
         if moves is None or len(moved := moves.moved(op)) != 1:
             break
         op = moved[0].owner
-    raise Unsupported("the elements of a constant are unknown")
+    raise Unsupported("the elements of a constant are unavailable")
 
 
 # Ops that keep the order of elements
@@ -183,7 +183,7 @@ _MINIMA = {"minimum", "minimumf", "minnumf"}
 
 
 def stored_as(region: RegionOp, value: SSAValue) -> ScaledQuantizedType | None:
-    """Return the type of the result that a value becomes unchanged, or `None`."""
+    """Return the type of the result that takes a value's elements, or `None`."""
     returned = region.returned
     if value in returned:
         spec = region.output_specs.data[[*returned].index(value)]
@@ -261,16 +261,15 @@ def check_constants(region: RegionOp) -> None:
 
 def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
     """
-    Raise if a port would clamp a result that stayed in floating point.
+    Raise if an operand port would clamp a float result of another kernel.
 
     Args:
         region: the kernel.
-        numbers: results of other kernels in floating point, with an element out of
-            range.
+        numbers: out-of-range element of each float result of other kernels.
 
     Raises:
-        ResultOutOfRange: if the kernel only moves and orders elements.
-        Unsupported: if another kernel has such a port.
+        ResultOutOfRange: if the kernel with the port only moves and orders elements.
+        Unsupported: if the kernel with the port computes anything else.
     """
     for index, (_, value, spec) in enumerate(operands_of(region)):
         if value not in numbers or not cuts_off(spec, number := numbers[value]):
@@ -291,9 +290,7 @@ def cuts_off(spec: Attribute, number: float) -> bool:
 
 
 def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
-    """
-    Return the outside value that ops of a kernel move; `None` if it has parameters.
-    """
+    """Return the operand whose elements a value has, or `None` if it has parameters."""
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, traits.MovesElements)
         if moves is None or len(moved := moves.moved(op)) != 1:
@@ -325,10 +322,10 @@ class KernelExport(ABC):
         """Kernels that stay in floating point, with reasons."""
 
         self.out_of_range: dict[SSAValue, float] = {}
-        """Float results that their types would clamp, with an element out of range."""
+        """Float results that their types would clamp, each with such an element."""
 
     def export_kernels(self) -> None:
-        """Build the ops for each kernel before it."""
+        """Export all kernels; insert the new ops of each kernel before the kernel."""
         for index, region in enumerate(self.regions):
             try:
                 self.export(index, region)
@@ -369,5 +366,5 @@ class KernelExport(ABC):
         """Return a value as floats."""
 
     def is_cut_off(self, value: SSAValue, spec: Attribute) -> bool:
-        """Return True if a value stays in floating point and a port would clamp it."""
+        """Return True if a port would clamp a value that stays in floating point."""
         return value in self.out_of_range and cuts_off(spec, self.out_of_range[value])

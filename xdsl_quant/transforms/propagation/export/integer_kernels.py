@@ -68,10 +68,10 @@ _CONSTANT_BITS = 24
 
 
 Value: TypeAlias = Integers | RealConstant | Empty | SSAValue
-"""Form of a kernel's value; the last is for values that are not float."""
+"""Form of a value in a kernel; `SSAValue` for values that are not float."""
 
 Element: TypeAlias = ScaledNumber | SSAValue
-"""Form of an element; the last is for elements that are not float."""
+"""Form of an element; `SSAValue` for elements that are not float."""
 
 _MANY = 1 << 32
 """Assumed upper bound on the terms of a sum over a dynamic size."""
@@ -99,7 +99,7 @@ class IntegerKernel:
     destinations: dict[SSAValue, SSAValue] = field(
         default_factory=dict[SSAValue, SSAValue]
     )
-    """Unquantized values at ports, by argument."""
+    """Unquantized operands of the kernel, by block argument."""
 
     def run(self, block: Block) -> Sequence[Value]:
         """
@@ -146,7 +146,7 @@ class IntegerKernel:
     def _size(self, op: tensor.DimOp) -> SSAValue:
         source, index = self._value(op.source), self._value(op.index)
         if not isinstance(source, Integers) or not isinstance(index, SSAValue):
-            raise Unsupported(f"'{op.name}' of a tensor without integer form")
+            raise Unsupported(f"'{op.name}' reads a tensor without integer form")
         return self.builder.op(tensor.DimOp, (source.value, index), op.result.type)
 
     def _sizes(self, value: SSAValue) -> Sequence[Size]:
@@ -181,7 +181,7 @@ class IntegerKernel:
         if isinstance(op, _FILLS):
             if isinstance(operands[0], RealConstant):
                 return operands[0]
-            raise Unsupported(f"'{op.name}' of a non-constant number")
+            raise Unsupported(f"'{op.name}' fills a tensor with a non-constant number")
         if (nest := loop_nest_of(op)) is not None:
             return self._loop_nest(nest, operands)
         if isinstance(op, tensor.ConcatOp):
@@ -199,7 +199,7 @@ class IntegerKernel:
         if isinstance(tensors[0], RealConstant) and tensors[0].is_one_number:
             return tensors[0]
         if len(tensors) != 1 or not isinstance(source := tensors[0], Integers):
-            raise Unsupported(f"'{op.name}' of several tensors has no integer form")
+            raise Unsupported(f"'{op.name}' moves elements of several tensors")
         if len(source.scales) > 1:
             raise Unsupported(f"'{op.name}' moves elements of different scales")
         if any(isinstance(value, RealConstant | Empty) for value in operands):
@@ -217,7 +217,9 @@ class IntegerKernel:
         known = [self._value(value) for value in joined]
         like = next((x for x in known if isinstance(x, Integers)), None)
         if like is None:
-            raise Unsupported(f"'{op.name}' of constants has no integer form")
+            raise Unsupported(
+                f"'{op.name}' joins only constants and has no integer form"
+            )
         parts = [self._tensor(value, like) for value in joined]
         offsets = [self._value(value) for value in op.operands[len(joined) :]]
         bounds = union(*(x.bounds for x in parts))
@@ -242,7 +244,7 @@ class IntegerKernel:
     def _tensor(self, value: SSAValue, like: Integers) -> Integers:
         """
         Return a value as an integer tensor. A splat constant gets the type of `like` if
-        it is exact there; an infinity becomes the end of its range.
+        that represents it exactly; an infinity becomes the end of the range of `like`.
         """
         known = self._value(value)
         if isinstance(known, Integers):
@@ -252,7 +254,9 @@ class IntegerKernel:
         if not known.is_one_number:
             return self._tensor_of(known)
         if len(like.scales) > 1:
-            raise Unsupported("a constant next to elements of different scales")
+            raise Unsupported(
+                "a constant is combined with elements of different scales"
+            )
         exact = known.number
         if isinf(exact):
             exact = bounded(exact, like, is_maximum=exact < 0)
@@ -266,7 +270,7 @@ class IntegerKernel:
         return replace(constant, value=filled)
 
     def _with_one_scale(self, tensors: Sequence[Integers]) -> list[Integers]:
-        """Return the tensors with one type and scale and a zero point of 0."""
+        """Convert tensors to a common type and scale and a zero point of 0."""
         scale = common_scale(tensors)
         elements: list[tuple[IntegerLoop, Integers]] = []
         for x in tensors:
@@ -295,7 +299,7 @@ class IntegerKernel:
     def _elements(
         self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
     ) -> ScaledNumber:
-        """Build the body of a loop nest and return the element it computes."""
+        """Build the body of a loop nest and return the computed element."""
         elements = self._arguments(nest, loop, operands)
 
         def known(user: str, value: SSAValue) -> Element:
@@ -326,7 +330,7 @@ class IntegerKernel:
     def _arguments(
         self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
     ) -> dict[SSAValue, Element | RealConstant]:
-        """Return the constants of the kernel and the elements of a nest's operands."""
+        """Return the forms of values in the body: constants and operand elements."""
         elements: dict[SSAValue, Element | RealConstant] = {
             value: constant
             for value, constant in self.values.items()
@@ -359,9 +363,9 @@ class IntegerKernel:
         """Return an inner constant as integers of `_CONSTANT_BITS` bits."""
         array = np.asarray(constant.values, np.float64)
         if not array.size:
-            raise Unsupported("a constant without elements")
+            raise Unsupported("a constant has no elements")
         if not np.isfinite(array).all():
-            raise Unsupported("a constant with infinities or NaN")
+            raise Unsupported("a constant has infinite or NaN elements")
         _, exponent = np.frexp(np.abs(array).max())
         power = int(exponent) - _CONSTANT_BITS
         stored = np.floor(np.ldexp(array, -power) + 0.5).astype("<i4")
@@ -487,7 +491,7 @@ class IntegerKernel:
         if not isinstance(init, RealConstant):
             raise Unsupported(f"'{nest.name}' has a non-constant initial value")
         if len(x.scales) > 1:
-            raise Unsupported(f"'{nest.name}' of different scales")
+            raise Unsupported(f"'{nest.name}' combines elements of different scales")
         number = bounded(init.number, x, is_maximum=is_maximum)
         units = number / x.scale + x.zero_point
         is_exact = units.denominator == 1

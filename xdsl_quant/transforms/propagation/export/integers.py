@@ -99,7 +99,7 @@ class Integers(ScaledRange):
     """True if rescaling at the last port gives the same as rescaling at every port."""
 
     def computed(self, value: SSAValue, bounds: Bounds) -> Integers:
-        """Return the integers that an op computes from these, not yet at any port."""
+        """Return the result of an op, with the scales and errors of these integers."""
         return replace(
             self,
             value=value,
@@ -111,7 +111,7 @@ class Integers(ScaledRange):
 
     def with_scale_of(self, reference: Integers) -> Integers | None:
         """
-        Return the same integers with the scales of others, or `None` if the scales
+        Return these integers with the scales of `reference`, or `None` if the scales
         differ by more than the precision of a multiplier. The stored scale of a bias,
         for instance, is a rounded product.
         """
@@ -162,7 +162,7 @@ class StoredRange(ScaledRange):
         return (high - low) * self.scale
 
     def integers(self, value: SSAValue, array: Array | None = None) -> Integers:
-        """Return integers that are stored with the type."""
+        """Return integer values with the parameters and bounds of the type."""
         bounds = self.bounds
         if array is not None and array.size:
             bounds = int(array.min()), int(array.max())
@@ -178,7 +178,7 @@ class StoredRange(ScaledRange):
         )
 
     def cuts_off(self, integers: Integers) -> bool:
-        """Return True if all values of some integers lie outside of the range."""
+        """Return True if the type would clamp all values within some bounds."""
         low, high = (
             [(end - integers.zero_point) * scale for scale in integers.scales]
             for end in integers.bounds
@@ -190,7 +190,7 @@ class StoredRange(ScaledRange):
         return min(low) > max(last) or max(high) < min(first)
 
     def is_of(self, integers: Integers) -> bool:
-        """Return True if integers are stored with the type."""
+        """Return True if integers have the storage type and parameters of the type."""
         return (
             scalar_or_element_type(integers.value.type)
             == self.type.signless_storage_type

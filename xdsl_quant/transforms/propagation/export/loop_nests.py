@@ -26,7 +26,7 @@ from .loops import ELEMENTWISE
 
 @dataclass(frozen=True)
 class RealConstant:
-    """Known real numbers: one, or an array with the shape of the tensor."""
+    """Constant real numbers: a single one, or an array with the shape of the tensor."""
 
     values: Array | float
 
@@ -40,7 +40,7 @@ class RealConstant:
     def number(self) -> float:
         """The single number."""
         if not self.is_one_number:
-            raise Unsupported("an inner constant has different elements")
+            raise Unsupported("a constant inside the kernel has different elements")
         return float(np.asarray(self.values).flat[0])
 
 
@@ -89,7 +89,7 @@ class LoopNest:
 
     op: Operation
     maps: Sequence[AffineMap]
-    """Indices of each operand's element by iteration."""
+    """Map from loop indices to the indices of each operand's element."""
 
     kinds: Sequence[IteratorTypeAttr]
     arguments: Sequence[SSAValue]
@@ -110,11 +110,11 @@ class LoopNest:
 
     @property
     def indices(self) -> Sequence[AffineExpr]:
-        """Indices of the result's element by iteration."""
+        """Indices of the result element as expressions of the loop indices."""
         return self.maps[-1].results
 
     def loop_sizes(self) -> Sequence[int]:
-        """Return the iteration counts of the loops, `DYNAMIC_INDEX` if unknown."""
+        """Iteration counts of the loops, `DYNAMIC_INDEX` if dynamic."""
         sizes = [DYNAMIC_INDEX] * len(self.kinds)
         for map_, value in zip(self.maps, self.op.operands, strict=True):
             shape = shape_of(value) if map_.results else ()

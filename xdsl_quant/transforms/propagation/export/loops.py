@@ -43,10 +43,10 @@ from .integers import (
 _LEAST_MULTIPLIER_BITS = 8
 
 _FINE = 1 << 15
-"""Magnitude above which rounding to an integer's scale is negligible."""
+"""Minimum `largest` of integers to whose scale constants are rounded."""
 
 ScaledNumber: TypeAlias = Integers | float
-"""A scaled element, or a known real number."""
+"""A scaled element, or a constant real number."""
 
 
 class StoredInteger(IntegerExpression):
@@ -103,7 +103,7 @@ class IntegerLoop:
     def parameter(
         self, numbers: Sequence[int], axis: int | None
     ) -> IntegerExpression | int:
-        """Return a number, or an element of a constant if numbers differ by loop."""
+        """Return the only number, or an element of a constant of the numbers."""
         if len({*numbers}) == 1:
             return numbers[0]
         key = (axis, *numbers)
@@ -122,7 +122,7 @@ class IntegerLoop:
         shape: Sequence[int],
         indices: Sequence[AffineExpr] | None = None,
     ) -> Integers:
-        """Build the op and return its tensor, with results located by `indices`."""
+        """Build the op and return its tensor, whose elements are at `indices`."""
         indices = dimensions(range(self.rank)) if indices is None else indices
         number, fitting = result.value, type_for(result.bounds)
         if cast(IntegerType, number.type).bitwidth > fitting.bitwidth:
@@ -146,7 +146,7 @@ class IntegerLoop:
     # Numbers
 
     def number(self, x: Integers) -> IntegerExpression:
-        """Return an integer as an operand of arithmetic."""
+        """Return a scaled integer as an expression, without its scale."""
         return StoredInteger(self.inner, x.value, x.bounds)
 
     def _corrected(self, x: Integers) -> Integers:
@@ -257,10 +257,10 @@ class IntegerLoop:
         return self.extreme(x, self.negate(x), is_maximum=True)
 
     def select(self, condition: SSAValue, a: ScaledNumber, b: ScaledNumber) -> Integers:
-        """Return an element by condition."""
+        """Build the selection of `a` if the condition holds, else `b`."""
         if not isinstance(a, Integers):
             if not isinstance(b, Integers):
-                raise Unsupported("both choices of a selection are constant")
+                raise Unsupported("both alternatives of 'arith.select' are constant")
             a = self.constant(_fraction(a), b)
         elif not isinstance(b, Integers):
             b = self.constant(_fraction(b), a)
@@ -379,10 +379,10 @@ def _fraction(number: float) -> Fraction:
 
 def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     """
-    Return a number, or the end of a range with the same effect in a maximum or minimum.
+    Clamp a constant at an end of the range of `x`; `max` or `min` of both stays equal.
 
     Raises:
-        Unsupported: if an infinite number always wins.
+        Unsupported: if the result would always be infinite.
     """
     ends = [(b - x.zero_point) * s for b in x.bounds for s in x.scales]
     order, end = (max, min(ends)) if is_maximum else (min, max(ends))
@@ -397,10 +397,10 @@ def _multiplier_pairs(
     x: Integers, ratios: Sequence[Fraction]
 ) -> Sequence[tuple[int, int]]:
     """
-    Return multipliers and shifts for ratios, within 63-bit products.
+    Return multipliers and shifts for ratios; products with `x` fit in 63 bits.
 
     Raises:
-        Unsupported: if too few bits are left for a multiplier.
+        Unsupported: if that leaves too few bits for a multiplier.
     """
     bits = MULTIPLIER_BITS
     if x.largest > 1 << 32:

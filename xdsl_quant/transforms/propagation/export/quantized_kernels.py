@@ -112,7 +112,7 @@ def _accumulator_type(
 def _along_each_axis(
     type_: ScaledQuantizedType, result: SSAValue
 ) -> Sequence[QuantizedType]:
-    """Return the candidates for a per-axis type at a result, last dimension first."""
+    """Return a per-axis type with each axis that fits a result, last axis first."""
     if type_.axis is None:
         return (type_,)
     parameters = QuantizationParameters.from_integer_type(type_)
@@ -178,7 +178,6 @@ class QuantizedKernel:
         ]
 
     def _append(self, op: Operation, new: Operation) -> None:
-        """Append the new form of an op."""
         new.location = op.location
         self.ops.append(new)
         for old, result in zip(op.results, new.results, strict=True):
@@ -208,10 +207,10 @@ class QuantizedKernel:
         self, op: Operation, operands: Values, quantized: Sequence[QuantizedType]
     ) -> Values:
         """
-        Return the operands of an op, with float constants such as the 0 of a rectifier
-        quantized to the type of another operand. All operands get the type of a sum, or
-        of the result if the op accepts no accumulator, types differ, or a constant
-        would be rounded: rounding commutes with data movement and ordering.
+        Quantize float constants such as the 0 of a rectifier to the type of another
+        operand. The operands of a sum all get its type. The operands of a data movement
+        or ordering op all get the type of the result if the op accepts no accumulator,
+        types differ, or a constant would be rounded: rounding commutes with these ops.
         """
         peer, *_ = quantized
         constants = [x for x in operands if is_float_value(x)]
@@ -243,7 +242,7 @@ class QuantizedKernel:
         ]
 
     def _with_equal_widths(self, op: Operation, operands: Values) -> Values:
-        """Widen a factor to the other's storage type; StableHLO needs equal ones."""
+        """Widen the narrower factor; StableHLO requires factors of one storage type."""
         trait = quantization_trait(op, traits.MultipliesAndAccumulates)
         if trait is None or not self.dialect_ops.has_accumulators:
             return operands
@@ -346,8 +345,8 @@ class QuantizedKernel:
 
     def _may_have(self, op: Operation, accumulator: ScaledQuantizedType) -> bool:
         """
-        Return True if results of an op may have an accumulator's scale. Functions other
-        than sums and data movement require a scale that is fine compared with the
+        Return True if results of an op may have an accumulator's scale. Ops other than
+        sums and data movement require a scale of at most a quarter of the scales of the
         kernel's results.
         """
         return (
@@ -361,7 +360,7 @@ class QuantizedKernel:
 
 
 def _with_storage_of(type_: UniformType, wide: UniformType) -> QuantizedType:
-    """Return a type with the storage type of another, keeping its storage range."""
+    """Return a type with the storage type of `wide`, keeping its storage range."""
     parameters = QuantizationParameters.from_integer_type(type_)
     storage = QuantizationParameters.from_integer_type(wide).storage
     return uniform_type(replace(parameters, storage=storage), type_.expressed_type)
@@ -407,7 +406,7 @@ def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
 
 
 def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
-    """Set the types of floats in the regions of an op."""
+    """Replace float element types in the regions of an op."""
     values = {value for inner in op.walk() for value in defined_values(inner)}
     for value in filter(is_float_value, values.difference(op.results)):
         set_type(value, with_element_type(value.type, element_type))

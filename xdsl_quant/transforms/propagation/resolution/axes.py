@@ -45,7 +45,7 @@ def channel_axis(kernel: Kernel, type_: Attribute) -> int:
 
 
 def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
-    """Return the ports of constant weights without the per-axis dimension."""
+    """Return the ports of constant weights that lack their per-axis dimension."""
     return [
         (kernel, port)
         for kernel in kernels
@@ -59,8 +59,8 @@ def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
 
 def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
     """
-    Return the per-axis ranges, of shape `(n, 2)`, and their axis, if it is the
-    coefficient axis of all users of an uncomputed value.
+    Return the axis and per-axis ranges, of shape `(n, 2)`, of a value. Return `None` if
+    a kernel computes the value, or the weight axis of a user is different.
     """
     type_ = value.ssa.type
     if value.ranges is None or value.producer is not None:

@@ -37,7 +37,7 @@ class SeparatedCalls:
 
     calls: dict[CallOp, FuncOp] = field(default_factory=dict[CallOp, FuncOp])
     roots: dict[FuncOp, FuncOp] = field(default_factory=dict[FuncOp, FuncOp])
-    """Called functions by their originals, which map to themselves."""
+    """Original of each called function; an original maps to itself."""
 
     @contextmanager
     def undone_if_failed(self) -> Generator[None]:
@@ -188,8 +188,8 @@ def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
 
 def warn_of_public_functions(copies: Mapping[FuncOp, FuncOp]) -> None:
     """
-    Warn on standard error about functions with fewer parameters than their copies,
-    which map to them, because of external callers.
+    Warn on standard error about functions with external callers that have fewer
+    parameters than their copies. `copies` maps each copy to its original.
     """
     known = {
         function: sum(

@@ -108,7 +108,7 @@ class PortValue:
         assert isinstance(op, Operation)
         numbers = float_numbers(op.properties.get("value", op.attributes.get("value")))
         if numbers is None:
-            raise ValueError("the content of the constant is not known")
+            raise ValueError("the elements of the constant are unavailable")
         return np.asarray(numbers)
 
     @property
@@ -416,7 +416,7 @@ def collect(
 
 
 def _couple(graph: Graph) -> None:
-    """Couple the values of one float type whose ports share a key."""
+    """Couple values of the same float type whose ports share a key."""
     by_key: dict[tuple[str, Attribute], list[PortValue]] = {}
     for kernel in graph.kernels:
         if COUPLED_PORTS not in kernel.op.attributes:
@@ -468,7 +468,7 @@ def _kernel_of(
 def _mismatch_reason(
     op: RegionOp, known: KernelSpec, specs: Sequence[Attribute]
 ) -> str:
-    """Return the reason for the mismatch: a single specification if possible."""
+    """Return the reason why no signature matches, if possible a specification."""
     count = len(op.inputs)
     types = [scalar_or_element_type(value.type) for value, _ in ports_of(op)]
 

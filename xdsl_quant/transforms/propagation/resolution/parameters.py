@@ -80,7 +80,7 @@ class ParameterChoice:
                 cannot represent the scale.
         """
         if not content.size:
-            raise ValueError("there are no elements")
+            raise ValueError("the constant has no elements")
         reduced_axes = None
         if axis is not None:
             reduced_axes = tuple(i for i in range(content.ndim) if i != axis)

@@ -345,7 +345,6 @@ def _place_text(op: Operation) -> str:
 
 
 def _decision(kernel: Kernel, port: int) -> tuple[object, str | None]:
-    """Return the parameters of a value, and the reason for them."""
     value = kernel.values[port]
     assert isinstance(value, PortValue)
     is_computed = port >= kernel.input_count

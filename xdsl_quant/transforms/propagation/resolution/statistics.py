@@ -22,7 +22,7 @@ from .kernels import Kernel, PortValue, Range, computing_ops
 def unite_ranges(kernels: Iterable[Kernel]) -> None:
     """
     Extend the ranges of results of same-scale kernels by the ranges of their operands,
-    so that removing these clamps nothing. TensorFlow Lite does not.
+    so that removing the latter clamps nothing. TensorFlow Lite omits this step.
 
     Args:
         kernels: the kernels in textual order, so that ranges propagate along chains.
@@ -56,9 +56,9 @@ def remove_redundant_statistics(values: Iterable[PortValue]) -> None:
     Remove ranges that follow from others.
 
     Fixed results lose their range, and so do results of same-scale kernels with one
-    operand if that operand has a range. A remaining range of a result of any other
-    same-scale kernel removes those of its operands, recursively. Coupled values keep
-    their ranges.
+    operand if that operand has a range. In other same-scale kernels, a remaining range
+    of a result removes the ranges of the kernel's operands, recursively. Coupled values
+    keep their ranges.
     """
     with_range = [value for value in values if value.range is not None]
     redundant = {
@@ -230,7 +230,7 @@ def _is_judged_by_results(kernel: Kernel) -> bool:
 
 
 def _range_limits(type_: UniformType) -> tuple[Range, float]:
-    """Return the range that all scales of a type cover, and its largest scale."""
+    """Return the intersection of the ranges of all scales, and the largest scale."""
     low, high = type_.storage_range
     scales = type_.scale_array()
     pairs = [*zip(scales, type_.zero_point_array(), strict=True)]

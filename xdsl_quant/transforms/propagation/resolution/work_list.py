@@ -40,7 +40,7 @@ class Resolver:
         self.rule: RangeRule = rule
         self.work: list[Kernel | PortValue] = []
         self.waiting: list[Kernel] = []
-        """Kernels with an operand that another user decided, to process last."""
+        """Kernels to process last, as other kernels decided their operands."""
 
     def run(self) -> None:
         """Resolve all parameters that constraints determine."""
@@ -112,7 +112,7 @@ class Resolver:
                 self._push_producer(coupled)
 
     def _choice(self, value: PortValue) -> ParameterChoice:
-        """Return the choice at the port where a value is computed or first used."""
+        """Return the settings of the port where a value is computed or first used."""
         kernel, port = min(value.ports, key=lambda p: p[0].ports[p[1]].is_wildcard)
         choice = kernel.choice(port, self.rule)
         is_power_of_two = any(k.constraints.is_power_of_two for k, _ in value.ports)
@@ -249,7 +249,7 @@ class Resolver:
         self._share(value)
 
     def _push_users(self, value: PortValue) -> None:
-        """Push the users of a value, first in text on top."""
+        """Push the users of a value, the first in textual order on top."""
         self.work += [user for user, _ in reversed(value.users)]
 
     def _push_producer(self, value: PortValue) -> None:
@@ -257,7 +257,7 @@ class Resolver:
             self.work.append(value.producer[0])
 
     def _wait(self, value: PortValue) -> None:
-        """Let undecided users wait. TensorFlow Lite drops them until a second run."""
+        """Defer undecided users. TensorFlow Lite skips them until its second run."""
         self.waiting += [user for user, _ in value.users if not user.is_done]
 
     # Products of scales
@@ -414,9 +414,7 @@ def _checked_parameters(
 
 
 def _is_only_moved(value: PortValue) -> bool:
-    """
-    Return True if a constant only feeds a same-scale kernel with constant operands.
-    """
+    """Return True if all operands of a constant's same-scale user are constant."""
     if value.parameters is not None or not value.is_constant or not value.users:
         return False
     kernel, _ = value.users[0]
@@ -444,7 +442,7 @@ def _first_specification(value: PortValue) -> UniformType | None:
 def _shared_parameters(kernel: Kernel) -> UniformType | None:
     """
     Return the per-tensor parameters for a same-scale kernel. Parameters from before
-    propagation take precedence; then those of an only operand, of an only result, and
+    propagation take precedence; then those of a single operand, of a single result, and
     of the first port.
     """
     known = [
