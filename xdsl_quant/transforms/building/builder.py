@@ -207,7 +207,7 @@ class LoweringBuilder(Builder):
     # Elementwise arithmetic, which `TensorwiseBuilder` overrides
 
     def type(self, element_type: Attribute) -> Attribute:
-        """Return the type of elementwise values of this element type."""
+        """Return the type of operands of elementwise ops with this element type."""
         return element_type
 
     def lift(self, scalar: SSAValue) -> SSAValue:
@@ -397,7 +397,7 @@ class LoweringBuilder(Builder):
     def _read_as_inputs(
         self, block: Block, arguments: Sequence[BlockArgument], outputs: Values
     ) -> Values:
-        """Turn output arguments of a block into inputs; return empty outputs."""
+        """Turn output arguments of a block into inputs; return new, empty outputs."""
         for argument in arguments:
             argument.name_hint = "in"
             new = block.insert_arg(argument.type, len(block.args))
@@ -454,7 +454,7 @@ class LoweringBuilder(Builder):
         """
         Build a `linalg.transpose`, or return the tensor if the order does not change.
 
-        Fusion would turn a `linalg.generic` into strided reads by each consumer.
+        Fusion would turn a `linalg.generic` for it into strided reads by each consumer.
         """
         if [*permutation] == [*range(len(permutation))]:
             return value

@@ -72,8 +72,8 @@ def encoded(
     [`SmallFloat.encode`][xdsl_quant.numerics.small_floats.SmallFloat.encode].
 
     Args:
-        number: of type f16, bf16, f32 or f64. If it is known not to be NaN, no ops for
-            NaN are built.
+        number: of type f16, bf16, f32 or f64. No ops for NaN are built if its bounds
+            exclude NaN.
         format: the format of the code.
         saturate: clamp numbers and infinities to the range of the format first.
 
@@ -102,7 +102,7 @@ def decoded(
         format: the format of the code.
 
     Raises:
-        ValueError: for `f8E5M2FNUZ`, which has numbers where f16 has infinities.
+        ValueError: for `f8E5M2FNUZ`, where the codes of f16's infinities are numbers.
     """
     signed = IntegerExpression(builder, code, signed_bounds(format.bits))
     if not format.is_signed:
@@ -188,7 +188,7 @@ class TableStorage(StorageArithmetic):
     """Table indices as stored values."""
 
     _hoisted_tables: Sequence[SSAValue] = ()
-    """Tables built before the loop around the ops, while inside of a loop."""
+    """Tables built before the enclosing loop; empty outside of loops."""
 
     @cached_property
     def _parameters(self) -> QuantizationParameters:

@@ -1,11 +1,10 @@
 """
 Lowering for any op on quantized values: dequantize, compute with floats, quantize.
 
-Integer arithmetic is worth its code for some ops and quantized types of a frontend
-dialect. For all others, `DequantizeFallback` reuses the dialect's float lowering:
-slower, but complete. Casts between two ops that were lowered this way round the
-intermediate value. `lower-quant-ops` with `truncate`, or `canonicalize` before it,
-folds these casts away.
+A frontend dialect usually has integer lowerings for some of its ops and quantized types
+only. For all others, `DequantizeFallback` reuses the dialect's float lowering: slower,
+but complete. Casts between two ops that were lowered this way round the intermediate
+value. `canonicalize`, or `lower-quant-ops` with `truncate`, folds these casts away.
 """
 
 from abc import ABC, abstractmethod
@@ -190,10 +189,10 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
 
     def check(self, op: OperationT) -> None:
         """
-        Refuse `op` with an error if it cannot be lowered.
+        Raise an error if `op` cannot be lowered.
 
-        By default this is the case if a quantized operand or result has no expressed
-        type or a type that does not match the shape of its tensor.
+        By default, require that quantized operands and results have an expressed type,
+        and types that match the shapes of their tensors.
         """
         for kind, values in (("operand", op.operands), ("result", op.results)):
             for index, value in enumerate(values):

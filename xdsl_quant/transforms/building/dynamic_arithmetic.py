@@ -83,7 +83,7 @@ class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_Plan]):
     Lower `quant.dynamic_qcast` and `quant.dynamic_dcast` to arith, math, tensor and
     linalg.
 
-    With `runtime_checks`, assert dynamic numbers of scales.
+    With `runtime_checks`, assert that dynamic numbers of scales match.
     """
 
     def plan(self, op: Operation) -> _Plan | None:

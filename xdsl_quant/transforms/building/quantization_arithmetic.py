@@ -59,7 +59,7 @@ _FROM_FLOAT = {
     True: (arith.FPToSIOp, arith.MaxSIOp, arith.MinSIOp),
     False: (arith.FPToUIOp, arith.MaxUIOp, arith.MinUIOp),
 }
-"""Conversion to signed or unsigned integers, with the maximum and minimum of these."""
+"""Conversion, maximum and minimum ops for signed (True) and unsigned integers."""
 
 
 def dense(
@@ -121,7 +121,7 @@ class CastArithmetic(ElementConversion, ABC):
     """Arithmetic shared by quantization and dequantization with one quantized type."""
 
     quantized_type: StoredQuantizedType
-    """Storage and, unless they are operands, scales and zero points."""
+    """Type with the storage and, unless they are operands, scales and zero points."""
 
     rounding: Rounding
     fuse: bool
@@ -203,7 +203,7 @@ class CastArithmetic(ElementConversion, ABC):
 
     @cached_property
     def zero_points(self) -> Sequence[int]:
-        """All zero points; as signless integers for truncating casts."""
+        """All zero points; wrapped to signless integers for truncating casts."""
         zero_points = self._scaled_type.zero_point_array()
         width = self.storage.width.data
         if not self.truncates or max(zero_points) < 1 << (width - 1):
@@ -453,7 +453,7 @@ def unsupported_cast_reason(
 
 def check_expressed_type(op: Operation, expressed_type: Attribute) -> None:
     """
-    Refuse an op whose expressed type has no arithmetic.
+    Raise if the expressed type of an op has no arithmetic.
 
     Raises:
         PassFailedException: with the location of the op.
@@ -474,7 +474,7 @@ class RoundedCastPattern(RewritePattern, ABC):
     """True if a cast of a ranked tensor becomes one `linalg.generic`."""
 
     runtime_checks: bool = False
-    """True if the ops assert dynamic sizes."""
+    """True to assert at run time that dynamic sizes match the scales."""
 
     scale_rounding: ScaleRounding = "single"
     """Rounding of products with the multiplier of a fixed-point scale."""

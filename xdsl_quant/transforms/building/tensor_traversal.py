@@ -101,7 +101,7 @@ class Layout(NamedTuple):
         return f"size of dimension {axis} must be {self.size(axis)}: {reason}"
 
     def flattened(self) -> Layout:
-        """Return the layout of the flattened tensor, with odd quantized dimensions."""
+        """Return the layout after flattening, with quantized odd dimensions."""
         axes = dict(enumerate(self.counts))
         return Layout(
             {2 * i + 1: self.counts[axis] for i, axis in axes.items()},
@@ -237,7 +237,7 @@ def _split_shape(
 def _flattened(
     builder: LoweringBuilder, value: SSAValue, shape: SSAValue, layout: Layout | None
 ) -> SSAValue:
-    """Reshape so that odd dimensions are quantized, and even ones merge the others."""
+    """Reshape to alternate merged unquantized (even) and quantized (odd) dimensions."""
     if layout is None or not layout.counts:
         count = _element_count(builder, shape)
         return _reshape_flat(builder, value, [count], [DYNAMIC_INDEX])
@@ -322,7 +322,7 @@ def _assert_sizes(
 
 
 def _assert_rank(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> None:
-    """Assert that the rank matches the scales or includes all quantized dimensions."""
+    """Assert the rank of the scales, or a rank above all quantized dimensions."""
     rank = builder.op(tensor.DimOp, (shape, builder.index(0)), INDEX)
     if layout.rank is not None:
         message = f"rank must be {layout.rank}: the rank of the scales"

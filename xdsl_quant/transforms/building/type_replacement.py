@@ -28,7 +28,7 @@ class TypeReplacement(ABC):
     def replace_quantized(
         self, type_: Attribute, quantized_type: QuantizedType
     ) -> Attribute:
-        """Return the new type for a quantized type or a tensor of it, once per type."""
+        """Return the new type for a quantized type or a tensor of it (cached)."""
 
     def replace(self, type_: Attribute) -> Attribute:
         """Return the replacement of a type, or the same object if nothing changes."""

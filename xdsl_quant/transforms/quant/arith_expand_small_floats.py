@@ -74,7 +74,7 @@ def _converted_float(
     target: AnyFloat,
     formats: tuple[SmallFloat | None, SmallFloat | None],
 ) -> SSAValue:
-    """Convert a float to another type, given the formats of the small ones of both."""
+    """Convert a float, given the small-float formats of source and target, if small."""
     source_format, target_format = formats
     number = FloatExpression(builder, value)
     if source_format is not None:

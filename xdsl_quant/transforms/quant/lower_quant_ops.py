@@ -26,9 +26,9 @@ If the storage type is a float, e.g. `f8E4M3FN`, or a table,
 stored value; ties go to the even code, or to the smaller index of a table. For these
 types `nearest-even` is the default, and other rounding modes are refused. As for
 integers, the compute type represents all numbers, the zero point and their differences
-exactly. The clamp is to the numbers of the float type in the storage range.
-`quant.scast` yields the float type; the only op on it is `arith.bitcast`, and codes are
-computed with integers.
+exactly. The clamp is to the numbers of the float type in the storage range. Codes are
+computed with integers; the float type only occurs between `quant.scast` and
+`arith.bitcast`.
 
 Casts of block-scaled types compute
 `clamp(round((expressed - offset) / scale + zero_point))` in their
@@ -182,7 +182,7 @@ class LowerQuantCast(RoundedCastPattern):
         return conversion
 
     def _requantize(self, op: CastOp, rewriter: PatternRewriter) -> bool:
-        """Lower requantizations to integers; return True if `op` is lowered as well."""
+        """Lower requantizations that contain `op`; return True if that lowers `op`."""
         if (dcast := requantized_dcast(op)) is not None:
             conversion = self._requantization(cast(QuantizeCastOp, op), dcast)
             self._replace(op, dcast.input, conversion, rewriter)
@@ -259,7 +259,7 @@ class LowerQuantOpsPass(CountingPass):
     """True if each cast of a ranked tensor becomes one `linalg.generic`."""
 
     runtime_checks: bool = False
-    """True if the ops assert dynamic sizes that must match scales or blocks."""
+    """True to assert at run time that dynamic sizes match scales and blocks."""
 
     keep_qdq: bool | None = None
     """
@@ -271,7 +271,7 @@ class LowerQuantOpsPass(CountingPass):
     """Rounding of products with a fixed-point multiplier: see `apply_scale`."""
 
     zero_point_order: ZeroPointOrder = "before-rounding"
-    """Addition of the zero point; MLIR truncates after it."""
+    """Addition of the zero point before or after rounding; MLIR adds it before."""
 
     nan: NanResult = "storage-min"
     """Stored value for NaN without `quant.nan`; `truncate` ignores `storage-min`."""

@@ -2,8 +2,8 @@
 Replace sub-channel and block-scaled types of tensors by equivalent simpler types.
 
 A type with a single scale becomes per-tensor. A type becomes per-axis if the scale
-changes along one dimension only, and with each index of it. MLIR ignores the block
-size, and assigns the scales of blocks with more than one index to the first indices.
+changes along one dimension only, and with each index of it. MLIR's pass ignores the
+block size, so it may assign scales of larger blocks to wrong indices.
 
 A block-scaled type becomes per-tensor, per-axis or sub-channel if MLIR's syntax can
 express it.

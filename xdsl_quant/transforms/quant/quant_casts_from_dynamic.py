@@ -44,7 +44,7 @@ from .quant_casts_to_dynamic import keeps_compute_type
 
 @dataclass(frozen=True)
 class DynamicCastToTyped(RewritePattern):
-    """Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` of constant scales."""
+    """Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` with constant scales."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, DynamicCastOp):
@@ -120,7 +120,7 @@ def _constant_array(value: SSAValue) -> Array | None:
 
 
 def _shortest(scales: Array, expressed: AnyFloat) -> Array:
-    """Return doubles with the shortest texts that round to `scales` in a type."""
+    """Return the doubles with fewest digits that round to `scales` in a type."""
     dtype = float_dtype(expressed.name)
     exact = scales.astype(np.float64)
     if dtype == np.float64:

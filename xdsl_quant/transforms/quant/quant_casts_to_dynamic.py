@@ -4,7 +4,7 @@ Replace casts by dynamic casts with constants for scales and zero points, and a
 
 Results are unchanged: a cast whose results could change is refused. The compute type of
 a typed cast must hold the zero points of its type, that of a dynamic cast all zero
-points of the storage type. For `bf16` and `i8<-8:7>`, for example, these types differ.
+points of the storage type. For `bf16` and `i8<-8:7>`, these compute types differ.
 
 `canonicalize` and `quant-casts-from-dynamic` are the inverse.
 """
@@ -89,7 +89,7 @@ class TypedCastToDynamic(CheckedPattern[UniformType]):
 def _unsupported_operands_reason(
     quantized_type: UniformType, container: Attribute
 ) -> str | None:
-    """Return the reason why a cast cannot be dynamic, or `None` if it can."""
+    """Return the reason why a cast cannot become dynamic, or `None` if it can."""
     if isinstance(container, UnrankedTensorType) and not quantized_type.is_per_tensor:
         return f"'{container}' is unranked, expected a ranked tensor"
     has_zero_points = not quantized_type.is_fixed_point

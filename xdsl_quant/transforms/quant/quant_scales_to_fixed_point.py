@@ -5,8 +5,8 @@ Replace floating-point scales by fixed-point scales: `!quant.uniform` becomes
 [`quantize_multiplier`][xdsl_quant.numerics.quantize_multiplier] rounds a scale to the
 nearest `multiplier * 2**-shift` with a multiplier of 31 bits, and half up. The relative
 error is at most `2**-31`, and 0 for scales with up to 31 significant bits, such as all
-`f32` numbers. It starts from the double in the type, which is not rounded to the
-expressed type first.
+`f32` numbers. The double in the type is used directly, not rounded to the expressed
+type first.
 
 Either all types of a module are converted or none. Types without a scale are unchanged.
 """
@@ -45,7 +45,7 @@ _BLOCK_TYPES: Mapping[type[QuantizedType], str] = {
     UniformQuantizedSubChannelType: "sub-channel",
     BlockScaledQuantizedType: "block-scaled",
 }
-"""Names of the kinds of types that have scales of blocks."""
+"""Kinds of types with one scale per block, for messages."""
 
 _SMALLEST, _LARGEST = 2.0**-32, (2.0**31 - 1) / 4
 """Scales of the smallest multiplier with shift 62, and the largest with shift 2."""

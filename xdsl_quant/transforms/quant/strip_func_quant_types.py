@@ -18,8 +18,8 @@ folds all other ops as well, and with them a quantization followed by a dequanti
 which changes numbers. This pass leaves that to `canonicalize`.
 
 The pass checks the whole module before the first change. Unlike MLIR's, it supports
-quantized arguments of blocks other than the entry block, and functions as values: the
-type of a function value changes without a cast, wherever one is defined.
+quantized arguments of blocks other than the entry block, and functions as values: a
+function value changes its type in place, without a cast.
 """
 
 from collections.abc import Iterable, Sequence

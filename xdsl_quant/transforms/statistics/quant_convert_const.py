@@ -132,7 +132,7 @@ def _may_be_quantized(
     op_type: type[Operation], quantized: Attribute, storage_type: IntegerType
 ) -> bool:
     """
-    Return True if a constant op accepts a quantized type, e.g. `stablehlo.constant`.
+    Return True if a constant op, e.g. `stablehlo.constant`, supports a quantized type.
     """
     if op_type is ConstantOp:
         return False
@@ -166,7 +166,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
     _constants: dict[tuple[object, ...], Operation] = field(
         default_factory=dict[tuple[object, ...], Operation], init=False, compare=False
     )
-    """Constants of stored values by float constant and cast."""
+    """Cache of constants of stored values, by float constant and cast."""
 
     def __post_init__(self) -> None:
         if (mistake := self._rounding.mistake()) is not None:
@@ -178,7 +178,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
         return Rounding(self.rounding_mode, order, self.nan)
 
     def plan(self, op: Operation) -> Operation | None:
-        """Return the constant of stored values, shared by equal casts."""
+        """Return the constant of stored values; equal casts share it."""
         if (constant := _quantized_constant(op)) is None:
             return None
         nan = op.attributes.get(NAN_ATTRIBUTE)
@@ -317,9 +317,8 @@ class QuantConvertConstPass(PatternPass):
 
     zero_point_order: ZeroPointOrder | None = None
     """
-    Order of rounding and adding the zero point. By default `before-rounding`, or with
-    `nearest-away` as in MLIR 14: before rounding for f32 stored in 8 bits, otherwise
-    after.
+    Order of rounding and adding the zero point. Default: `before-rounding`; with
+    `nearest-away`, as in MLIR 14, `before-rounding` only for f32 stored in 8 bits.
     """
 
     nan: NanResult = "storage-min"

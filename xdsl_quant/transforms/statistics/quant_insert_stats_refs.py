@@ -12,8 +12,8 @@ of that name in the function.
 | argument 1 of the body of the first `scf.for` | `main:scf.for:0:argument:1` |
 | argument 0 of the third block of `@main` | `main:block:2:argument:0` |
 
-Keys do not depend on value names, other functions, ops with other names, or the selection.
-Without a named function, the key starts with the op.
+Keys do not depend on value names, other functions, ops with other names, or the
+selection. Outside of named functions, the key starts with the op name.
 
 The pass skips uninitialized tensors, such as the result of `tensor.empty`, and values in
 regions of ops other than functions (of any dialect) and control flow, such as the body of a
@@ -227,7 +227,7 @@ def _check_known(names: Iterable[str], available: set[str], mistake: str) -> Non
 
 
 def is_tensor_with_values(candidate: Candidate) -> bool:
-    """Return True for an initialized tensor that no instrumentation op returns."""
+    """Return True for initialized float tensors, except of instrumentation ops."""
     type_ = candidate.value.type
     return (
         scalar_or_element_type(type_) is not type_
@@ -271,7 +271,7 @@ def _has_own_range(value: SSAValue) -> bool:
 
 
 def _is_useful(op: Operation) -> bool:
-    """Return True unless an op is a constant that is not finite or all zeros."""
+    """Return False for constants that are not finite, or all zeros."""
     if op.operands or op.regions:
         return True
     try:

@@ -3,15 +3,16 @@ Convert statistics to types: `quant.stats` becomes a `quant.qcast` to a calibrat
 a `quant.dcast` back.
 
 Casts are valid everywhere and match the form of fake quantization, so later passes only
-replace the calibrated type by a uniform one. Attributes would get lost when ops are
-rewritten, and arith or linalg ops do not accept calibrated types.
+replace the calibrated type by a uniform one. Range attributes would get lost when ops
+are rewritten, and arith or linalg ops do not accept calibrated types.
 
 A calibrated type has a single range. Per-axis ranges are in the attributes `quant.axis` and
 `quant.axis_stats` of the `quant.qcast`, for `quant-calibrated-to-uniform`.
 
-Values coupled by one key, directly by `quant.coupled_ref`s or through other identity ops,
-get the union of their ranges, also those without statistics. `quant.coupled_ref`s stay if
-no value of the key has statistics. All ranges are computed before the first rewrite.
+Values coupled by one key, directly by `quant.coupled_ref`s or through other identity
+ops, get the union of their ranges, including values without statistics.
+`quant.coupled_ref`s stay if no value of the key has statistics. All ranges are computed
+before the first rewrite.
 """
 
 from collections.abc import Sequence

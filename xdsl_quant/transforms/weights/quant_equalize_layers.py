@@ -34,7 +34,7 @@ from .layers.layer import (
 from .quant_quantize_weights import weight_of
 
 _BALANCED = 0.01
-"""Deviation of factors from 1 below which weights are not rounded again."""
+"""Largest deviation of factors from 1 for which weights stay unchanged."""
 
 _MOST_ROUNDS = 20
 

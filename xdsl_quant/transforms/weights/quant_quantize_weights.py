@@ -124,9 +124,9 @@ def block_shape(
     Return the shape of the blocks of a weight that share a scale.
 
     With `axis`, a block is an output channel. With `block`, a block has about
-    `block_size` reduced elements, along the last reduced dimension first. Sizes are
-    divisors of dimensions, the nearest by ratio. Weights of ops without fixed
-    dimensions have one block.
+    `block_size` reduced elements, along the last reduced dimension first: its size
+    along a dimension is the divisor of the dimension that is nearest by ratio. Weights
+    of unknown dimensions have one block.
     """
     if granularity == "axis" and weight.dimension is not None:
         return tuple(1 if d == weight.dimension else n for d, n in enumerate(shape))
@@ -261,7 +261,7 @@ class QuantQuantizeWeightsPass(PatternPass):
     """Number of reduced weights per scale with `granularity=block`."""
 
     range: Literal["min-max", "mse"] = "min-max"
-    """Range of a scale: all weights, or the part with the least squared error."""
+    """Range that a scale covers: all weights, or that with the least squared error."""
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         trait = MultipliesAndAccumulates

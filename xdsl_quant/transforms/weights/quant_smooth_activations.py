@@ -68,7 +68,7 @@ from .quant_quantize_weights import weight_of
 
 
 class Constant(NamedTuple):
-    """An operand with a number per channel."""
+    """A constant operand with one number per channel."""
 
     op: Operation
     operand: int
@@ -78,13 +78,12 @@ class Constant(NamedTuple):
 
 
 Source = Layer | Constant | StatisticsOp
-"""Layer, constant or statistics to divide in order to divide an activation."""
+"""Op or constant whose channels must be divided to divide an activation."""
 
 
 def sources_of(statistics: StatisticsOp) -> Sequence[Source]:
     """
-    Return the ops whose results must be divided to divide the operand of a per-axis
-    `quant.stats`.
+    Return the sources to divide in order to divide the operand of a `quant.stats`.
 
     Raises:
         Unsupported: if channels cannot be divided, with the reason.
@@ -105,7 +104,7 @@ def sources_of(statistics: StatisticsOp) -> Sequence[Source]:
             return [*sources, layer]
         if isinstance(op, StatisticsOp):
             if op.axis is None or op.axis.value.data != axis or op.axis_stats is None:
-                raise Unsupported("a 'quant.stats' before it has no ranges of channels")
+                raise Unsupported("a preceding 'quant.stats' has no channel ranges")
             sources.append(op)
             value = op.input
             continue
@@ -115,7 +114,7 @@ def sources_of(statistics: StatisticsOp) -> Sequence[Source]:
             continue
         constant = _constant_operand_of(op, axis)
         if constant is None or fused_activation(op) not in SCALING_ACTIVATIONS:
-            raise Unsupported(f"'{op_name(op)}' before it has no constant to divide")
+            raise Unsupported(f"preceding op '{op_name(op)}' has no constant to divide")
         sources.append(constant)
         if has_quantization_trait(op, Multiplies, Divides):
             return sources
@@ -179,7 +178,7 @@ class SmoothActivation(RewritePattern):
     """
 
     alpha: float = 0.5
-    """Fraction of the channel differences to shift to the weights, 0 to 1."""
+    """Fraction of the channel range differences to shift to the weights, 0 to 1."""
 
     insert_multiply: bool = False
     """True to insert a multiplication if no constant can be divided."""
@@ -187,7 +186,7 @@ class SmoothActivation(RewritePattern):
     unsupported: dict[Operation, str] = field(
         default_factory=dict[Operation, str], init=False, compare=False
     )
-    """Unchanged statistics with the reason."""
+    """Statistics ops that stay unchanged, with the reason."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, StatisticsOp):
@@ -200,13 +199,13 @@ class SmoothActivation(RewritePattern):
     def _smooth(self, op: StatisticsOp, rewriter: PatternRewriter) -> None:
         is_ranked = isinstance(op.result.type, TensorType)
         if op.axis is None or op.axis_stats is None or not is_ranked:
-            raise Unsupported("there are no ranges of channels, expected an axis")
+            raise Unsupported("missing channel ranges, expected an axis")
         users = dict.fromkeys(use.operation for use in op.result.uses)
         consumers = {user: consumer_of(op, user) for user in users}
         smoothed = [each for each in consumers.values() if each is not None]
         if not smoothed:
             raise Unsupported(
-                "no product by constants has these channels as its inputs"
+                "no contraction with constant weights has these channels as inputs"
             )
         sources = self._sources(op, [u for u, each in consumers.items() if not each])
         ranges = _ranges_of_channels(op)
@@ -348,10 +347,7 @@ class ConstantStatistics(NamedTuple):
     operand: int
 
     def insert(self) -> None:
-        """
-        Restore the statistics, recomputed if the constant changed, unless the op is
-        erased.
-        """
+        """Reinsert the statistics; recompute them if the constant changed."""
         if self.op.parent is None:
             return
         value = self.op.operands[self.operand]

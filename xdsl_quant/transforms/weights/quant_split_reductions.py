@@ -99,7 +99,7 @@ def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
 
 
 def _loops(indices: AffineMap) -> Sequence[int] | None:
-    """Return the loops that index an element, or `None` for other index expressions."""
+    """Return the loop of each index, or `None` if an index is no plain loop index."""
     loops = [e.position for e in indices.results if isinstance(e, AffineDimExpr)]
     is_plain = len({*loops}) == len(indices.results) and not indices.num_symbols
     return loops if is_plain else None
@@ -107,7 +107,7 @@ def _loops(indices: AffineMap) -> Sequence[int] | None:
 
 @dataclass(frozen=True)
 class SplitReduction(RewritePattern):
-    """Split a float contraction into `lanes` partial sums if they divide its size."""
+    """Split float contractions of a multiple of `lanes` products into partial sums."""
 
     lanes: int
 

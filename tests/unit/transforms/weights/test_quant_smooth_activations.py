@@ -234,7 +234,7 @@ UNSUPPORTED = {
     ),
     "no scaling function": (
         [f"%t = stablehlo.tanh %y : {H}", statistics("s", "%t"), LAST],
-        "'stablehlo.tanh' before it has no constant to divide",
+        "preceding op 'stablehlo.tanh' has no constant to divide",
     ),
     "another user": (OTHER_USER, "'stablehlo.tanh' also uses the values"),
     "a user before": (
@@ -249,7 +249,7 @@ UNSUPPORTED = {
     ),
     "one range": (
         [ADD, f"%t = quant.stats %a <-9.0:9.0> : {H}", statistics("s", "%t"), LAST],
-        "a 'quant.stats' before it has no ranges of channels",
+        "a preceding 'quant.stats' has no channel ranges",
     ),
     "another axis": (
         [
@@ -258,11 +258,11 @@ UNSUPPORTED = {
             statistics("s", "%t"),
             LAST,
         ],
-        "a 'quant.stats' before it has no ranges of channels",
+        "a preceding 'quant.stats' has no channel ranges",
     ),
     "the sum of two values": (
         [f"%t = stablehlo.add %y, %y : {H}", statistics("s", "%t"), LAST],
-        "'stablehlo.add' before it has no constant to divide",
+        "preceding op 'stablehlo.add' has no constant to divide",
     ),
 }
 
@@ -310,11 +310,11 @@ def test_no_channels_of_inputs(capsys: pytest.CaptureFixture[str]):
     for line, reason in (
         (
             statistics("s", "%a", RANGES[:4], 0),
-            "no product by constants has these channels as its inputs",
+            "no contraction with constant weights has these channels as inputs",
         ),
         (
             f"%s = quant.stats %a <-9.0:9.0> : {H}",
-            "there are no ranges of channels, expected an axis",
+            "missing channel ranges, expected an axis",
         ),
     ):
         module = parse_module(model(ADD, line, LAST))

@@ -173,7 +173,7 @@ class Loaded(TensorExpression):
         return self.number(loops, loops.load(self.value, indices))
 
     def number(self, loops: Loops, value: SSAValue) -> Scalar:
-        """Return an element that was read as an expression."""
+        """Return a scalar read from memory as an expression."""
         builder, type_ = loops.builder, value.type
         if isinstance(type_, AnyFloat):
             return FloatExpression(builder, value)
@@ -248,7 +248,7 @@ class View(TensorExpression):
     base: TensorExpression
     shape: Shape
     source: Callable[[Indices], Indices]
-    """Maps the indices of an element to indices of the base array."""
+    """Map from the indices of an element to indices of the base array."""
 
     def __post_init__(self):
         self.builder, self.dtype = self.base.builder, self.base.dtype
@@ -295,12 +295,12 @@ class Transposed(TensorExpression):
 
 @dataclass(eq=False)
 class Picked(TensorExpression):
-    """Elements of a tensor at indices some of which are elements of other arrays."""
+    """Elements of a tensor, with elements of other arrays as some of the indices."""
 
     base: Loaded
     shape: Shape
     source: Callable[[Indices], Sequence[AffineExpr | tuple[TensorExpression, Indices]]]
-    """Maps the indices of an element to indices of the base tensor."""
+    """Map from the indices of an element to indices of the base tensor."""
 
     def __post_init__(self):
         self.builder, self.dtype = self.base.builder, self.base.dtype
@@ -334,8 +334,8 @@ def stored(
     builder: LoweringBuilder, value: SSAValue, *, is_signed: bool = True
 ) -> Loaded:
     """
-    Return the elements of a tensor of a signless type. Integers are treated as
-    unbounded integers of a formula: see `plain` for wrapping ones.
+    Return the elements of a tensor of a signless type. Integer arithmetic on them is
+    exact, i.e. results get wider types; with `plain` it wraps around.
 
     Args:
         builder: inserts the ops.
@@ -372,7 +372,7 @@ def constant(builder: LoweringBuilder, array: Array) -> Known:
 def constant_tensor(
     builder: LoweringBuilder, array: Array, element_type: Attribute
 ) -> SSAValue:
-    """Build an array as a constant of a signless type with at least as many bits."""
+    """Build a constant; the signless element type must hold all elements."""
     type_ = TensorType(element_type, array.shape)
     bit_width = cast("IntegerType | AnyFloat", element_type).bitwidth
     if element_type == i1:
@@ -454,7 +454,7 @@ def as_expression(value: Value, builder: LoweringBuilder) -> TensorExpression:
 
 @implements("alongside")
 def with_expression(value: Value, *others: Value) -> TensorExpression:
-    """Return a value as an expression, with the builder of an operand that has one."""
+    """Return a value as an expression, with the builder of any of the operands."""
     return as_expression(value, builder_of(value, *others))
 
 
@@ -554,7 +554,7 @@ def _clipped_elements(x: Value, low: Value, high: Value) -> TensorExpression:
 def _apply_elementwise(
     function: Callable[..., object], x: TensorExpression, *operands: int
 ) -> TensorExpression:
-    """Apply a function to each element, with constant further operands."""
+    """Apply a function to each element and further constant operands."""
     return Mapped(x.builder, x.shape, x.dtype, function, (x, *operands))
 
 

@@ -120,7 +120,7 @@ class Loops:
         Args:
             sizes: the trip count of each loop.
             outputs: the initial values of the results.
-            parallel: the loop over each dimension of the results. All others reduce.
+            parallel: the loop over each dimension of the results. Other loops reduce.
             body: builds the new elements of the results from the current ones.
         """
         indices = [indices for _, indices in self._loads]

@@ -41,7 +41,7 @@ Members: TypeAlias = dict[str, object]
 
 
 class KeyStatistics(NamedTuple):
-    """Ranges of a key."""
+    """Ranges of the value with a key."""
 
     layer: Range
     """Smallest and largest element."""

@@ -31,10 +31,10 @@ from xdsl_quant.runtime.arrays import elements_attr
 from .float_constants import float_numbers
 
 AXIS = "quant.axis"
-"""Attribute with the dimension that has ranges."""
+"""Attribute with the dimension of per-axis ranges."""
 
 AXIS_STATS = "quant.axis_stats"
-"""Attribute with the ranges of that dimension: elements of type f64, shape `[N,2]`."""
+"""Attribute with the per-axis ranges: elements of type f64, shape `[N,2]`."""
 
 
 LAYER_STATS = "quant.layer_stats"
@@ -63,7 +63,7 @@ class ValueRanges(NamedTuple):
 
     def calibrated_type(self, expressed_type: AnyFloat) -> CalibratedQuantizedType:
         """
-        Return the calibrated type for the range of all elements, widened if empty.
+        Return the calibrated type for all elements; widen a range of a single number.
         """
         low, high = self.layer[0].tolist()
         if low == high:

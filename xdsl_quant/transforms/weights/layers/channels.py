@@ -61,8 +61,8 @@ def of_channels(
     value: SSAValue, type_: Attribute, dimension: int
 ) -> NDArray[np.float64] | None:
     """
-    Return the number per channel of a constant operand of an elementwise op, as an f64
-    array of shape `(n,)`; `None` if elements differ along other dimensions.
+    Return the numbers of a constant operand of an elementwise op, one per channel, as
+    an f64 array of shape `(n,)`; `None` if elements differ along other dimensions.
 
     Args:
         value: the constant, broadcast as in NumPy.
@@ -91,10 +91,10 @@ def constant_like(
     value: SSAValue, numbers: NDArray[np.floating], type_: Attribute
 ) -> Operation:
     """
-    Return a constant with the dialect and location of another one.
+    Return a new constant with the dialect and location of an existing one.
 
     Args:
-        value: the other constant.
+        value: the existing constant.
         numbers: the elements of the new constant.
         type_: the type of the new constant.
     """
@@ -125,11 +125,11 @@ def constants_of_channels(
     broadcasts: bool,
 ) -> Sequence[Operation]:
     """
-    Return ops whose last result is an operand with a number per channel.
+    Return ops whose last result is an operand with one number per channel.
 
     Args:
         ops: the dialect ops of the operand's user.
-        like: a constant of the dialect for new constants.
+        like: a constant whose dialect the new constants get.
         numbers: the numbers.
         type_: the type of the tensor to combine the operand with.
         channel: the dimension of the channels.

@@ -138,7 +138,7 @@ class Layer:
         rewriter.insert([*ops, add], InsertPoint.after(self.product))
 
     def by_weights(self, numbers: NDArray[np.float64]) -> Sequence[Operation]:
-        """Return ops that end with a bare product by other weights, without bias."""
+        """Return ops that end with the product with other weights, without a bias."""
         copy = self.product.clone()
         ops = [constant_like(self.weight.value, numbers, self.weight.value.type)]
         copy.operands[self.weight.operand] = ops[0].results[0]
@@ -151,8 +151,8 @@ class Layer:
 
     def input(self) -> tuple[SSAValue, tuple[int, int] | None]:
         """
-        Return the input, and the channel dimensions of input and weights if the op
-        defines them.
+        Return the input, and the dimensions of input channels in the input and in the
+        weights if the op defines them.
         """
         product = quantization_trait(self.product, MultipliesAndAccumulates)
         trait = quantization_trait(self.product, AffineOpCoefficient)
@@ -163,8 +163,8 @@ class Layer:
 
     def input_dimension(self, value: SSAValue, channel: int) -> int | None:
         """
-        Return the weight dimension for `channel` of an input, or `None` if the product
-        does not use the value with these channels as input.
+        Return the weight dimension for dimension `channel` of an input, or `None` if
+        the product does not contract that dimension of the value.
         """
         own_input, dimensions = self.input()
         if dimensions is None or own_input is not value:
@@ -187,8 +187,8 @@ class Layer:
 
 def layer_of(op: Operation) -> Layer | None:
     """
-    Return the layer of a product, or `None` if the op is not one, has other operands,
-    or weights or bias are not constant per output channel.
+    Return the layer of a product, or `None` for other ops, nonzero further operands,
+    and weights or biases that are not constant per output channel.
     """
     weight, trait = weight_of(op), quantization_trait(op, AffineOpCoefficient)
     product = quantization_trait(op, MultipliesAndAccumulates)
@@ -280,7 +280,7 @@ def _bias_of_channels(
 
 
 def _adds_nothing(value: SSAValue) -> bool:
-    """Return True if adding a value has no effect: it is not float, or zero."""
+    """Return True if a value is not float, or all zeros."""
     if not isinstance(scalar_or_element_type(value.type), AnyFloat):
         return True
     numbers = constant_numbers(value)
@@ -290,7 +290,7 @@ def _adds_nothing(value: SSAValue) -> bool:
 def replace_constant(
     op: Operation, operand: int, ops: Sequence[Operation], rewriter: PatternRewriter
 ) -> None:
-    """Replace a constant operand by the result of the last of `ops`, and erase it."""
+    """Replace a constant operand by the last of `ops`; erase it if unused."""
     old = op.operands[operand]
     rewriter.insert(ops, InsertPoint.before(op))
     op.operands[operand] = ops[-1].results[0]
