@@ -3,9 +3,9 @@ Replacement of the constants that mask attention scores.
 
 A `select` returns a large negative constant where the softmax result must be 0.
 Included in the range of the scores, the constant would leave the scores almost no
-resolution. The quantizer replaces it by the highest number whose exponential rounds to
-0 in every row: the smallest row maximum minus `ln(2 / scale)`, where `scale` is that of
-the softmax result.
+resolution. The quantizer replaces it by the highest number whose softmax result still
+rounds to 0 in every row: the smallest row maximum minus `ln(2 / scale)`, where `scale`
+is the scale of the softmax result.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from .kernel_widths import result_widths
 from .user_warnings import warn_user
 
 MASKED = "quant.masked"
-"""Attribute of a kernel whose results may be masked scores."""
+"""Attribute of kernels whose results may contain masked scores."""
 
 _MASK = "quant.mask"
 """Attribute of a masking `select` and of its constant: the index of the mask."""
@@ -63,10 +63,10 @@ _MUCH_WIDER = 8.0
 """Largest factor by which a `select` constant widens a range without a warning."""
 
 _LOST = 64.0
-"""The same for an added constant: beyond it, the values have fewer than 4 steps."""
+"""Largest factor for an added constant: above it, values span less than 4 steps."""
 
 _STEPS = 1.5
-"""Upper bound of the rounding error of a score minus its maximum, in steps."""
+"""Upper bound of the rounding error of `score - row maximum`, in steps."""
 
 _SELECTS = ("stablehlo.select", "tfl.select", "tfl.select_v2")
 _MAXIMUM = "stablehlo.reduce[stablehlo.maximum]"
@@ -99,7 +99,7 @@ class _Flow:
     ends_in_softmax: bool = False
 
     def follow_scores(self, use: Use) -> bool:
-        """Record a use of scores; return `False` if it is not part of an attention."""
+        """Record a use of scores; return `False` if attention has no op like it."""
         op = use.operation
         if has_quantization_trait(op, Adds):
             self.addends.append(op.operands[1 - use.index])
@@ -133,7 +133,7 @@ class _Flow:
 
 
 def _flow(select: Operation) -> _Flow | None:
-    """Return the values between a `select` and a softmax, or `None` for other uses."""
+    """Return the values from a `select` to a softmax; `None` if it has other uses."""
     flow = _Flow([select.results[0]])
     for values, keys, follow in (
         (flow.scores, flow.keys, flow.follow_scores),
@@ -168,7 +168,7 @@ def _is_of_softmax(op: Operation) -> bool:
 
 
 def _moved_sources(value: SSAValue) -> Iterator[SSAValue]:
-    """Yield a value, then the sources of its data movement."""
+    """Yield a value, then its sources, backwards through data movement ops."""
     yield value
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, MovesElements)
@@ -183,14 +183,14 @@ def _moved_sources(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _moved_constant(value: SSAValue) -> Operation | None:
-    """Return the constant whose elements a value has, through data movement."""
+    """Return the constant that a value is or is moved from, else `None`."""
     *_, source = _moved_sources(value)
     op = source.owner
     return op if isinstance(op, Operation) and op.has_trait(ConstantLike) else None
 
 
 def _constant_in(value: SSAValue) -> Operation | None:
-    """Return the constant that a value is, or that it is multiplied by."""
+    """Return the constant source of a value or, for a product, its constant factor."""
     *_, source = _moved_sources(value)
     op, values = source.owner, [source]
     if isinstance(op, Operation) and has_quantization_trait(op, Multiplies):
@@ -199,7 +199,7 @@ def _constant_in(value: SSAValue) -> Operation | None:
 
 
 def _low_constant(select: Operation) -> int | None:
-    """Return the index of the `select` operand that is a negative splat, or `None`."""
+    """Return the index of the operand that is a negative splat constant, if any."""
     for index in (1, 2):
         constant = _moved_constant(select.operands[index])
         if constant is None or not is_float_value(constant.results[0]):
@@ -215,7 +215,7 @@ def _low_constant(select: Operation) -> int | None:
 
 def separate_masks(module: ModuleOp) -> None:
     """
-    Give each `select` that masks scores a finite constant of its own.
+    Give each `select` that masks scores a separate, finite constant.
 
     Args:
         module: a float model without statistics; it changes.
@@ -282,12 +282,12 @@ def _mask_constants(module: ModuleOp) -> Iterator[tuple[int, Operation]]:
 
 
 def mask_numbers(module: ModuleOp) -> Mapping[int, float]:
-    """Return the constants of the masks of a module by mask index."""
+    """Return the value of each mask constant by mask index."""
     return {number: _number(op) for number, op in _mask_constants(module)}
 
 
 def set_mask_numbers(module: ModuleOp, numbers: Mapping[int, float]) -> None:
-    """Replace the constants of masks."""
+    """Set the values of mask constants by mask index; others do not change."""
     for number, op in _mask_constants(module):
         if number in numbers:
             _set_number(op, numbers[number])
@@ -301,7 +301,7 @@ def forget_masks(module: ModuleOp) -> None:
 
 def mark_masked_kernels(module: ModuleOp, keys: Collection[str]) -> None:
     """
-    Mark the kernels whose results contain masked scores, and the kernels that move mask
+    Mark the kernels whose results contain masked scores, and the kernels that take mask
     constants.
 
     Args:
@@ -334,7 +334,7 @@ class AttentionMasks:
     flows: Mapping[int, _Flow]
     selects: Mapping[int, Operation]
     numbers: Mapping[int, float]
-    """Constants of the model by mask index."""
+    """Value of each mask constant of the model by mask index."""
 
     @staticmethod
     def of(module: ModuleOp) -> AttentionMasks:
@@ -359,8 +359,8 @@ class AttentionMasks:
 
     def lowest(self, ranges: Ranges, target: TargetSpec) -> Mapping[int, float]:
         """
-        Return the constants that mask all rows, by mask index, without those below the
-        constant of the model.
+        Return the highest constants that still mask every row, by mask index. Masks
+        whose constant in the model is already as high are left out.
 
         Args:
             ranges: the ranges of the values by key.
@@ -421,7 +421,7 @@ def range_width(range_: Range) -> float:
 
 
 def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
-    """Warn of constants that widen the range of a sum or `select` too far."""
+    """Warn of constants that widen the range of a sum or `select` much."""
     for op in module.walk():
         if op_name(op) in _SELECTS and _MASK not in op.attributes:
             most, (first, second) = _MUCH_WIDER, op.operands[1:3]
@@ -453,14 +453,14 @@ def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
 
 def refuse_infinite_constants(module: ModuleOp, reason: str) -> None:
     """
-    Raise an error if an infinite constant makes a value infinite.
+    Raise a clearer error if an infinite constant has caused a calibration error.
 
     Args:
         module: a float model with statistics keys.
-        reason: an error message that contains the key of the value.
+        reason: the message of the calibration error, with the key of a value.
 
     Raises:
-        ValueError: if an operand of the op is an infinite constant.
+        ValueError: if the op that defines the value has an infinite constant operand.
     """
     for ref in module.walk():
         if (

@@ -9,17 +9,17 @@ kernel order, and each shift is measured after the corrections before it. Shifts
 Quantization Through Weight Equalization and Bias Correction", 2019, section 4.2.
 
 1. Shifts are measured on one half of the samples, results are judged on the other half.
-2. All kernels are corrected. The corrections up to the kernel with the best results are
-   kept, because the correction of an early kernel often pays off only after later ones.
+2. All kernels are corrected in order, and the model results are measured after each.
+   The corrections up to the best results are kept: the correction of an early kernel
+   often pays off only after later ones.
 3. Each later kernel is corrected alone, and keeps its correction if the results
    improve.
 4. The shifts of the corrected kernels are measured again on all samples.
 
 Results on the second half are never worse than without corrections.
 
-The model is compiled once, with biases as arguments. The number of calls is bounded
-independently of the number of kernels, unless there are more than `_MOST_CALLS /
-_LEAST_BATCHES` of them, so the time is linear in the number of kernels.
+The model is compiled once, with biases as arguments. A pass over the kernels makes at
+most `_MOST_CALLS` calls: more kernels use fewer batches, but at least `_LEAST_BATCHES`.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ from .signal_noise import OUTPUT, Error, Values, relative_noise
 _CERTAIN = 3.0
 
 _CHANCE = 1.05
-"""Accepted factor (0.2 dB) by which the shifts of all samples may increase noise."""
+"""Largest accepted factor of noise (0.2 dB) for shifts measured on all samples."""
 
 _MOST_CALLS = 2048
 """Maximum number of compiled calls of the quantized model per pass over its kernels."""
 
 _MOST_INTERPRETED_CALLS = 128
-"""The same without MLIR."""
+"""Maximum number of calls per pass if the model is interpreted, without MLIR."""
 
 _LEAST_BATCHES, _MOST_BATCHES = 8, 128
 
 Numbers = NDArray[np.float64]
 
 Biases: TypeAlias = "Mapping[str, NDArray[np.floating]]"
-"""Elements of biases by the result keys of their kernels."""
+"""Elements of each bias by the result key of its kernel."""
 
 
 class Correction(NamedTuple):
@@ -97,7 +97,7 @@ class Correction(NamedTuple):
     """The corrected model, compiled."""
 
     def apply(self, resolved: ModuleOp, entry: str | None) -> None:
-        """Set the corrected biases in a model that differs only in its biases."""
+        """Replace the biases of a model that otherwise equals the corrected one."""
         for key, bias in _biases(resolved, entry).items():
             bias.set(self.biases[key])
 
@@ -111,8 +111,8 @@ def correct_biases(
 ) -> Correction | None:
     """
     Correct the constant biases of quantized products in the entry function so that
-    kernel results have the means of the float model, and keep the corrections that
-    improve the model results.
+    kernel results have the same means as in the float model, and keep the corrections
+    that improve the model results.
 
     Args:
         resolved: a model whose kernels have quantization parameters; its constants
@@ -125,7 +125,7 @@ def correct_biases(
             results of all `biased_kernels`.
 
     Returns:
-        The correction; `None` without constant biases.
+        The correction; `None` if no product has a constant bias.
     """
     biases = _biases(resolved, entry)
     if not biases:
@@ -210,7 +210,7 @@ class _Search:
         return replace(self.quantized, constants=[*biases.values()])
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
-        """Return the errors of the model results, or those of the last kernel."""
+        """Return the errors of the model results; of the last kernel without any."""
         errors: dict[str, Error] = {}
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]
@@ -269,7 +269,7 @@ class _Search:
         return best, errors
 
     def _refined(self, original: Biases, corrected: Biases) -> Biases:
-        """Return the same corrections, in order, measured on all samples."""
+        """Correct the same kernels again in order, with shifts of all samples."""
         refined = original
         for key, bias in corrected.items():
             if bias is not original[key]:
@@ -289,7 +289,7 @@ def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
 
 
 def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Arguments]:
-    """Yield both halves of the rows of a batch, or the batch if its size is static."""
+    """Yield both halves of a batch's rows, or the batch if it cannot be split."""
     arrays = [*map(np.asarray, batch)]
     rows = {array.shape[0] if array.ndim else 0 for array in arrays}
     is_dynamic = all(shape and shape[0] < 0 for shape in shapes[: len(arrays)])
@@ -301,7 +301,7 @@ def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Argu
 
 
 def _certain_shift(means: Sequence[Numbers]) -> Numbers:
-    """Return the mean of each channel over batches, and 0 where it may be chance."""
+    """Return the mean of each channel over batches; 0 if it may be chance."""
     count = len(means)
     mean = reduce(np.add, means) / count
     squares = reduce(np.add, map(np.square, means)) / count

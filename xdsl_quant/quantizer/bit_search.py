@@ -1,9 +1,9 @@
 """
 Search for the storage widths of each kernel, by measurement on samples.
 
-1. The search measures the widest assignment, and each narrower width of each kernel
-   with all other kernels at their widest. It measures the noise of the model results
-   relative to their signal.
+1. The search measures the assignment of the widest width to each kernel, and each
+   narrower width of each kernel with all other kernels at their widest: the noise of
+   the model results relative to their signal.
 2. It adds noise powers, as if the errors of kernels were independent, and determines
    the front: the assignments that no other assignment beats in both bytes and noise.
 3. It measures assignments of the front, and takes the cheapest one whose measured noise
@@ -61,13 +61,13 @@ Choice: TypeAlias = tuple[int, ...]
 """Index of the width of each searched kernel."""
 
 _CURVE = 12
-"""Number of assignments of the front to measure, for every budget."""
+"""Number of assignments of the front that are measured whatever the budget is."""
 
 _NEAR = 4
 """Number of neighbors of the best assignment to measure at a time."""
 
 _MOST = 4096
-"""Maximum number of assignments in the front; it is exact for fewer combinations."""
+"""Maximum number of assignments in the front; a longer one is thinned."""
 
 _MOST_BYTES = 1 << 26
 """Maximum size of the cached results of the float model."""
@@ -86,7 +86,7 @@ class BitSearch:
     """Samples, read several times."""
 
     samples: Callable[[], Iterable[Batch]]
-    """Function that returns the same batches, for a measurement."""
+    """Function that returns the same batches for a measurement, to show progress."""
 
     entry: str | None = None
     """Function that takes the samples."""
@@ -95,7 +95,7 @@ class BitSearch:
     """True to correct biases before an assignment is measured with integers."""
 
     least_weight_bits: Mapping[int, int] = field(default_factory=dict[int, int])
-    """Least width of weights by position of the kernel, where an override sets one."""
+    """Minimum width of weights by position of the kernel, if an override sets it."""
 
     labels: Labels | None = None
     """Labels of the samples, to measure accuracy."""
@@ -104,7 +104,7 @@ class BitSearch:
     """Widths of each kernel, from narrow to wide; empty for unsearched kernels."""
 
     measured: dict[Choice, Assignment] = field(init=False)
-    """Measured assignments, simulated if the model can be simulated."""
+    """Assignments measured by simulation, or with integers if that is unsupported."""
 
     confirmed: dict[Choice, Assignment] = field(init=False)
     """Assignments measured with integers: the widest and candidates for the best."""
@@ -119,7 +119,7 @@ class BitSearch:
         Determine the widths of the kernels.
 
         Raises:
-            ValueError: if no kernel has several widths.
+            ValueError: if no kernel has more than one width.
         """
         self.measured, self.confirmed = {}, {}
         self._corrections, self._expected = [], []
@@ -136,8 +136,8 @@ class BitSearch:
                 for bits in (self.options.weight_bits, self.options.activation_bits)
             )
             raise ValueError(
-                f"nothing to search: target '{self.target.name}' has no kernel in the "
-                f"model with several widths among weights of {weights} bits and "
+                f"nothing to search: target '{self.target.name}' supports at most one "
+                f"width for each kernel, with weights of {weights} bits and "
                 f"activations of {activations} bits; use another recipe or target"
             )
 
@@ -151,7 +151,7 @@ class BitSearch:
         return [widths for widths in self.widths if widths]
 
     def ask(self, module: ModuleOp, choice: Choice) -> None:
-        """Specify the widths of an assignment at the kernels of a module."""
+        """Set the specifications of a module's kernels to an assignment's widths."""
         numbers = iter(choice)
         for kernel, widths in zip(kernels_of(module), self.widths, strict=True):
             if widths:
@@ -159,8 +159,8 @@ class BitSearch:
 
     def run(self, budget: Budget) -> tuple[Choice, BitSearchResult]:
         """
-        Return the cheapest assignment that keeps a budget, or the one with the least
-        noise for a budget of bytes.
+        Return the assignment with the least noise within a budget of bytes, or the
+        cheapest one within a budget of SQNR or accuracy.
 
         Raises:
             ValueError: if no assignment keeps the budget, a budget of accuracy has no
@@ -192,7 +192,7 @@ class BitSearch:
         return chosen, self._result(chosen, budget)
 
     def _measure_alone(self, budget: Budget) -> None:
-        """Measure the widest assignment, and its variants in one kernel."""
+        """Measure the widest assignment, and its variants with one narrower kernel."""
         if budget.unit == "points" and self.labels is None:
             raise ValueError(
                 f"missing labels of the calibration samples for a budget of {budget}; "
@@ -260,7 +260,7 @@ class BitSearch:
     # Noise model
 
     def _alone(self) -> Iterator[Choice]:
-        """Yield the variants of the widest assignment in one kernel."""
+        """Yield the variants of the widest assignment with one narrower kernel."""
         for kernel, last in enumerate(self.widest):
             for width in range(last):
                 yield self._with(kernel, width)
@@ -269,7 +269,7 @@ class BitSearch:
         return (*self.widest[:kernel], width, *self.widest[kernel + 1 :])
 
     def _options(self, kernel: int) -> Sequence[tuple[int, int, float]]:
-        """Return the added bytes, activation width and noise of each width."""
+        """Return added bytes, activation width and added noise for each width."""
         widest = self.measured[self.widest]
         options: list[tuple[int, int, float]] = []
         for number, width in enumerate(self._searched[kernel]):
@@ -281,8 +281,8 @@ class BitSearch:
 
     def front(self) -> Sequence[Choice]:
         """
-        Return the assignments that no other one beats in cost and noise, from cheap to
-        good, assuming that the noise of kernels adds up.
+        Return the Pareto front of cost and noise, from cheap to accurate, assuming that
+        the noise of kernels adds up.
         """
         # Bytes, activation widths, noise, and the order of choices to break ties.
         points = np.zeros(1, int), np.zeros(1, int), np.zeros(1), np.zeros(1, int)
@@ -308,8 +308,8 @@ class BitSearch:
 
     def _near(self, choice: Choice, budget: Budget) -> Sequence[Choice]:
         """
-        Return unmeasured variants of an assignment in one or two kernels that may be
-        better, with the least expected noise.
+        Return up to `_NEAR` unmeasured assignments that differ in one or two kernels
+        and may be better, in order of expected noise.
         """
         kernels, widths, added = self._changes(choice)
         first, second = np.triu_indices(len(kernels), 1)
@@ -336,9 +336,9 @@ class BitSearch:
         self, choice: Choice
     ) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
         """
-        Return the changes of single kernels: kernels counted from 1, their widths, and
-        the differences in bytes, activation width and noise. The first change is the
-        identity.
+        Return all changes of the width of one kernel: numbers of the kernels from 1,
+        indices of the new widths, and differences in bytes, activation width and noise.
+        The first entry changes nothing.
         """
         kernels, widths, added = [0], [0], [np.zeros(3)]
         for kernel, old in enumerate(choice):
@@ -419,8 +419,8 @@ class BitSearch:
 
     def corrected(self, resolved: ModuleOp) -> Correction | None:
         """
-        Apply the correction of an equal confirmed model to the biases of a model;
-        return it, or `None` if no confirmed model is equal.
+        Apply the bias correction that was computed for a structurally equivalent model,
+        and return it; return `None` if there is none.
         """
         for known, correction in self._corrections:
             if known.is_structurally_equivalent(resolved):

@@ -2,10 +2,9 @@
 Comparison of the values of a quantized model with those of the float model, given only
 the two modules.
 
-Values are matched by the names of their locations, which TensorFlow Lite files have,
-else by the keys of `quant-insert-stats-refs`: function, op, and number of the op. A key
-matches only if both functions have equally many of the op, and the attributes of the
-ops agree.
+Values are matched by location name, as in TensorFlow Lite files, else by the keys of
+`quant-insert-stats-refs`: function, op, and number of the op. A key matches only if the
+op occurs equally often in both functions, and the attributes of the two ops agree.
 """
 
 from __future__ import annotations
@@ -87,8 +86,8 @@ class ComparedValue:
 
     input_sqnr: float
     """
-    Lowest SQNR in dB of the compared values that it is computed from, except constants;
-    infinite if there are none, or they are equal in both models.
+    Lowest SQNR in dB of the compared values from which this value is computed, except
+    constants; infinite if there are none, or if they are equal in both models.
     """
 
     signal: float
@@ -106,7 +105,7 @@ class Comparison:
     """Values that both models have, in the order of the float model."""
 
     results: Mapping[str, float]
-    """SQNR of each result in dB."""
+    """SQNR of each model result in dB."""
 
     only_float: Mapping[str, int]
     """Number of values that only the float model has, by op name."""
@@ -174,7 +173,7 @@ class _ModelValue:
     """Name of the function; empty for the entry function."""
 
     group: str
-    """Name of the op, or the same for all constants."""
+    """Name of the op; all constants have a common name."""
 
     number: str
     """Number of the op in the group, and of the result if there are several."""
@@ -289,7 +288,7 @@ def _may_be_equal(shape: Sequence[int], other_shape: Sequence[int]) -> bool:
 
 
 _COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArrayBase)
-"""Attributes that do not contain types or elements of types."""
+"""Classes of attributes without types and elements, which quantization changes."""
 
 
 def _have_equal_attributes(float_op: Operation, quantized_op: Operation) -> bool:
@@ -319,7 +318,7 @@ def compare(
     Args:
         float_module: the float model: a module, MLIR text, or the path of a file.
         quantized_module: the quantized model, likewise or as `quantize` returns it.
-            Quantized arguments and results are converted.
+            Its quantized arguments and results are converted from and to floats.
         data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
         entry: the function that takes the samples; by default the only public one, or
             `main`.
@@ -327,10 +326,10 @@ def compare(
         labels: the classes of the samples, to measure the accuracy of both models.
 
     Returns:
-        The comparison of all matched values; in loops, those of the last iteration.
+        The comparison of all matched values. Loops count with their last iteration.
 
     Raises:
-        ValueError: if a model cannot be run, or its arguments or results differ.
+        ValueError: if a model cannot be run, or arguments or results of the models differ.
         TypeError: if models, samples or labels have the wrong type.
     """
     float_model = _Model(float_module, entry)
@@ -369,8 +368,8 @@ def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> N
     are_constants = all(pair.float_value.is_constant for pair in pairs.values())
     if are_constants and not any(map(stands_for_floats, float_model.result_types)):
         raise ValueError(
-            "no matching float results of ops or of the model; compare models with the "
-            "same ops or location names"
+            "found no float value that both models have; compare models with the same "
+            "ops or location names"
         )
 
 
@@ -464,7 +463,7 @@ def _compared_value(
 def _input_sqnrs(
     module: ModuleOp, sqnrs: Mapping[SSAValue, float]
 ) -> Mapping[SSAValue, float]:
-    """Return the lowest SQNR of the compared inputs of each value."""
+    """Return, for each value, the lowest SQNR of the compared values it depends on."""
     inputs: dict[SSAValue, float] = {}
     known: dict[SSAValue, float] = {}
     for op in module.walk():

@@ -40,8 +40,8 @@ _MAX_INLINED_OPS = 64
 
 def prepare(module: ModuleOp, entry: FuncOp) -> None:
     """
-    Inline small private functions, such as jax prints, and simplify ops: remove casts
-    to the same type and fold data movement of constants, for example.
+    Inline small private functions, which jax emits, and simplify ops: for example,
+    remove casts to the same type and fold data movement of constants.
 
     Args:
         module: the float model, which changes.

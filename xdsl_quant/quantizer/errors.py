@@ -4,8 +4,8 @@ Errors of a quantized model, kernel by kernel.
 The accumulated error of a kernel is that of its results in the quantized model,
 compared with the float model. Its own error is that of its results if no other kernel
 is quantized. Three modules run on the same samples: the float model, the quantized
-model, and the float model with the quantized form of each kernel beside it, computed
-from float values.
+model, and the float model with the quantized form of each kernel beside it, which takes
+the float values.
 """
 
 from collections.abc import (
@@ -49,14 +49,14 @@ from .signal_noise import relative_noise as relative_noise
 
 @dataclass(frozen=True)
 class KernelErrors:
-    """Errors of a result of a kernel, or of the model, which has equal errors."""
+    """Errors of a kernel result, or of a model result, for which both are equal."""
 
     accumulated: Error
     own: Error
 
 
 def result_key(kernel: int, result: int) -> str:
-    """Return the key of a kernel result, from the kernel's number in the module."""
+    """Return the key of a kernel result; kernels are numbered in module order."""
     return f"{kernel}:{result}"
 
 
@@ -78,7 +78,8 @@ def measure_errors(
         observe: called with the float and quantized values of each batch.
 
     Returns:
-        The errors in module order, by `result_key` and `OUTPUT` with a number.
+        The errors in module order. Kernel results have the keys of `result_key`, model
+        results keys with `OUTPUT` and a number.
 
     Raises:
         ValueError: if the samples do not match the function.
@@ -113,12 +114,12 @@ def compared_runs(
     Return the errors of the values that three modules record.
 
     Args:
-        runs: the float model, the quantized model, and the float model that records
-            single quantized kernels.
+        runs: the float model, the quantized model, and the float model that records the
+            result of each quantized kernel on float values.
         batches: the samples.
         observe: see `measure_errors`.
         bounds: the representable range of values by key.
-        masked: the numbers below which values of the float model are masked, by key.
+        masked: numbers by key: float values below them are masked, and have no error.
     """
     errors: dict[str, KernelErrors] = {}
     for batch in batches:
@@ -172,8 +173,8 @@ def _with_recorded_results(
     resolved: ModuleOp, entry: str | None, keys: Container[str] | None
 ) -> ModuleOp:
     """
-    Return a copy that records each kernel result with one of the keys, by default all
-    of them, and each result of the model.
+    Return a copy that records the kernel results with the given keys, by default all,
+    and each result of the model.
     """
     module = resolved.clone()
     for number, kernel in enumerate(kernels_of(module)):

@@ -58,16 +58,16 @@ class QuantizedTensor:
     """Name in a TensorFlow Lite file or, as `%name`, in the text of the module."""
 
     function: str
-    """Name of its function; empty if it is not in one."""
+    """Name of the function that contains it; empty if none does."""
 
     op: str
-    """Name of its op; `argument` for an argument of a function or a block."""
+    """Name of the op that defines it; `argument` for function and block arguments."""
 
     shape: tuple[int, ...] | None
     """Sizes, negative (in JSON -1) if dynamic; `None` if the tensor is unranked."""
 
     storage: str
-    """Storage type, e.g. `i8<-127:127>`; else the kind of the quantized type."""
+    """Storage type, e.g. `i8<-127:127>`; name of a quantized type without one."""
 
     scale_count: int = 0
     """Number of scales."""
@@ -117,10 +117,10 @@ _SORT_KEYS: Mapping[
         -tensor.at_bounds if tensor.at_bounds is not None else 1
     ),
 }
-"""Sort keys by name: scales, sizes and fractions are in descending order."""
+"""Sort key functions by name. Scales, sizes and fractions sort in descending order."""
 
 SORT_NAMES = ("order", *_SORT_KEYS)
-"""Names of orders for tensors; `order` is that of the module."""
+"""Accepted names of `Inspection.sorted_by`; `order` is the module order."""
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ class _InspectedValue:
 
 
 def _values(top: Operation) -> Iterator[_InspectedValue]:
-    """Yield the values of a module's op and of its regions."""
+    """Yield the values that an op and the ops in its regions define."""
     function = top.sym_name.data if isinstance(top, FuncOp) else ""
     if isinstance(top, FuncOp) and top.is_declaration:
         types = top.function_type
@@ -328,7 +328,7 @@ def _values(top: Operation) -> Iterator[_InspectedValue]:
 
 
 def _stored_value(value: SSAValue | None) -> SSAValue | None:
-    """Return the source of a storage cast, else the value."""
+    """Return the operand of the storage cast that defines a value, else the value."""
     if value is not None and isinstance(value.owner, StorageCastOp):
         return value.owner.input
     return value
@@ -354,7 +354,7 @@ def _byte_count(
 
 
 def _parameter_bits(type_: Attribute) -> int:
-    """Return the size of the block parameters in bits; 0 for other types."""
+    """Return the size of block scales, zero points and offsets in bits, or 0."""
     if not isinstance(type_, BlockScaledQuantizedType):
         return 0
     return sum(

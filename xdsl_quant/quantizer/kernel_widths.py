@@ -1,4 +1,4 @@
-"""Storage widths of a kernel, from the signatures of its target."""
+"""Storage widths that the signatures of a target support for a kernel."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from .recipe import SearchOptions
 
 
 def result_widths(target: TargetSpec, *names: str) -> Collection[int]:
-    """Return the result widths of kernels of a target, by default of all kernels."""
+    """Return the storage widths of the results of kernels, by default of all."""
     return {
         port.storage.storage_type_integral_width
         for name in names or target.kernels

@@ -66,10 +66,10 @@ class Labels:
     """Labels with a row for each sample."""
 
     metric: Metric | None = None
-    """By default, the fraction of samples whose largest output is at the label."""
+    """`None` for the fraction of samples whose largest output has the label's index."""
 
     source: str = "labels"
-    """Name in messages: that of the file."""
+    """Name of the labels in messages, e.g. the path of the file."""
 
     @staticmethod
     def of(

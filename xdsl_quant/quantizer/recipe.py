@@ -85,8 +85,8 @@ class RecipeError(TomlError):
 
         Args:
             message: the problem.
-            key: the key of the file that has the problem, if any.
-            found: the invalid string, if the key has several.
+            key: the TOML key with the problem, if any.
+            found: the invalid string, if the key has an array of them.
         """
         super().__init__(message)
         self.key = key
@@ -100,7 +100,7 @@ class Selector(NamedTuple):
     pattern: str
 
     def selects(self, names: Iterable[str]) -> bool:
-        """Return True if a name matches: locations anywhere, other names as a whole."""
+        """Return True if a name matches: a location in part, other names as a whole."""
         if self.kind == "locations":
             return any(re.search(self.pattern, name) for name in names)
         return any(fnmatchcase(name, self.pattern) for name in names)
@@ -114,7 +114,7 @@ class Override:
 
     Raises:
         RecipeError: if it selects nothing or changes nothing, or a value is invalid;
-            the message names keys as in files.
+            the message has the keys of TOML files, e.g. `weight-bits`.
     """
 
     ops: Sequence[str] = ()
@@ -245,8 +245,8 @@ def check_bits(key: str, value: object, most: int = MAX_BITS) -> None:
 
 Mode = Literal["static", "weight-only", "dynamic-range"]
 """
-Quantized values: weights and activations with calibrated ranges; weights alone; or
-weights and, in products that support it, activations at run time.
+`static` quantizes weights and activations with calibrated ranges, `weight-only` weights
+alone, and `dynamic-range` weights and, at run time, activations of some products.
 """
 
 
@@ -273,7 +273,7 @@ class WeightOptions:
     """
 
     block_size: int = 32
-    """Number of summed weights that share a scale in a block."""
+    """Number of weights in a block, along the dimension that the product sums over."""
 
     range: WeightRange = "min-max"
     """`min-max` covers all weights; `mse` minimizes their squared error."""
@@ -330,8 +330,8 @@ class Recipe:
 
     asymmetric_inputs: bool | None = None
     """
-    True for zero points of activations in mode `dynamic-range`. `tfl.fully_connected`
-    has them unless this is `False`. TensorFlow Lite's convolutions always have them;
+    True to use zero points of activations in mode `dynamic-range`. Without a value,
+    `tfl.fully_connected` uses them. TensorFlow Lite's convolutions always use them;
     StableHLO products never do, and `True` is refused.
     """
 

@@ -31,7 +31,7 @@ from .dynamic_ranges import quantize_activations
 from .signal_noise import Floats
 
 _TO_LINALG = "convert-quantized-stablehlo-to-linalg"
-"""Pass that also converts ops that are not quantized."""
+"""Pass that lowers StableHLO ops, quantized or not."""
 
 
 def stands_for_floats(type_: Attribute) -> bool:
@@ -123,7 +123,7 @@ class RecordedModule:
     function: InstrumentedFunction
 
     constants: Sequence[Floats] = ()
-    """Arguments after those of a batch, the same for all batches."""
+    """Arguments that each call passes after the arguments of the batch."""
 
     @staticmethod
     def of(module: ModuleOp, entry: str | None) -> RecordedModule:
@@ -141,7 +141,7 @@ class RecordedModule:
         return RecordedModule(InstrumentedFunction.of(module, entry))
 
     def values(self, batch: Batch) -> Mapping[str, Floats]:
-        """Return the values for a batch by key; of values in a loop, the last ones."""
+        """Run a batch; return values by key, in loops those of the last iteration."""
         sink = _Sink({})
         self.function.runnable()(sink, (*as_tuple(batch), *self.constants))
         return sink.values
@@ -156,5 +156,5 @@ class _Sink:
         self.values[key] = value.copy()
 
     def reduce_min_max(self, positions: object, min_max: object, /) -> None:
-        """Raise an error: all values are recorded instead."""
+        """Raise an error: the sink records whole values instead."""
         raise AssertionError

@@ -133,7 +133,7 @@ def _kernel_reports(
 
 @dataclass
 class _Values:
-    """Values that are buffered to compute histograms of large batches."""
+    """Histogram of values, which are buffered and added in large batches."""
 
     _known: Histogram | None = None
     _waiting: list[Floats] = field(default_factory=list[Floats])
@@ -159,7 +159,7 @@ class _Values:
 _BIAS_BITS = 32
 
 _MANY = 1 << 14
-"""Number of buffered values from which their histogram is computed."""
+"""Number of buffered values at which they are added to the histogram."""
 
 
 def _kernel_report(
@@ -219,7 +219,7 @@ def stored_bytes(module: ModuleOp) -> int:
 
 
 def _kernel_sizes(module: ModuleOp) -> Sequence[tuple[int, int]]:
-    """Return the float and stored bytes of constants, for their first kernel."""
+    """Return float and stored bytes of constants by kernel; shared ones count once."""
     in_float = set[SSAValue]()
     stored = set[tuple[SSAValue, UniformType | None]]()
     sizes: list[tuple[int, int]] = []

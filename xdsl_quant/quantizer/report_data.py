@@ -20,7 +20,7 @@ from .signal_noise import decibels, json_text
 
 @dataclass(frozen=True)
 class Times:
-    """Median times of a call in seconds; NaN for a form that cannot be compiled."""
+    """Median times of a call in seconds; NaN if the code cannot be compiled."""
 
     float_seconds: float = math.nan
     quantized_seconds: float = math.nan
@@ -58,7 +58,7 @@ class Latency:
     times: Times
 
     sample_count: int
-    """Number of samples in a call: that of the first batch."""
+    """Number of samples in a call: the size of the first batch."""
 
     reason: str = ""
     """Reason for missing times; empty if all are known."""
@@ -128,7 +128,7 @@ class KernelReport:
     is_constant: bool = False
     """
     True if all operands are constant. The result may then differ from the float model
-    on purpose: correction changes biases.
+    on purpose: bias correction changes it.
     """
 
     times: Times = NO_TIMES
@@ -186,7 +186,7 @@ class ModelReport:
 
     @property
     def has_times(self) -> bool:
-        """True if the time of a kernel is known."""
+        """True if the time of at least one kernel is known."""
         return any(kernel.times.is_known for kernel in self.kernels)
 
     def json(self) -> str:

@@ -69,9 +69,9 @@ class QuantizedModel:
         Args:
             data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
             labels: the labels of the samples, as a file or an array with a row for each
-                sample: by default the index of the largest element of the first output.
-            metric: a function of the outputs of all samples and the labels that returns
-                a number, for other labels.
+                sample; without `metric`, class indices, which are compared with the
+                index of the largest element of the first output.
+            metric: a function of all outputs and the labels that returns a number.
             times: True to measure the [times][xdsl_quant.quantizer.times] of the
                 compiled model and of its kernels, about a second each.
 

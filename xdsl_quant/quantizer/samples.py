@@ -43,13 +43,13 @@ LabelData: TypeAlias = "str | os.PathLike[str] | Array"
 """A `.npy` file, a `.npz` file with one array, or an array; a row for each sample."""
 
 Progress: TypeAlias = "Callable[[Iterable[Batch], int | None], Iterable[Batch]]"
-"""Takes batches and their number, `None` if unknown, and returns the batches."""
+"""Wrapper of batches that shows progress; takes their number, `None` if unknown."""
 
 DYNAMIC_BATCH = 32
 """Number of samples per batch if the function takes any number."""
 
 _MOST_BYTES = 1 << 28
-"""Maximum memory of batches that are kept."""
+"""Maximum size in bytes of the batches that `spread_batches` keeps in memory."""
 
 
 class DataError(ValueError):
@@ -79,7 +79,7 @@ class _Source:
 
     array: Array | None = None
     archive: str | None = None
-    """Path of the archive that has the array, if it is not in memory."""
+    """Path of the archive that contains the array; `None` if it is in memory."""
 
     member: str = ""
 
@@ -118,7 +118,7 @@ class _Source:
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
-    """Read the shape, order and dtype of an array, up to its elements."""
+    """Read shape, order (True for Fortran) and dtype from a header of a `.npy` file."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         return np.lib.format.read_array_header_1_0(file)
@@ -192,7 +192,7 @@ class Batches:
 
 def spread_batches(batches: Iterable[Batch], most: int) -> list[Arguments]:
     """
-    Return evenly spaced batches, which stay in memory.
+    Return evenly spaced batches, in a list that fits in memory.
 
     Args:
         batches: all batches, read once.

@@ -43,11 +43,11 @@ class Assignment:
         return -10 * math.log10(self.noise) if self.noise else math.inf
 
     def loss(self, other: Assignment) -> float:
-        """Return the loss in dB of SQNR against another assignment."""
+        """Return the loss of SQNR in dB compared with another assignment."""
         return 0.0 if self.noise == other.noise else other.sqnr - self.sqnr
 
     def points_lost(self, other: Assignment) -> float:
-        """Return the loss in percentage points of accuracy against another one."""
+        """Return the loss of accuracy in percentage points compared with another."""
         assert self.accuracy is not None
         assert other.accuracy is not None
         # Removes the rounding error: accuracies are multiples of 1 / number of samples.
@@ -119,8 +119,8 @@ class BitSearchResult:
     @property
     def curve(self) -> Sequence[Assignment]:
         """
-        Trade-off between bytes and noise: the measured assignments that no other one
-        beats, in order of size.
+        Trade-off between bytes and noise: the Pareto front of the measured assignments,
+        in order of size.
         """
         curve: list[Assignment] = []
         for each in sorted(self.measured, key=lambda a: (a.stored_bytes, a.noise)):
@@ -129,7 +129,7 @@ class BitSearchResult:
         return curve
 
     def content(self) -> dict[str, object]:
-        """Return the content of the JSON object."""
+        """Return the fields of the JSON object."""
         return {
             "budget": str(self.budget),
             "kernels": [*map(asdict, self.kernels)],

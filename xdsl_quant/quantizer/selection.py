@@ -109,7 +109,7 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
     if len(selection.float_kernels) == len(names):
         raise RecipeError(
             f"recipe '{recipe.name}' keeps all kernels in floating point, expected one or "
-            "more that are quantized"
+            "more quantized kernels"
         )
     return selection
 
@@ -145,7 +145,7 @@ def check_selectors(recipe: Recipe, names: Sequence[_Names]) -> None:
 
 
 def names_of(ops: Sequence[Operation], *kernels: str) -> _Names:
-    """Return the names that select a kernel by its ops, or single ops."""
+    """Return the names by which overrides select a kernel with ops, or single ops."""
     return {
         "ops": [*kernels, *map(op_name, ops)],
         "locations": [location_prefix(op.location).removesuffix(": ") for op in ops],

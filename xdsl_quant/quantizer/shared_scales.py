@@ -28,7 +28,7 @@ from .selection import keys_of
 from .user_warnings import warn_user
 
 _LEAST_STEPS = 4.0
-"""Least steps of the shared scale in an operand's range; fewer leave about 12 dB."""
+"""Minimum of an operand's range in steps of the shared scale; 4 give about 12 dB."""
 
 _BITS = 8
 """Width of results if the target does not define one."""
@@ -49,7 +49,7 @@ class _Operand(NamedTuple):
 
 
 class LostOperand(NamedTuple):
-    """Operand whose values vanish in the scale that it shares with a wider one."""
+    """Operand whose range is too small for the scale shared with a wider operand."""
 
     kernel: RegionOp
     """Kernel whose operands take the scale of its result."""
@@ -97,8 +97,8 @@ def lost_operands(
     module: ModuleOp, ranges: Mapping[str, KeyStatistics], target: TargetSpec
 ) -> Sequence[LostOperand]:
     """
-    Find operands whose elements vanish in the scale of the result, for data movement
-    kernels with several operands, and for maxima and minima.
+    Find operands with fewer than `_LEAST_STEPS` steps of the scale of the result, for
+    data movement kernels with several operands, and for maxima and minima.
 
     Args:
         module: a model of kernels, with a `quant.stats_ref` for each value.
@@ -151,7 +151,7 @@ def _operands_of(
 def _observed_operand(
     value: SSAValue, ranges: Mapping[str, KeyStatistics]
 ) -> _Operand | None:
-    """Return a value with its range, and its location or key as its name."""
+    """Return a value with its observed range, named by its location, else its key."""
     if not isinstance(ref := value.owner, StatisticsRefOp):
         return None
     key = ref.stats_key.data
@@ -184,7 +184,7 @@ def _users_of(kernel: RegionOp) -> Iterator[Operation]:
 
 
 def _quantizes(op: Operation) -> bool:
-    """Return False for data movement kernels that only lead to results of the model."""
+    """Return True if an op is, or leads by data movement to, a kernel that computes."""
     reached = [op]
     for each in reached:
         if isinstance(each, RegionOp):

@@ -15,7 +15,7 @@ Values: TypeAlias = "Mapping[str, Floats]"
 """Recorded values by key."""
 
 OUTPUT = "output:"
-"""Part of the keys of model results, before their number."""
+"""Substring of the keys of model results, which their number follows."""
 
 
 @dataclass
@@ -53,8 +53,8 @@ class Error:
         bounds: tuple[float, float] | None = None,
     ) -> None:
         """
-        Add float values, the quantized model's values for them, and their representable
-        range. Equal infinities are ignored.
+        Add the differences of quantized from float values, and count float values out
+        of bounds. Equal infinities are ignored.
         """
         differs = np.isfinite(expected) | (expected != actual)
         values = expected[differs].astype(np.float64)

@@ -28,7 +28,7 @@ from .recording import RecordedModule, as_stored, record_results
 from .signal_noise import OUTPUT, Floats
 
 _Port: TypeAlias = "tuple[int, int]"
-"""Number of a kernel and of its operand."""
+"""Number of a kernel, and index of its operand."""
 
 
 @dataclass
@@ -55,8 +55,8 @@ class Simulations:
         Return the simulation of a model.
 
         Args:
-            resolved: a model with quantization parameters. Calls may differ in these
-                parameters only.
+            resolved: a model with quantization parameters. The models of different
+                calls may differ only in these parameters.
         """
         key = tuple(
             _specification(value, spec)
@@ -102,7 +102,7 @@ def _rounded_constant(value: SSAValue, spec: Attribute) -> Floats:
 
 
 def _specification(value: SSAValue, spec: Attribute) -> Attribute:
-    """Return the specification of a port, without parameters of constants."""
+    """Return the specification of a port; the float type for constants."""
     if isinstance(spec, UniformType) and not has_constant_value(value):
         return spec
     return scalar_or_element_type(value.type)

@@ -44,7 +44,7 @@ from .user_warnings import warn_user
 
 def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> TargetSpec:
     """
-    Return the first of the targets with the most kernels for the ops of a module.
+    Return the first target among those with the most kernels for the ops of a module.
 
     Raises:
         TargetError: if none of the targets can be read.
@@ -95,7 +95,7 @@ def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
 
 
 def check_samples_vary(module: ModuleOp, ranges: Mapping[str, KeyStatistics]) -> None:
-    """Warn if all samples are the same number."""
+    """Warn if each argument has the same number in all samples."""
     layers = [
         ranges[op.stats_key.data].layer
         for op in module.walk()
@@ -111,8 +111,8 @@ def set_ranges(
     module: ModuleOp, ranges: Mapping[str, KeyStatistics], selection: Selection
 ) -> None:
     """
-    Replace statistics references by statistics, by casts that keep a value in floating
-    point, or by nothing if no quantized kernel takes or returns the value.
+    Replace each `quant.stats_ref` by `quant.stats`, or by casts that keep the value in
+    floating point; erase it if no quantized kernel takes or returns the value.
     """
     float_kernels = {*selection.float_kernels}
     kernels = {
@@ -191,5 +191,5 @@ def check_has_quantized_kernel(
         reasons = "".join(each.float_reason for each in report.float_kernels[:1])
         raise ValueError(
             f"no kernel of '{target.name}' can be quantized, the first one stays in "
-            f"floating point: {reasons or 'so does one of its values'}"
+            f"floating point: {reasons or 'one of its values stays in floating point'}"
         )

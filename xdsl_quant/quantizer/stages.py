@@ -31,7 +31,7 @@ Stage: TypeAlias = Callable[[ModuleOp], ModuleOp]
 """Function that takes a module, which it may change, and returns it or another one."""
 
 _MOST_BATCHES = 128
-"""Maximum number of batches on which results are judged."""
+"""Maximum number of batches on which stages measure errors."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Pipeline(ABC):
     Stages of the quantization of a model, which can be run one by one, replaced and
     extended.
 
-    Attributes have the results of stages other than modules.
+    Attributes hold the results of stages that are not modules.
     """
 
     stages: Mapping[str, Stage]
@@ -190,5 +190,5 @@ class Pipeline(ABC):
         """Measure the errors of results with the weights and biases of a module."""
 
     def judged_batches(self) -> Sequence[Batch]:
-        """Return some of the batches, on which results are judged."""
+        """Return up to `_MOST_BATCHES` evenly spaced batches to measure errors on."""
         return spread_batches(self.batches, _MOST_BATCHES)

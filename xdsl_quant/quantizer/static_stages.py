@@ -72,7 +72,7 @@ class StaticPipeline(Pipeline):
     """Statistics of the default observer; set by `calibrate`."""
 
     propagation: PropagationReport
-    """Decisions about values; set by `propagate`."""
+    """Storage of values, and the constraints that determined it; set by `propagate`."""
 
     reference: ModuleOp
     """Module after `propagate` with the constants of the float model."""
@@ -97,7 +97,7 @@ class StaticPipeline(Pipeline):
     # Stages
 
     def prepare(self, module: ModuleOp) -> ModuleOp:
-        """Inline small functions, fold constants, and make mask constants distinct."""
+        """Inline small functions, fold constants, and separate mask constants."""
         prepare(module, self.entry_function(module))
         if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):
             warn_user(
@@ -164,7 +164,7 @@ class StaticPipeline(Pipeline):
         return module
 
     def round(self, module: ModuleOp) -> ModuleOp:
-        """Round weights with the least change of results on the samples."""
+        """Round weights by GPTQ, to change results on the samples least."""
         round_kernel_weights(module, self.batches, self.request.entry)
         errors = (self.measured_errors(each) for each in (self.reference, module))
         warn_of_worse_results("'rounding = \"gptq\"'", *errors)
@@ -251,7 +251,7 @@ class StaticPipeline(Pipeline):
     def _without_lost_operands(
         self, module: ModuleOp, ranges: Mapping[str, KeyStatistics]
     ) -> Selection:
-        """Select kernels with lost operands for floating point if the recipe asks."""
+        """Keep kernels with lost operands in floating point on request; else warn."""
         numbers = {kernel: number for number, kernel in enumerate(kernels_of(module))}
         float_numbers: list[int] = []
         for operand in lost_operands(module, ranges, self.target):

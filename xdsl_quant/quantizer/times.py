@@ -4,7 +4,7 @@ Times of compiled models and kernels, in floating point and in integers.
 Each kernel is compiled alone, as a function of its non-constant operands, once with
 float ops and once with the quantized ops of the exported model, which take and return
 stored values, so casts are not measured. The operands come from the first batch of
-samples. Rounds alternate between both forms, and the median counts. The time is CPU
+samples. Rounds of both forms alternate, and their medians are reported. The time is CPU
 time of a single thread and includes the call from Python, less than a microsecond. The
 times of kernels do not add up to the time of the model, which keeps values in registers
 and caches.
@@ -96,7 +96,7 @@ def measure_times(
 def _model_call(
     module: ModuleOp, batch: Arguments, entry: str | None, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """Return a call of a model, or `None` and a reason if it does not compile."""
+    """Return a call of a model; append a reason and return `None` if none compiles."""
     module = module.clone()
     apply_passes(module, [QuantRemoveInstrumentationPass()], is_routine=True)
     return _compiled_call(module, entry_function(module, entry), batch, reasons)
@@ -105,7 +105,7 @@ def _model_call(
 def _compiled_call(
     module: ModuleOp, function: FuncOp, values: Arguments, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """Return a call of a function, whose module is lowered; see `_model_call`."""
+    """Lower a module and return a call of its function, as `_model_call`."""
     arguments = stored_arguments(function, values)
     lower_stablehlo(module)
     try:
@@ -121,7 +121,7 @@ def _compiled_call(
 
 
 def _medians(calls: Sequence[Callable[[], object] | None]) -> Sequence[float]:
-    """Return the median times of alternate calls in seconds."""
+    """Return the median time of each call in seconds; rounds of calls alternate."""
     repetitions = [0 if call is None else _repetitions(call) for call in calls]
     seconds: list[list[float]] = [[] for _ in calls]
     begin = time.thread_time()
@@ -135,7 +135,7 @@ def _medians(calls: Sequence[Callable[[], object] | None]) -> Sequence[float]:
 
 
 def _repetitions(call: Callable[[], object]) -> int:
-    """Return the number of calls in a round."""
+    """Return the number of calls that take `_ROUND_SECONDS`."""
     call()
     count = 1
     while (seconds := _seconds(call, count)) < _ROUND_SECONDS:

@@ -26,7 +26,7 @@ LEAST_SQNR = 10.0
 """SQNR in dB below which results are hardly useful."""
 
 _MOST_LOST = 0.5
-"""Differences in dB that may be chance."""
+"""Largest loss of SQNR in dB that may be chance."""
 
 
 def warn_of_low_sqnr(errors: Mapping[str, Error]) -> None:
@@ -53,7 +53,7 @@ def warn_of_worse_results(
     Warn if a step increased the error of results.
 
     Args:
-        step: the optional step, such as a line of a recipe.
+        step: the name of the step in the warning, such as a line of a recipe.
         before: the errors of results without the step.
         after: the errors of results with it.
     """

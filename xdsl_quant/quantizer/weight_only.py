@@ -51,15 +51,15 @@ def with_float_values(
     module: ModuleOp, quantized: ModuleOp
 ) -> tuple[ModuleOp, Sequence[tuple[Operation, Operation]]]:
     """
-    Combine a float model with the products of its quantized copy.
+    Build a float model with the products of its quantized copy beside its products.
 
     Args:
         module: a float model.
         quantized: the same model with fake-quantized weights.
 
     Returns:
-        A copy of `quantized` whose values are those of the float model, and pairs of
-        the float and quantized product, in the order of `products_of`.
+        A copy of `quantized` in which all products take values of the float model, and
+        pairs of the float and quantized product, in the order of `products_of`.
     """
     result = quantized.clone()
     pairs: list[tuple[Operation, Operation]] = []
@@ -78,7 +78,7 @@ def with_float_values(
 def check_finite_values(
     values: NDArray[np.float64], product: Operation, what: str
 ) -> None:
-    """Raise a `ValueError` if values are not finite; `what` is its verb phrase."""
+    """Raise a `ValueError` if values are not finite; `what` is e.g. "takes values"."""
     if not (is_finite := np.isfinite(values)).all():
         raise ValueError(
             f"{location_prefix(product.location)}error: '{op_name(product)}' op {what} "

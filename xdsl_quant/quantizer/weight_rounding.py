@@ -62,7 +62,7 @@ def rounded_weights(
     entry: str | None = None,
 ) -> Mapping[int, NDArray[np.floating]]:
     """
-    Return weights rounded to representable values.
+    Return weights rounded by GPTQ to representable values.
 
     Args:
         module: a float model.
@@ -178,7 +178,7 @@ def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
 def _rounded_by_gptq(
     product: MatrixProduct, type_: UniformType, hessian: Floats
 ) -> NDArray[np.floating]:
-    """Return the weights of a product as multiples of the scales of a type."""
+    """Return the weights of a product, rounded to multiples of a type's scales."""
     parameters = QuantizationParameters.from_integer_type(type_)
     (zero_point,) = {*parameters.zero_points.flatten().tolist()}
     symmetric = QuantizationParameters(
@@ -284,8 +284,8 @@ def corrected_biases(
         A copy of the float model with corrected biases, to be quantized instead of it.
 
     Raises:
-        ValueError: if the model cannot be run, samples do not match, or products are
-            not finite.
+        ValueError: if the model cannot be run, samples do not match, or a product has
+            results that are not finite.
     """
     result = module.clone()
     products = zip(products_of(result), products_of(quantized), strict=True)
@@ -312,7 +312,7 @@ def _mean_errors(
     batches: Iterable[Batch],
     entry: str | None,
 ) -> Mapping[int, NDArray[np.float64]]:
-    """Return the mean float minus quantized result of each channel by product."""
+    """Return the mean of float minus quantized results of each channel, by product."""
     recorded = _recorded_products(module, quantized, layers, entry)
     sums: dict[int, NDArray[np.float64]] = {}
     counts: dict[int, int] = {}

@@ -314,8 +314,8 @@ def test_kernels_may_stay_in_floating_point():
         (
             replace(MIXED, search=SearchOptions((8,))),
             "17 B",
-            "nothing to search: target 'stablehlo-mixed' has no kernel in the model with "
-            "several widths among weights of 8 bits and activations of 8 bits; use "
+            "nothing to search: target 'stablehlo-mixed' supports at most one width for "
+            "each kernel, with weights of 8 bits and activations of 8 bits; use "
             "another recipe or target",
         ),
     ],

@@ -246,7 +246,7 @@ def test_models_without_floats():
     )
     with pytest.raises(
         ValueError,
-        match=r"^no matching float results of ops or of the model; ",
+        match=r"^found no float value that both models have; ",
     ):
         compare(module, module, np.ones(4, np.int8))
 

@@ -286,8 +286,8 @@ def test_nothing_that_can_be_quantized():
     with pytest.raises(RecipeError) as caught:
         quantize(dense_layers(), data, recipe)
     assert str(caught.value) == (
-        "recipe 'int8' keeps all kernels in floating point, expected one or more that are "
-        "quantized"
+        "recipe 'int8' keeps all kernels in floating point, expected one or more "
+        "quantized kernels"
     )
     recipe = Recipe(overrides=(Override(values=("*",), keep_float=True),))
     with pytest.raises(ValueError, match="can be quantized") as found:
