@@ -125,7 +125,7 @@ def correct_biases(
             results of all `biased_kernels`.
 
     Returns:
-        The correction; `None` if no product has a constant bias.
+        The correction; `None` without constant biases, or if a call has this function.
     """
     biases = _biases(resolved, entry)
     if not biases:
@@ -342,7 +342,7 @@ def _biases(module: ModuleOp, entry: str | None) -> Mapping[str, _Bias]:
     biases: dict[str, _Bias] = {}
     function = entry_function(module, entry)
     if any(function.sym_name.data in symbols_in(op) for op in module.body.ops):
-        # Callers would have to pass the biases.
+        # Biases become arguments, which calls of the function do not pass.
         return biases
     for number, kernel in enumerate(kernels_of(module)):
         is_quantized = all(

@@ -394,7 +394,7 @@ def _compared_values(
     sqnrs = {
         value: errors[key].sqnr
         for value, (key, float_value, _) in pairs.items()
-        # The ops that use a constant account for its error.
+        # Errors of constants count for the ops that use them.
         if key in errors and not float_value.is_constant
     }
     inputs = _input_sqnrs(float_model.module, sqnrs)

@@ -396,7 +396,7 @@ def _with_block_parameters(
     try:
         numbers = type_.get_numbers()
     except ValueError as e:
-        # They are in a resource. The caller caches types, so this warns once per type.
+        # They are in a resource without data. Types are cached: one warning per type.
         warn_user(f"scales of blocks are not shown: {e}")
     ranges = {name: _limits(array) for name, array in numbers.items()}
     if type_.parameters_of_blocks.keys().isdisjoint(("zero_points", "offsets")):

@@ -57,7 +57,7 @@ def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> Targ
     if not any(counts):
         names = ", ".join(f"'{spec.name}'" for spec in specs)
         found = counted_names(float_ops_of(module)) or "no float op"
-        raise ValueError(f"the model has no kernel of {names}, found {found}")
+        raise ValueError(f"no op of the model has a kernel in {names}, found {found}")
     return specs[counts.index(max(counts))]
 
 

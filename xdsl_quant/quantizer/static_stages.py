@@ -101,9 +101,9 @@ class StaticPipeline(Pipeline):
         prepare(module, self.entry_function(module))
         if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):
             warn_user(
-                "the model has state, found 'tfl.assign_variable', and each batch begins "
-                "with the initial one; run 'tfl-variables-to-arguments' first and give "
-                "samples of states"
+                "the model has state, found 'tfl.assign_variable': each batch starts "
+                "with the initial state; run 'tfl-variables-to-arguments' first and give "
+                "states as samples"
             )
         separate_masks(module)
         return module

@@ -374,7 +374,8 @@ def test_an_override_that_selects_nothing():
 def test_a_model_without_kernels():
     text = "func.func @main(%x: tensor<?x2xf32>) { return }"
     message = (
-        "the model has no kernel of 'tflite-int8', 'stablehlo-int8', found no float op"
+        "no op of the model has a kernel in 'tflite-int8', 'stablehlo-int8', found no "
+        "float op"
     )
     with pytest.raises(ValueError, match=f"^{message}$"):
         quantize(text, samples(8, 2))
@@ -403,7 +404,7 @@ func.func @main(%x: {x}) -> {x} {{
   return %y : {x}
 }}
 """
-    message = "the model has state, found 'tfl.assign_variable', and each batch begins"
+    message = "the model has state, found 'tfl.assign_variable': each batch starts"
     with warnings.catch_warnings(record=True, action="always") as found:
         quantize(text, samples(4, 4))
     # The other warning is that the interpreter is used.
