@@ -99,7 +99,7 @@ class _Flow:
     ends_in_softmax: bool = False
 
     def follow_scores(self, use: Use) -> bool:
-        """Record a use of scores; return `False` if attention has no op like it."""
+        """Record a use of scores; return `False` for an op that attention lacks."""
         op = use.operation
         if has_quantization_trait(op, Adds):
             self.addends.append(op.operands[1 - use.index])

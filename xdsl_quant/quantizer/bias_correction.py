@@ -66,7 +66,7 @@ from .signal_noise import OUTPUT, Error, Values, relative_noise
 _CERTAIN = 3.0
 
 _CHANCE = 1.05
-"""Largest accepted factor of noise (0.2 dB) for shifts measured on all samples."""
+"""Largest accepted increase of noise (0.2 dB), as a factor, in the last step."""
 
 _MOST_CALLS = 2048
 """Maximum number of compiled calls of the quantized model per pass over its kernels."""
@@ -83,7 +83,7 @@ Biases: TypeAlias = "Mapping[str, NDArray[np.floating]]"
 
 
 class Correction(NamedTuple):
-    """Corrected biases, and the errors of results on the judged samples."""
+    """Corrected biases, and the errors of results on the second half of the samples."""
 
     before: Mapping[str, Error]
     """Errors of results without corrections, by key."""
@@ -210,7 +210,7 @@ class _Search:
         return replace(self.quantized, constants=[*biases.values()])
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
-        """Return the errors of the model results; of the last kernel without any."""
+        """Return the errors of model results; of the last kernel if there are none."""
         errors: dict[str, Error] = {}
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]

@@ -28,7 +28,7 @@ from .recipe import SearchOptions
 
 
 def result_widths(target: TargetSpec, *names: str) -> Collection[int]:
-    """Return the storage widths of the results of kernels, by default of all."""
+    """Return the storage widths of results of a target's kernels, by default all."""
     return {
         port.storage.storage_type_integral_width
         for name in names or target.kernels

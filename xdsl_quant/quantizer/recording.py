@@ -118,7 +118,7 @@ def lower_stablehlo(module: ModuleOp) -> None:
 
 @dataclass
 class RecordedModule:
-    """A runnable module that records the values of its keys."""
+    """A runnable module that records values by key."""
 
     function: InstrumentedFunction
 

@@ -149,7 +149,7 @@ class MixedModel(StaticModel):
     """A static model with storage widths from a search."""
 
     search: BitSearchResult
-    """Chosen widths, and the cost of others."""
+    """Chosen widths, and the cost of other assignments."""
 
     def _named(self, report: ModelReport) -> ModelReport:
         return replace(super()._named(report), search=self.search)

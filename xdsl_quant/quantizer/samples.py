@@ -118,7 +118,7 @@ class _Source:
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
-    """Read shape, order (True for Fortran) and dtype from a header of a `.npy` file."""
+    """Read shape, order (True for Fortran) and dtype from the header of a `.npy` file."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         return np.lib.format.read_array_header_1_0(file)

@@ -1,4 +1,4 @@
-"""Result of a search for bits: the chosen assignment, and the cost of others."""
+"""Result of a search for storage widths: the chosen assignment, and the cost of others."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class SearchedKernel:
-    """Tried widths of a kernel, and the choice."""
+    """Tried widths of a kernel, and the chosen one."""
 
     kernel: str
 
@@ -91,7 +91,7 @@ class SearchedKernel:
 
 @dataclass(frozen=True)
 class BitSearchResult:
-    """Result of a search for bits."""
+    """Result of a search for storage widths."""
 
     budget: Budget
     kernels: Sequence[SearchedKernel]

@@ -4,7 +4,7 @@ kernels.
 
 Constants are arguments, so that assignments with equal activation types share compiled
 code: lowering and compiling the quantized model takes a hundred times as long as
-running it. Results may differ from those of integers by units of the stored values.
+running it. Results may differ from those of integers by some units of the stored value.
 """
 
 from collections.abc import Iterator

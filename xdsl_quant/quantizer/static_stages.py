@@ -117,7 +117,7 @@ class StaticPipeline(Pipeline):
         return module
 
     def fuse(self, module: ModuleOp) -> ModuleOp:
-        """Fuse ops to kernels of the target with the most kernels for the model."""
+        """Fuse ops into kernels of the target with the most kernels for the model."""
         given = self.request.target
         targets = self.recipe.targets if given is None else [given]
         self.target = chosen_target(module, targets)
@@ -302,7 +302,7 @@ class MixedPipeline(StaticPipeline):
     """Search with the measured models; set by `search`."""
 
     found: BitSearchResult
-    """Chosen widths, and the cost of others; set by `search`."""
+    """Chosen widths, and the cost of other assignments; set by `search`."""
 
     def __init__(
         self, request: Request, recipe: Recipe, module: ModuleOp, options: SearchOptions

@@ -51,7 +51,7 @@ def with_float_values(
     module: ModuleOp, quantized: ModuleOp
 ) -> tuple[ModuleOp, Sequence[tuple[Operation, Operation]]]:
     """
-    Build a float model with the products of its quantized copy beside its products.
+    Build a float model that also contains the products with quantized weights.
 
     Args:
         module: a float model.

@@ -1,9 +1,9 @@
 """
 Rounding of weights and correction of biases, to reduce the error of products.
 
-[`gptq`][xdsl_quant.numerics.gptq.gptq] rounds weights with regard to the inputs of the
-product, which are those of the float model on samples. Only the sum of `XᵀX` is stored:
-a matrix for each product.
+[`gptq`][xdsl_quant.numerics.gptq.gptq] rounds weights so that the error of a product is
+small for its inputs `X`, those of the float model on samples. Only the sum of `XᵀX` is
+stored, a matrix for each product.
 
 A product with quantized weights `W_q` differs from the float product by `(W_q - W) x`.
 The mean of this error over samples is subtracted from the bias for each output channel.

@@ -49,7 +49,7 @@ class WeightPipeline(Pipeline):
         return module
 
     def quantize(self, module: ModuleOp) -> ModuleOp:
-        """Quantize the weights of products, and dequantize them where needed."""
+        """Quantize the weights of products, and dequantize them for float products."""
         return quantize_weights(module, self.recipe)
 
     def round(self, module: ModuleOp) -> ModuleOp:
