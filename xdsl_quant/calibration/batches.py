@@ -119,7 +119,7 @@ def _dimensions(axes: object, function: InstrumentedFunction) -> dict[str, int]:
         raise TypeError(f"axes must be a dict of dimensions by keys, not {axes!r}")
     known = cast("dict[str, int]", dimensions)
     if unknown := sorted(known.keys() - set(function.keys)):
-        raise ValueError(f"axis for unknown key '{unknown[0]}'")
+        raise ValueError(f"unknown key '{unknown[0]}' for an axis")
     return known
 
 
@@ -174,7 +174,7 @@ class _RunningStatistics(NamedTuple):
         Add the observations of the next batch.
 
         Raises:
-            ValueError: if they do not merge with the earlier ones, which are kept.
+            ValueError: if they cannot be merged with the earlier ones, which are kept.
         """
         # Merge histograms at once, as they are large.
         if not observed.observations:

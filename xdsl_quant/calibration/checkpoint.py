@@ -207,7 +207,7 @@ class Checkpoint:
         if content.get("task") != self._task:
             raise ValueError(
                 f"checkpoint {self._path} belongs to another module, function or "
-                "channel dimension"
+                "channel dimension; delete it, or use another file"
             )
         if parse_observer(statistics.observer) != parse_observer(observer):
             raise ValueError(

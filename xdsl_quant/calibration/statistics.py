@@ -81,7 +81,7 @@ class KeyObservation(NamedTuple):
         """
         if self.axis != other.axis:
             raise ValueError(
-                f"channels along dimension {self.axis} and {other.axis} do not merge"
+                f"cannot merge channels along dimensions {self.axis} and {other.axis}"
             )
         return self._with(other, self.observation.merge(other.observation))
 
@@ -99,7 +99,7 @@ class KeyObservation(NamedTuple):
         if mine is None and theirs is None:
             return KeyObservation(self.axis, observation)
         if mine is None or theirs is None:
-            raise ValueError("observations with and without a histogram do not merge")
+            raise ValueError("cannot merge observations with and without a histogram")
         return KeyObservation(self.axis, observation, mine.merge(theirs))
 
 
@@ -152,8 +152,8 @@ class Statistics:
             )
         if parse_observer(self.observer) != parse_observer(other.observer):
             raise ValueError(
-                f"statistics of observers '{self.observer}' and '{other.observer}' do not "
-                "merge"
+                f"cannot merge statistics of observers '{self.observer}' and "
+                f"'{other.observer}'"
             )
         observations = dict(self.observations)
         for key, theirs in other.observations.items():
@@ -284,9 +284,9 @@ def _warn_of_range(
     if ((bounds > 0) & (bounds <= SMALLEST_MAGNITUDE)).any():
         values = float(histogram.lows.min()), float(histogram.highs.max())
         warnings.warn(
-            f"key '{key}': the range {low:g} to {high:g} may be much too wide, as one "
-            f"value is {max(values, key=abs):g} and values that are 2**32 times smaller "
-            "are counted together; leave such values out of the samples",
+            f"key '{key}': the range {low:g} to {high:g} may be much too wide: the "
+            f"histogram has a value of {max(values, key=abs):g} and counts values 2**32 "
+            "times smaller in one bin; remove samples with such large values",
             stacklevel=2,
         )
     count = int(histogram.counts.sum() - histogram.zeros.sum())

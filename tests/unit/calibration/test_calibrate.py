@@ -423,7 +423,8 @@ def test_checkpoint_of_another_run(tmp_path: Path):
         return str(info.value)
 
     other = (
-        f"checkpoint {file} belongs to another module, function or channel dimension"
+        f"checkpoint {file} belongs to another module, function or channel dimension; "
+        "delete it, or use another file"
     )
     assert error(TEXT.replace("5.0", "6.0"), BATCHES) == other
     assert error(TEXT, BATCHES, axes={"x": 1}) == other
@@ -671,7 +672,7 @@ def test_what_is_not_calibrated(text: str, message: str):
         (
             (BATCHES,),
             {"axes": {"y": 0}},
-            "axis for unknown key 'y'",
+            "unknown key 'y' for an axis",
         ),
         (
             (BATCHES,),

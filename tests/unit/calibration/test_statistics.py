@@ -189,13 +189,13 @@ def test_two_spellings_of_an_observer():
 
 def test_what_does_not_merge():
     one = statistics("min-max", {"a": [1.0, 2.0]})
-    message = r"^statistics of observers 'min-max' and 'mse' do not merge$"
+    message = r"^cannot merge statistics of observers 'min-max' and 'mse'$"
     with pytest.raises(ValueError, match=message):
         one.merge(statistics("mse", {}))
-    message = r"^key 'a': channels along dimension None and 0 do not merge$"
+    message = r"^key 'a': cannot merge channels along dimensions None and 0$"
     with pytest.raises(ValueError, match=message):
         one.merge(statistics("min-max", {"a": [1.0, 2.0]}, axis=0))
-    message = "^key 'a': observations with and without a histogram do not merge$"
+    message = "^key 'a': cannot merge observations with and without a histogram$"
     beside = statistics("min-max", {"a": [1.0, 2.0]}, with_histogram=True)
     for one_, other in ((one, beside), (beside, one)):
         with pytest.raises(ValueError, match=message):
@@ -443,9 +443,9 @@ def test_values_that_are_too_small_to_be_counted_apart(axis: int | None):
     (low, high), _, _ = of(1e9).ranges("a")
     assert (low, high) == (-1 + 6 / 64, 1 - 6 / 64)
     message = (
-        r"^key 'a': the range -4 to 1 may be much too wide, as one value is "
-        r"-1e\+10 and values that are 2\*\*32 times smaller are counted together; leave "
-        r"such values out of the samples$"
+        r"^key 'a': the range -4 to 1 may be much too wide: the histogram has a "
+        r"value of -1e\+10 and counts values 2\*\*32 times smaller in one bin; remove "
+        r"samples with such large values$"
     )
     with pytest.warns(UserWarning, match=message):
         of(-1e10).ranges("a")

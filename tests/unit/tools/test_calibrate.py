@@ -263,9 +263,9 @@ def test_warning(capsys: pytest.CaptureFixture[str]):
     assert main(["one.mlir", *options, "-o", "stats.json"]) == 0
     assert capsys.readouterr() == (
         "x: -1.0 to 4.0\n",
-        "warning: key 'x': the range -1 to 4 may be much too wide, as one value is 1e+10 "
-        "and values that are 2**32 times smaller are counted together; leave such values "
-        "out of the samples\n",
+        "warning: key 'x': the range -1 to 4 may be much too wide: the histogram has a "
+        "value of 1e+10 and counts values 2**32 times smaller in one bin; remove samples "
+        "with such large values\n",
     )
 
 
@@ -675,7 +675,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--axis", "x=0"),
-            "m.mlir: error: axis for unknown key 'x'",
+            "m.mlir: error: unknown key 'x' for an axis",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--checkpoint", "x.npy"),
