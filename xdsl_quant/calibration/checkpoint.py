@@ -118,10 +118,6 @@ def _locked_descriptor(lock: Path) -> int | None:
 
 
 def _check_is_lock_file(lock: Path) -> None:
-    """
-    Raises:
-        FileExistsError: if the file is not empty and not a lock file.
-    """
     start = _START.encode()
     with suppress(FileNotFoundError, PermissionError), open(lock, "rb") as stream:
         if stream.read(len(start)) not in (b"", start):

@@ -16,7 +16,7 @@ _MAX_POSITIONS = 1 << 17
 """Maximum number of array positions, summed over batches, before a merge."""
 
 _MAX_BATCHES = 1 << 10
-"""Maximum number of batches before a merge, to limit memory."""
+"""Maximum number of batches before a merge; limits memory."""
 
 
 @dataclass(frozen=True)

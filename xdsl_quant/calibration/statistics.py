@@ -108,7 +108,7 @@ class Statistics:
     """
     Calibration statistics of a set of batches. Immutable; can be pickled.
 
-    Statistics are equal if their observers, keys and observations are.
+    Statistics are equal if their observers, keys and observations are equal.
     """
 
     observer: str = "min-max"

@@ -168,7 +168,6 @@ def _conversion_pass(
     narrow_range: bool,
     per_axis: Literal["auto", "never"],
 ) -> QuantCalibratedToUniformPass:
-    """Check the arguments of the user and return the pass."""
     if per_axis not in ("auto", "never"):
         raise ValueError(f"per_axis must be 'auto' or 'never', not {per_axis!r}")
     return QuantCalibratedToUniformPass(

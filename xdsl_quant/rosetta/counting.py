@@ -16,7 +16,6 @@ from .runtimes import Unavailable
 Numbers = NDArray[np.float64]
 
 InputsT = TypeVar("InputsT")
-"""Inputs of a computation."""
 
 
 @dataclass(frozen=True)

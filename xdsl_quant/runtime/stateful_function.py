@@ -101,7 +101,7 @@ class StatefulFunction:
         Call the function once with the current state, and update the state.
 
         Args:
-            arguments: arguments that are not state, as the runner takes them.
+            arguments: arguments that are not state, in a form that the runner accepts.
 
         Returns:
             Results that are not state. They share no memory with the state.

@@ -70,8 +70,8 @@ class DialectOps:
         self, value: SSAValue, dimensions: Sequence[int], type_: Attribute
     ) -> Operation | None:
         """
-        Build the op that broadcasts `value` to `type_`, whose `dimensions` are those of
-        `value`. Return `None` if the dialect lacks this op.
+        Build the op that broadcasts `value` to `type_`: dimension `i` becomes dimension
+        `dimensions[i]`. Return `None` if the dialect lacks this op.
         """
         return None
 

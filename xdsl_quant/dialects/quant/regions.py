@@ -1,8 +1,8 @@
 """
 Kernels: `quant.region`, which groups the ops that a target executes as one kernel.
 
-The region computes in floating point; specifications of its ports constrain how operands
-and results are quantized. Ops in the region are not quantized.
+The region computes in floating point, and its ops are not quantized. Specifications of its
+ports (operands and results) constrain how these are quantized.
 
 MLIR had these ops until version 14, in the generic form only. Their custom form is:
 
@@ -55,8 +55,8 @@ _SPECS = AttributeKind(ArrayAttr[TypeAttribute], "type array")
 
 def is_specification(spec: Attribute, type_: Attribute) -> bool:
     """
-    Return True if a specification is valid for a port of this type: a quantized type with
-    its expressed type and scales for its shape, or the element type (no constraint).
+    Return True if a specification is valid for a port of this type: a quantized type that
+    matches the element type and shape, or the element type itself (no constraint).
     """
     if not isinstance(spec, QuantizedType):
         return spec == scalar_or_element_type(type_)

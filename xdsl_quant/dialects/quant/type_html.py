@@ -29,7 +29,7 @@ def _number_text(value: float) -> str:
 
 
 def _table_row(name: str, value: str) -> str:
-    """Return a row of the table; `value` is HTML."""
+    """Return a table row; `value` is HTML."""
     return (
         f'<tr><th scope="row" style="{_CELL_STYLE}">{escape(name)}</th>'
         f'<td style="{_CELL_STYLE}">{value}</td></tr>'
