@@ -313,7 +313,7 @@ def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperati
 
 
 def print_with_keywords(self: IRDLOperation, printer: Printer) -> None:
-    """Print an op with enum keywords, without default values."""
+    """Print an op with enum keywords, but without default values."""
     definitions = self.get_irdl_definition().properties
     attributes = dict(self.attributes)
     for name, value in self.properties.items():

@@ -137,7 +137,7 @@ def _verify_batches() -> None:
 
 def make_ops_pure() -> None:
     """
-    Let dead code elimination and CSE handle constants, rescales, pools and reductions.
+    Mark constants, rescales, pools and reductions as pure, e.g. for CSE.
 
     MLIR: they are pure.
     Obsolete with: `docs/upstream/tosa-pure.md`.

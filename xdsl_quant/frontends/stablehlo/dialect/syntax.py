@@ -384,4 +384,4 @@ SAME_TYPE = (
 FUNCTIONAL_TYPE = (
     "attr-dict `:` functional-type(operands, results) custom<CompleteOp>()"
 )
-"""Ends of assembly formats: attributes, then types of operands and results."""
+"""Last part of assembly formats: attributes, then types of operands and results."""

@@ -94,7 +94,7 @@ def decompose(ops: Iterable[Operation]) -> int:
     Decompose ops that compute with quantized tensors, and return the number of these ops.
 
     Raises:
-        PassFailedException: if an op cannot be decomposed. No op is changed.
+        PassFailedException: if an op cannot be decomposed; all ops are unchanged then.
     """
     pattern = DecomposeQuantizedOp()
     matched = [*filter(pattern.matches, ops)]

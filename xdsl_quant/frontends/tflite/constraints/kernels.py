@@ -664,7 +664,7 @@ _MIXING_TRAITS = (
 
 def kernel_findings(operation: Operation) -> Findings:
     """
-    Yield the reasons why TensorFlow Lite's runtime refuses an op or computes it wrong.
+    Yield a finding for each rule of TensorFlow Lite's runtime that an op violates.
 
     Args:
         operation: any op; only registered `tfl` ops have rules.

@@ -85,7 +85,7 @@ class TFLiteConstraints:
         self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _Use(0))
         self._constants: set[SSAValue] = set()
         self._products: dict[SSAValue, Operation] = {}
-        """Contraction that computes a value, perhaps before casts and bias additions."""
+        """Contraction from which a value comes, through casts and bias additions."""
         self._sources: dict[SSAValue, SSAValue] = {}
         """Quantized value that was dequantized, by dequantized value."""
         self._biases: dict[Operation, int] = {}

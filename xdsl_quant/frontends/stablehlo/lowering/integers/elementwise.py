@@ -1,4 +1,4 @@
-"""Integer form of elementwise ops, and building blocks of the other integer forms."""
+"""Integer form of elementwise ops (arithmetic on stored values), and building blocks."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 Lowering of elementwise ops by formulas on scalars.
 
 Integers wrap around. Results that StableHLO leaves undefined are defined here: division by
-zero returns -1, which is all ones for unsigned integers, and the smallest integer divided
-by -1 returns itself.
+zero returns -1, or the largest unsigned integer, and the smallest integer divided by -1
+returns itself.
 """
 
 from collections.abc import Callable

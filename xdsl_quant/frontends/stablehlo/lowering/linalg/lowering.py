@@ -98,7 +98,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
             Results as tensors of signless types.
 
         Raises:
-            Unsupported: if the op cannot be lowered; the message continues `'name' op`.
+            Unsupported: if the op cannot be lowered; its message follows `'name' op`.
         """
 
     def replacement(self, op: Operation) -> Replacement:
@@ -106,7 +106,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
         Return the lowered form of an op.
 
         Raises:
-            Unsupported: if the op cannot be lowered; the message continues `'name' op`.
+            Unsupported: if the op cannot be lowered; its message follows `'name' op`.
         """
         for value in (*op.operands, *op.results):
             _check_type(op, value.type)

@@ -121,7 +121,7 @@ def reducing_loops(
     Args:
         builder: insertion point.
         inputs: input tensors, each with its indices in terms of the loops.
-        initial: initial values of the results.
+        initial: one tensor of initial values per result.
         parallel: index of the loop over each result dimension; all other loops reduce.
         loop_count: number of loops.
         body: builder of the new result elements, from an element of each input and the
