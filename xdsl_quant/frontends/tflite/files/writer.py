@@ -39,7 +39,7 @@ def version(operator: Operator) -> int:
 
 
 class _Writer:
-    """Serializer that writes nested tables before their parents, as required."""
+    """FlatBuffers serializer, which writes nested tables before their parents."""
 
     def __init__(self, model: Model):
         import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no type annotations
