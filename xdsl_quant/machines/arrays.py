@@ -28,8 +28,8 @@ FormT = TypeVar("FormT", bound=Form)
 
 class Forms(dict[object, Form]):
     """
-    A machine's implementations of NumPy functions, and by name of primitives, `part`
-    (`x[key]`) and `reduced` (reductions).
+    A machine's implementations by NumPy function or by name. Names are those of
+    primitives, `part` (`x[key]`) and `reduced` (reductions).
     """
 
     def implements(self, *functions: object) -> Callable[[FormT], FormT]:

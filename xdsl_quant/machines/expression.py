@@ -239,7 +239,7 @@ _OPERATORS: Mapping[IntegerOperation, tuple[Callable[[int, int], int], int]] = {
     "left_shift": (int.__lshift__, 0),
     "right_shift": (int.__rshift__, 0),
 }
-"""Operators on constants, with their neutral second operands."""
+"""Operators on Python integers, with their neutral second operands."""
 
 
 class Integer(Expression):

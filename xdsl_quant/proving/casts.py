@@ -42,7 +42,7 @@ from .theorems import (
 from .translation import translated
 
 _SCALE = 0.75
-"""Scale in lowered code to replace by a symbol: exact, and not a power of two."""
+"""Scale that a symbol replaces in lowered code: exact, and not a power of two."""
 
 
 def with_scale(type_: UniformQuantizedType, scale: float) -> UniformQuantizedType:

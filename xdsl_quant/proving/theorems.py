@@ -27,7 +27,7 @@ class Theorem:
     seconds: float
 
     details: str = ""
-    """Inputs that refute the claim, the reason for an unknown verdict, or bounds."""
+    """Inputs that refute the claim, the reason for an unknown verdict, or sums."""
 
     command: str = ""
     """Shell command that runs the counterexample."""

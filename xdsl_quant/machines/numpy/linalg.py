@@ -241,7 +241,7 @@ class _Structure:
         return self.block.args[index].first_use is not None
 
     def reduced_loops(self) -> tuple[int, ...]:
-        """Return the loops that an output does not depend on, whatever their kind."""
+        """Return the loops that some output does not depend on, even parallel ones."""
         used = [map_.used_dims() for map_ in self.output_maps]
         return tuple(
             dimension

@@ -192,7 +192,7 @@ def requantize_integers(x: Quantized, result: QuantizationParameters) -> Integer
 
 @primitive
 def quantize(values: NDArray[np.float32], result: QuantizationParameters) -> Integers:
-    """Quantize `f32` values, rounding half away from zero; NaN is stored as minimum."""
+    """Quantize `f32` values, half away from zero; NaN becomes the storage minimum."""
     steps = round_away(values.astype(np.float32) / scale_of(result))
     low, high = result.storage_min, result.storage_max
     stored = np.fmax(steps + int(result.zero_points), low)

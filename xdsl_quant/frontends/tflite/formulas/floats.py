@@ -134,7 +134,7 @@ def log_softmax(values: Array) -> Array:
 
 
 def l2_normalization(values: Array) -> Array:
-    """Divide by the L2 norm along the last dimension, or by `1e-6` if it is smaller."""
+    """Divide by the L2 norm along the last dimension, or by 1e-6 if that is larger."""
     norms = np.sqrt((values * values).sum(axis=-1, keepdims=True))
     return values / np.maximum(norms, values.dtype.type(1e-6))
 
@@ -216,7 +216,7 @@ def max_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Array:
 
 
 def mean(values: Array, axes: Sequence[int]) -> Array:
-    """Return means along `axes`, kept with size 1; round integers toward zero."""
+    """Return means along `axes`, kept with size 1; integer means round toward 0."""
     distinct = tuple({axis % values.ndim for axis in axes})
     if values.dtype.kind == "f":
         return values.mean(axis=distinct, keepdims=True)

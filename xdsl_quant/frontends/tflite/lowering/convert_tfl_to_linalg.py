@@ -94,7 +94,7 @@ _WITHOUT_SIGNS = {"builtin", "func", "cf", "scf", "tensor", "linalg"}
 
 
 def _stored_type(type_: Attribute) -> Attribute:
-    """Return the storage type if quantized, else the type itself, without signs."""
+    """Return the storage type of a quantized type, or the type; both signless."""
     return StoredQuantizedType.cast_to_signless_storage_type(type_) or signless(type_)
 
 
@@ -291,7 +291,7 @@ class _LinalgConversion:
         return plain(builder, stored, is_signed=_is_signed(operand.type))
 
     def _stored(self, operand: SSAValue) -> SSAValue:
-        """Return the stored values of an operand from a `tfl` or any other op."""
+        """Return the stored values of an operand, also from ops of other dialects."""
         if (known := self.tensors.get(operand)) is not None:
             return known
         _check_is_not_later(operand)

@@ -151,7 +151,7 @@ class TFLToStablehlo(CheckedPattern[Form]):
     unsupported: dict[Operation, str] = field(
         default_factory=dict[Operation, str], init=False, compare=False
     )
-    """Unsupported ops, with reasons: messages that follow `'tfl.add' op`."""
+    """Unsupported ops, with reasons such as `has a negative stride`."""
 
     def plan(self, op: Operation) -> Form | None:
         if isinstance(op, arith.ConstantOp):

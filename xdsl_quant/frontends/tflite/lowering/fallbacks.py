@@ -17,7 +17,7 @@ from xdsl_quant.diagnostics import located_message
 from xdsl_quant.frontends.tflite import dialect as tfl
 
 Fallback: TypeAlias = tuple[Operation, str]
-"""Op without an integer form, and the reason: a message that follows `'tfl.add' op`."""
+"""Op without an integer form, and the reason, e.g. `has no integer kernel`."""
 
 
 _STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
@@ -37,7 +37,7 @@ def has_state(op: Operation) -> bool:
 
 
 def without_conversion(op: Operation, target: str) -> str:
-    """Return why a pass cannot convert an op: a message that follows `'tfl.add' op`."""
+    """Return why a pass cannot convert an op, e.g. `has no conversion to TOSA`."""
     if has_state(op):
         return "has state; run 'tfl-variables-to-arguments' first"
     custom = (

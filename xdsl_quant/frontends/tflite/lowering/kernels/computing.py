@@ -72,7 +72,7 @@ class NoKernel(NamedTuple):
     """Reason why an op has no integer kernel."""
 
     reason: str
-    """Message that follows `'tfl.add' op`."""
+    """Message after the name of the op, e.g. `has no integer kernel`."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Operands:
     """Channel dimension of the weights."""
 
     bias: int | None = None
-    """Index of the bias; plain integers have the scale of input times weights."""
+    """Index of the bias; plain integers are in units of input times weight scale."""
 
 
 @dataclass(frozen=True)
@@ -500,6 +500,6 @@ class OnStoredValues:
 
 
 def on_stored_values(function: Callable[..., Array], plain: int) -> Computation:
-    """Return a computation of floats or stored values; operand `plain` is integers."""
+    """Return a computation on floats or stored values; operand `plain` is integers."""
     kernel, operands = OnStoredValues(function), Operands((plain,))
     return Computation(function, kernel, operands=operands, takes_truths=True)

@@ -61,7 +61,7 @@ def _zero(type_: Attribute) -> int:
 
 
 def _by_numbers(function: Callable[..., Array]) -> Function:
-    """Return an implementation: `function` of a tensor and a tuple of integers."""
+    """Implement an op by `function(tensor, integers)`, with constant integers."""
 
     def run(op: Operation, value: Array, numbers: Array) -> Array:
         return function(value, tuple(integers_of(numbers)))
@@ -150,7 +150,7 @@ def check_known_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> No
 def _with_indices(
     values: Array, indices: Array, sizes: int | Sequence[int]
 ) -> tuple[Array, Array]:
-    """Check constant indices, and make values an expression if indices are one."""
+    """Check constant indices; for others, convert the values to an expression."""
     if is_array(indices):
         check_known_indices(indices, sizes)
     return data_movement.alongside(values, indices), indices

@@ -54,7 +54,7 @@ def _has_wide_zero_point(*parameters: Parameters | None) -> bool:
 def takes_one_storage(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """Return `NoKernel` unless operands and result have one storage type."""
+    """Return `NoKernel` unless operands and result have the same storage type."""
     return None if have_one_storage(result, *operands) else OTHER_STORAGE
 
 
@@ -93,7 +93,7 @@ def takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 
 
 def takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """Return `NoKernel` unless operand and result have one scale and zero point 0."""
+    """Return `NoKernel` unless zero points are 0, and the scales are the same."""
     if x.has_zero_points and have_one_scale(result, x):
         return NoKernel("has a zero point, which the kernel ignores")
     return takes_one_scale(op, result, x)

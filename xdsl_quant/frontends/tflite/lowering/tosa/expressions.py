@@ -172,7 +172,7 @@ class TosaTensor(ArrayExpression, Expression):
         return self.native
 
     def stored_as(self, element_type: Attribute, offset: int = 0) -> SSAValue:
-        """Return the elements, minus an offset, with an element type."""
+        """Return the elements minus an offset, as elements of the given type."""
         if element_type != self.element_type:
             raise Unsupported(
                 f"has results of '{self.element_type}', expected '{element_type}'"
@@ -271,7 +271,7 @@ def apart(x: TosaTensor) -> tuple[TosaTensor, int]:
 
 
 def together(x: TosaTensor, constant: int) -> TosaTensor:
-    """Add a constant to integers; return other tensors, whose constant is 0."""
+    """Add a constant to a tensor of integers; return other tensors unchanged."""
     return x + constant if isinstance(x, TosaInteger) else x
 
 
@@ -347,7 +347,7 @@ class TosaTruth(Truth, TosaTensor):
 
 
 class Parts(NamedTuple):
-    """Last operation that computed a tensor, to fuse it with the next into one op."""
+    """Operations that computed an integer tensor, kept to fuse them with later ones."""
 
     shifted: tuple[TosaInteger, int] | None = None
     """Integer, and number of bits by which it is shifted left."""

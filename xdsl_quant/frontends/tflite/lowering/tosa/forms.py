@@ -193,8 +193,8 @@ def _mean(a: TosaInteger, b: Number, is_away: bool) -> TosaInteger:
 
 def _divided(x: TosaInteger, bits: int, is_away: bool) -> TosaInteger:
     """
-    Return `x / 2**bits` rounded half up or away from zero, for large `x`: the quotient
-    rounded down, plus 1 if the remainder is at least half.
+    Return `x / 2**bits` without overflow, rounded half up or away from zero: the
+    quotient rounded down, plus 1 if the remainder is at least half.
     """
     mask = (1 << bits) - 1
     threshold: Number = mask >> 1
