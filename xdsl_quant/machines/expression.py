@@ -79,7 +79,7 @@ ANY_INTEGER = signed_bounds(64)
 UNBOUNDED: FloatBounds = (-math.inf, math.inf)
 
 _SLACK = 2.0**-7
-"""Relative rounding error by which float bounds are widened, that of `bf16`."""
+"""Relative amount by which float bounds are widened: the rounding error of `bf16`."""
 
 
 def are_within(bounds: Bounds, limits: Bounds) -> bool:

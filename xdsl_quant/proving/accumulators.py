@@ -72,7 +72,7 @@ class Accumulator:
         return -limit <= self.low and self.high < limit
 
     def theorem(self) -> Theorem:
-        """Return the theorem that all sums fit."""
+        """Return the claim that the accumulator holds all sums, with its verdict."""
         part = max(-self.low, self.high) / (1 << self.width - 1)
         sums = f"sums are from {self.low} to {self.high}, {part:.2%} of 2**{self.width - 1}"
         verdict = "proved" if self.fits else "refuted" if self.is_reached else "unknown"

@@ -32,7 +32,7 @@ from .theorems import Theorem, decode_bits, proved_or_unknown
 from .translation import translated
 
 LOWERING = lowering(Rounding())
-"""Default pipeline, with casts as in compiled execution."""
+"""Default pipeline, which lowers casts as compiled execution does."""
 
 CLAIM = "results are the same for all inputs"
 

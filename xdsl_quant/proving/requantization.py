@@ -34,7 +34,7 @@ from .theorems import Show, Theorem, Witness, decided, results
 from .translation import translated, translated_block
 
 _ERROR_BITS = 31
-"""Relative error of the ratio of scales, as a negative power of two."""
+"""Exponent `n` of the largest relative error `2**-n` of the ratio of scales."""
 
 _WIDTH = 130
 """Bits that hold all results of computations on 64-bit integers and shifts."""
@@ -52,7 +52,7 @@ class RequantizationProver:
     source: FixedPointQuantizedType
     target: FixedPointQuantizedType
     scale_rounding: ScaleRounding = "single"
-    """Option of `lower-quant-ops`."""
+    """Option `scale-rounding` of `lower-quant-ops`."""
 
     seconds: float = 60.0
     """Time limit of the solver for each claim."""

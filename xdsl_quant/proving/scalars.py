@@ -42,7 +42,7 @@ from .terms import (
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """Value of an op, or one element of it."""
+    """Scalar value of an op, or one element of a tensor value."""
 
     term: Term
 
@@ -261,7 +261,7 @@ _FLOAT_PREDICATES = {
     "ult": ("FP_LT", True),
     "ule": ("FP_LEQ", True),
 }
-"""Operations of `arith.cmpf` predicates, and their results for NaN."""
+"""Solver operations of `arith.cmpf` predicates, and the predicates' results for NaN."""
 
 _FLOAT_ORDER = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
@@ -366,7 +366,7 @@ _INTEGER_PREDICATES = (
     *("EQUAL", "DISTINCT", "BV_SLT", "BV_SLE", "BV_SGT", "BV_SGE"),
     *("BV_ULT", "BV_ULE", "BV_UGT", "BV_UGE"),
 )
-"""Operations of `arith.cmpi` predicates, in MLIR order."""
+"""Solver operations of `arith.cmpi` predicates, in MLIR order."""
 
 
 def _integer_comparison(

@@ -98,7 +98,7 @@ FLOAT_SIZES: Mapping[type[AnyFloat], tuple[int, int]] = {
     Float32Type: (8, 24),
     Float64Type: (11, 53),
 }
-"""Bits of the exponent and of the significand, including the leading bit."""
+"""Bit counts of the exponent and of the significand, including the leading bit."""
 
 
 UNSIGNED = SignednessAttr(Signedness.UNSIGNED)

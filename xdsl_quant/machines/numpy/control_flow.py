@@ -34,4 +34,4 @@ def _for(
 
 
 CONTROL_FLOW = interpreter_functions({cf.AssertOp: _check_assertion}, {scf.ForOp: _for})
-"""`cf.assert` and `scf.for`."""
+"""Interpreter functions of `cf.assert` and `scf.for`."""

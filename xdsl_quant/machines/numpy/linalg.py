@@ -398,7 +398,7 @@ LINALG = interpreter_functions(
     },
 )
 """
-Ops of the dialect on tensors, except `linalg.pooling_nchw_max`.
+Interpreter functions of the dialect's ops on tensors, except `linalg.pooling_nchw_max`.
 
 Its body in xDSL is the maximum of the input and the window operand, whose elements are
 undefined.

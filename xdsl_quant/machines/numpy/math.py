@@ -132,4 +132,4 @@ MATH = interpreter_functions(
         math.TanhOp: partial(_in_f64, np.tanh),
     }
 )
-"""Ops of the dialect, except `ipowi`, `ctpop` and `cttz`."""
+"""Interpreter functions of the dialect's ops, except `ipowi`, `ctpop` and `cttz`."""

@@ -1,4 +1,4 @@
-"""Registration of the functions of all dialects with an interpreter."""
+"""Registration of the NumPy functions of all dialects with xDSL's interpreter."""
 
 import sys
 from collections.abc import Iterator

@@ -296,4 +296,4 @@ TENSOR = interpreter_functions(
     },
     {tensor.PadOp: _pad_tensor},
 )
-"""Functions of both dialects."""
+"""Interpreter functions of both dialects."""

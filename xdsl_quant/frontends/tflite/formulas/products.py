@@ -240,8 +240,8 @@ def transposed_convolution(
     *options: Any,
 ) -> Integers:
     """
-    Return the gradient of a convolution with respect to its image of the given shape.
-    Other arguments are those of [`convolution`][..convolution].
+    Compute a transposed convolution, whose result has the given shape. Other arguments
+    are those of [`convolution`][..convolution].
     """
 
     def sums(values: Array, kernel: Array, window: Window) -> Array:

@@ -158,7 +158,7 @@ def takes_l2_normalization(
 
 def takes_product(roles: Operands, widest_weights: int = 8) -> Requirement:
     """
-    Return the requirement of convolutions and matrix products.
+    Return a `Requirement` for convolutions and matrix products.
 
     Args:
         roles: indices of input, weights and bias.

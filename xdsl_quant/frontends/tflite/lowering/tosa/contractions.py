@@ -101,7 +101,9 @@ def _sums(
     """
     types = x.element_type, y.element_type
     if (type_ := _ACCUMULATORS.get(types)) is None:
-        raise Unsupported(f"multiplies '{types[0]}' by '{types[1]}'")
+        raise Unsupported(
+            f"multiplies '{types[0]}' by '{types[1]}', which TOSA does not support"
+        )
     builder, kind, bounds = x.tensor.builder, TosaReal, (-math.inf, math.inf)
     if type_ != f32:
         most = x.largest * y.largest * terms

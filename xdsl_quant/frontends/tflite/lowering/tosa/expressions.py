@@ -149,7 +149,7 @@ class TosaTensor(ArrayExpression, Expression):
 
         Args:
             builder: builder of the ops.
-            build: builds the elements, or the lowest bits of integers.
+            build: function that builds the elements, or at least their lowest bits.
             shape: shape of the tensor.
             element_type: type of the built elements.
             bounds: range of the elements, if known.
