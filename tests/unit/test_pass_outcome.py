@@ -119,12 +119,12 @@ def test_counts_are_those_of_the_module(
     [
         (
             "quant-fold-batch-norm",
-            "products by constants followed by a constant for each channel",
+            "contractions with constant weights followed by one constant per channel",
             "none",
         ),
         (
             "quant-equalize-layers",
-            "two products by constants that follow each other and are out of balance",
+            "pairs of contractions with constant weights of different channel ranges",
             "none",
         ),
         (
@@ -164,7 +164,7 @@ func.func @main(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
     _, error = warned(text, "quant-fold-batch-norm", capsys)
     assert error == (
         "model.mlir:4:3: warning: 'quant-fold-batch-norm' changed nothing, expected "
-        "products by constants followed by a constant for each channel, found 1 "
+        "contractions with constant weights followed by one constant per channel, found 1 "
         "'stablehlo.dot_general'\n"
     )
 

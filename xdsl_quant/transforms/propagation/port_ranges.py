@@ -127,8 +127,8 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
             )
             _refuse_ranges(
                 kernel,
-                f"has {found} in '{PORT_STATS}', whose type is '{types[index]}'; expected "
-                "one range for each index of the dimension",
+                f"has {found} in '{PORT_STATS}', but this port has type "
+                f"'{types[index]}'; expected one range for each index of the dimension",
             )
     return ranges
 

@@ -214,7 +214,7 @@ class Propagation:
             kernel.warn(
                 f"weights lack the dimension of 'coefficient-axis' and get one scale, "
                 f"found {len(found)}, the first one '{kernel.op.inputs[port].type}' at "
-                f"{kernel.port_text(port)}, and dimension "
+                f"{kernel.port_text(port)}, which lacks dimension "
                 f"{kernel.constraints.coefficients[port]}; change the target"
             )
 

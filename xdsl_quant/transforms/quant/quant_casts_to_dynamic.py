@@ -100,8 +100,8 @@ def _unsupported_operands_reason(
         )
     if not keeps_compute_type(quantized_type, has_zero_points):
         return (
-            f"for type '{quantized_type}' it would compute in another float type, "
-            "which is wide enough for all zero points"
+            f"it would compute '{quantized_type}' in a wider float type, which "
+            "holds all zero points"
         )
     return None
 

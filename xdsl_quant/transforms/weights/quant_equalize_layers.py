@@ -129,5 +129,5 @@ class QuantEqualizeLayersPass(CountingPass):
         return PassOutcome(
             products,
             len(equalized),
-            "two products by constants that follow each other and are out of balance",
+            "pairs of contractions with constant weights of different channel ranges",
         )

@@ -119,5 +119,5 @@ class QuantFoldBatchNormPass(CountingPass):
         return PassOutcome(
             products,
             len(pattern.folded),
-            "products by constants followed by a constant for each channel",
+            "contractions with constant weights followed by one constant per channel",
         )

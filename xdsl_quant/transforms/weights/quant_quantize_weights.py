@@ -246,7 +246,7 @@ class QuantQuantizeWeightsPass(PatternPass):
 
     name = "quant-quantize-weights"
     pattern_type = QuantizeWeight
-    expected = "products by constants of floats"
+    expected = "contractions with constant float weights"
 
     bits: int = 8
     """Bits per stored weight, 2 to 8."""

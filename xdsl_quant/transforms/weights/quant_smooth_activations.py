@@ -427,6 +427,6 @@ class QuantSmoothActivationsPass(CountingPass):
         return PassOutcome(
             statistics,
             len(statistics) - len(pattern.unsupported),
-            "products by constants of a 'quant.stats' with an axis",
+            "contractions of a per-axis 'quant.stats' with constant weights",
             is_explained=bool(statistics),
         )

@@ -213,5 +213,5 @@ class QuantSplitReductionsPass(CountingPass):
         return PassOutcome(
             generics,
             sum(each.parent is None for each in generics),
-            f"contractions over a size that is a multiple of {self.lanes} and larger",
+            f"contractions of {2 * self.lanes}, {3 * self.lanes}, ... products",
         )

@@ -498,8 +498,9 @@ OF_PORT = f"port = 0, quant.axis = 0, {AXIS_STATS}"
         ),
         (
             f"[{{port = 0, quant.axis = 1, {AXIS_STATS}}}]",
-            "has 2 ranges of dimension 1 of port 0 in 'quant.port_stats', whose type is "
-            "'tensor<2x3xf32>'; expected one range for each index of the dimension",
+            "has 2 ranges of dimension 1 of port 0 in 'quant.port_stats', but this port "
+            "has type 'tensor<2x3xf32>'; expected one range for each index of the "
+            "dimension",
         ),
         (
             f"[{{{OF_PORT.replace('0.0, 2', '3.0, 2')}}}]",

@@ -153,7 +153,7 @@ def test_a_fixed_type_stays_and_its_user_is_rescaled():
     assert rescale.parameters == QUARTER
     assert [v.name for v in report.float_values] == ["%y"]
     assert report.float_values[0].float_reason == (
-        "no statistics, and no constraint decides it"
+        "no statistics, and no constraint sets its parameters"
     )
 
 
@@ -981,7 +981,7 @@ def test_specifications_that_exclude_each_other():
     toy = TargetSpec("toy", {"k": KernelSpec("k", signatures)})
     module = parsed(function(kernel("k", [("x", HALF)], "y", SIXTEEN)))
     assert [k.float_reason for k in propagate(module, toy).float_kernels] == [
-        "no signature of kernel 'k' has all of these specifications"
+        "no signature of kernel 'k' has all specifications of the kernel"
     ]
 
 
@@ -1126,8 +1126,8 @@ def test_dimension_that_a_weight_lacks(capsys: pytest.CaptureFixture[str]):
     propagation.warn_of_missing_dimensions()
     assert capsys.readouterr().err == (
         "module:3:1: warning: weights lack the dimension of 'coefficient-axis' and get one "
-        f"scale, found 2, the first one '{T}' at operand 1 of kernel 'k', and dimension 1; "
-        "change the target\n"
+        f"scale, found 2, the first one '{T}' at operand 1 of kernel 'k', which lacks "
+        "dimension 1; change the target\n"
     )
 
 

@@ -490,7 +490,11 @@ def test_types_of_constants(
             "tensor<*x{}>",
             "is unranked, expected a ranked tensor",
         ),
-        ("uniform<i8<-8:7>:bf16, 0.5:1>", "{}", "wide enough for all zero points"),
+        (
+            "uniform<i8<-8:7>:bf16, 0.5:1>",
+            "{}",
+            "a wider float type, which holds all zero points",
+        ),
         (
             "uniform<f8E5M2:f32, 0.5:1>",
             "tensor<2x{}>",

@@ -264,8 +264,8 @@ def test_a_second_run_changes_nothing(capsys: pytest.CaptureFixture[str]):
     apply_passes(module, "quant-quantize-weights")
     assert str(module) == once
     assert capsys.readouterr().err == (
-        "module:4:3: warning: 'quant-quantize-weights' changed nothing, expected products "
-        "by constants of floats, found 1 'stablehlo.dot_general'\n"
+        "module:4:3: warning: 'quant-quantize-weights' changed nothing, expected "
+        "contractions with constant float weights, found 1 'stablehlo.dot_general'\n"
     )
 
 

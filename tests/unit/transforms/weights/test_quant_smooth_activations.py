@@ -324,8 +324,8 @@ def test_no_channels_of_inputs(capsys: pytest.CaptureFixture[str]):
         assert capsys.readouterr().err.endswith(f"not smoothed: {reason}\n")
     apply_passes(parse_module(model(ADD, LAST.replace("%s", "%a"))), PASS)
     assert capsys.readouterr().err == (
-        "warning: 'quant-smooth-activations' changed nothing, expected products by "
-        "constants of a 'quant.stats' with an axis, found none\n"
+        "warning: 'quant-smooth-activations' changed nothing, expected "
+        "contractions of a per-axis 'quant.stats' with constant weights, found none\n"
     )
 
 

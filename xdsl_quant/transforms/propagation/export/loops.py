@@ -317,7 +317,9 @@ class IntegerLoop:
             self.rescales += 1
         is_exact = not x.error and x.largest <= 1 << 32
         if not is_exact and x.error + lost > min(port_scales) / 4:
-            raise Unsupported("terms of a sum lose more than a quarter of a unit")
+            raise Unsupported(
+                "the terms of a sum lose more than a quarter of a stored unit"
+            )
         stored = cast(Any, stored_values)(number, port.zero_point, *port.bounds)
         return replace(
             port.integers(stored.as_type(port.type.signless_storage_type)),

@@ -487,7 +487,7 @@ def _mismatch_reason(
     for port, spec in enumerate(specs):
         if not fits([*types[:port], spec, *types[port + 1 :]]):
             return f"{subject} {port_name(op, port)} as '{spec}'"
-    return f"{subject} all of these specifications"
+    return f"{subject} all specifications of the kernel"
 
 
 def _connect(

@@ -334,7 +334,7 @@ class _Description:
         reasons = (value.float_reason for value in values if value is not None)
         default = "its ports are not quantized"
         if known:
-            default = "no statistics, and no constraint decides it"
+            default = "no statistics, and no constraint sets its parameters"
         else:
             reasons = (self._reasons.get(op) for op, _ in ports)
         return next(filter(None, reasons), default)
