@@ -367,8 +367,8 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
         sizes.update(size for size in shape_of(type_)[:1] if size >= 0)
     if len(sizes) > 1:
         raise DataError(
-            f"function '{name}' takes different numbers of rows, found {sorted(sizes)}; "
-            "give batches, each a tuple of the arguments"
+            f"arguments of function '{name}' have different numbers of rows, found "
+            f"{sorted(sizes)}; give batches, each a tuple of the arguments"
         )
     size = next(iter(sizes), DYNAMIC_BATCH)
     if not size:
