@@ -99,7 +99,7 @@ class _Flow:
     ends_in_softmax: bool = False
 
     def follow_scores(self, use: Use) -> bool:
-        """Record a use of scores; return `False` for an op that attention lacks."""
+        """Record a use of scores; return `False` if it cannot be part of attention."""
         op = use.operation
         if has_quantization_trait(op, Adds):
             self.addends.append(op.operands[1 - use.index])
@@ -183,7 +183,7 @@ def _moved_sources(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _moved_constant(value: SSAValue) -> Operation | None:
-    """Return the constant that a value is or is moved from, else `None`."""
+    """Return the source constant of a value, before data movement, or `None`."""
     *_, source = _moved_sources(value)
     op = source.owner
     return op if isinstance(op, Operation) and op.has_trait(ConstantLike) else None
@@ -421,7 +421,7 @@ def range_width(range_: Range) -> float:
 
 
 def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
-    """Warn of constants that widen the range of a sum or `select` much."""
+    """Warn of constants that widen the range of a sum or `select` by a large factor."""
     for op in module.walk():
         if op_name(op) in _SELECTS and _MASK not in op.attributes:
             most, (first, second) = _MUCH_WIDER, op.operands[1:3]

@@ -125,7 +125,7 @@ def correct_biases(
             results of all `biased_kernels`.
 
     Returns:
-        The correction; `None` without constant biases, or if a call has this function.
+        The correction; `None` without constant biases, or if the module calls `entry`.
     """
     biases = _biases(resolved, entry)
     if not biases:

@@ -86,7 +86,7 @@ class BitSearch:
     """Samples, read several times."""
 
     samples: Callable[[], Iterable[Batch]]
-    """Function that returns the same batches for a measurement, to show progress."""
+    """Function that returns the same batches, and shows progress while they are read."""
 
     entry: str | None = None
     """Function that takes the samples."""

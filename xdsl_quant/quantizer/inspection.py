@@ -117,7 +117,7 @@ _SORT_KEYS: Mapping[
         -tensor.at_bounds if tensor.at_bounds is not None else 1
     ),
 }
-"""Sort key functions by name. Scales, sizes and fractions sort in descending order."""
+"""Functions of sort keys by name: descending for scales, sizes and fractions."""
 
 SORT_NAMES = ("order", *_SORT_KEYS)
 """Accepted names of `Inspection.sorted_by`; `order` is the module order."""

@@ -56,7 +56,7 @@ def quantize(
         model: the model, which does not change.
         data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
         recipe: a recipe, its name, or the path of a file.
-        target: by default the target of the recipe with the most kernels for the model.
+        target: by default, the recipe's target with the most kernels for the model.
         budget: the budget of a search, e.g. `"20 kB"` or `"1 dB"`; default: the recipe's.
         labels: the classes of the samples, for a budget such as `"0.5 %"` of accuracy.
         entry: the function to quantize; by default the only public one, or `main`.
@@ -69,8 +69,8 @@ def quantize(
         RecipeError: if an override of the recipe selects nothing, or has no effect.
         TypeError: if an argument has the wrong type.
         DataError: if samples cannot be used.
-        ValueError: if the model cannot be quantized or is already, an option has no
-            effect in the mode of the recipe, or a search finds no widths to choose from
+        ValueError: if the model cannot be quantized or already is, if an option has no
+            effect in the recipe's mode, or if a search finds no widths to choose from
             or none that keep the budget.
     """
     options = target, budget, labels, entry, executor, checkpoint, progress

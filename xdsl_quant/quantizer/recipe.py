@@ -100,7 +100,7 @@ class Selector(NamedTuple):
     pattern: str
 
     def selects(self, names: Iterable[str]) -> bool:
-        """Return True if a name matches: a location in part, other names as a whole."""
+        """Return True if the pattern matches part of a location, or another whole name."""
         if self.kind == "locations":
             return any(re.search(self.pattern, name) for name in names)
         return any(fnmatchcase(name, self.pattern) for name in names)
@@ -309,7 +309,7 @@ class Recipe:
     """The recipe in one line."""
 
     targets: Sequence[str] = ("tflite-int8", "stablehlo-int8")
-    """Names or files of targets; the first with the most matching kernels is used."""
+    """Names or files of targets; the one with the most kernels for the model is used."""
 
     observer: str = "min-max"
     """Observer of all values: see [`calibrate`][xdsl_quant.calibration.calibrate]."""

@@ -100,7 +100,7 @@ class QuantizedModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """
         Write the quantized model to a `.tflite` file, or as text to a `.mlir` file or
-        one without suffix.
+        a file without suffix.
 
         Raises:
             ValueError: if the suffix is unknown.

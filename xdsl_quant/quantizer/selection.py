@@ -57,7 +57,7 @@ class Selection:
         return _keeps_float(self.keys.get(key, ()))
 
     def with_float_kernels(self, kernels: Iterable[int]) -> Selection:
-        """Return a copy with more kernels in floating point."""
+        """Return a copy that also keeps the given kernels in floating point."""
         keep = Override(ops=("*",), keep_float=True)
         added = {number: [*self.kernels.get(number, ()), keep] for number in kernels}
         return replace(self, kernels={**self.kernels, **added})
@@ -145,7 +145,7 @@ def check_selectors(recipe: Recipe, names: Sequence[_Names]) -> None:
 
 
 def names_of(ops: Sequence[Operation], *kernels: str) -> _Names:
-    """Return the names by which overrides select a kernel with ops, or single ops."""
+    """Return the names by which overrides select ops, or a kernel of these ops."""
     return {
         "ops": [*kernels, *map(op_name, ops)],
         "locations": [location_prefix(op.location).removesuffix(": ") for op in ops],

@@ -184,7 +184,7 @@ def _users_of(kernel: RegionOp) -> Iterator[Operation]:
 
 
 def _quantizes(op: Operation) -> bool:
-    """Return True if an op is, or leads by data movement to, a kernel that computes."""
+    """Return True if an op, or data movement from it, reaches a kernel that computes."""
     reached = [op]
     for each in reached:
         if isinstance(each, RegionOp):

@@ -95,7 +95,7 @@ def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
 
 
 def check_samples_vary(module: ModuleOp, ranges: Mapping[str, KeyStatistics]) -> None:
-    """Warn if each argument has the same number in all samples."""
+    """Warn if all samples of each argument consist of one repeated number."""
     layers = [
         ranges[op.stats_key.data].layer
         for op in module.walk()

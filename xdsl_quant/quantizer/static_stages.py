@@ -164,7 +164,7 @@ class StaticPipeline(Pipeline):
         return module
 
     def round(self, module: ModuleOp) -> ModuleOp:
-        """Round weights by GPTQ, to change results on the samples least."""
+        """Round weights by GPTQ, for the least change of results on the samples."""
         round_kernel_weights(module, self.batches, self.request.entry)
         errors = (self.measured_errors(each) for each in (self.reference, module))
         warn_of_worse_results("'rounding = \"gptq\"'", *errors)
@@ -251,7 +251,7 @@ class StaticPipeline(Pipeline):
     def _without_lost_operands(
         self, module: ModuleOp, ranges: Mapping[str, KeyStatistics]
     ) -> Selection:
-        """Keep kernels with lost operands in floating point on request; else warn."""
+        """Keep kernels with lost operands in floating point if requested; else warn."""
         numbers = {kernel: number for number, kernel in enumerate(kernels_of(module))}
         float_numbers: list[int] = []
         for operand in lost_operands(module, ranges, self.target):

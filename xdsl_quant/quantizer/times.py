@@ -96,7 +96,7 @@ def measure_times(
 def _model_call(
     module: ModuleOp, batch: Arguments, entry: str | None, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """Return a call of a model; append a reason and return `None` if none compiles."""
+    """Return a model's call; append a reason and return `None` if compiling fails."""
     module = module.clone()
     apply_passes(module, [QuantRemoveInstrumentationPass()], is_routine=True)
     return _compiled_call(module, entry_function(module, entry), batch, reasons)

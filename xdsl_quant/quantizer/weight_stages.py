@@ -53,7 +53,7 @@ class WeightPipeline(Pipeline):
         return quantize_weights(module, self.recipe)
 
     def round(self, module: ModuleOp) -> ModuleOp:
-        """Round weights by GPTQ, to change results on the samples least."""
+        """Round weights by GPTQ, for the least change of results on the samples."""
         before = self.measured_errors(module)
         self.rounded = rounded_weights(
             self.modules["prepare"], module, self.samples(), self.request.entry
