@@ -7,7 +7,7 @@ The interpreter and compiled code take and return these arrays:
 |---|---|---|
 | `f32` and other floats | `float32`, ...; from `ml_dtypes` if NumPy lacks them | |
 | `i1` | `bool` | |
-| `i4`, `i8`, ... | the smallest sufficient one of `int8` to `int64` | sign extended |
+| `i4`, `i8`, ... | the smallest of `int8` to `int64` that is wide enough | sign extended |
 | `index` | `int64` | |
 | `f8E4M3FN`, ..., also as storage | from `ml_dtypes` | `uint8` arrays are bit patterns |
 | quantized, table storage | like `i` or `u` storage | table indices |

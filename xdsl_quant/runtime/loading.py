@@ -321,7 +321,7 @@ def parse_passes(pipeline: str) -> Sequence[ModulePass]:
     Parse a pass pipeline in the syntax of `xdsl-opt -p`.
 
     Raises:
-        IRError: if it does not parse, or a pass or option is unknown.
+        IRError: if the pipeline does not parse, or a pass or option is unknown.
     """
     known = multiverse().all_passes
     try:

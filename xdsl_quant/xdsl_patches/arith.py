@@ -32,8 +32,8 @@ from .widening import Widened, takes, widen
 
 class _SameShape(OpTrait):
     """
-    Verify that operand and result of a cast have the same shape, with MLIR's rules, their
-    order and messages.
+    Verify that operand and result of a cast have the same shape. The rules, their order and
+    the messages are MLIR's.
     """
 
     def verify(self, op: Operation) -> None:
@@ -123,7 +123,7 @@ def _verify_widths(op_type: type[IRDLOperation]) -> None:
 def make_extsi_pure() -> None:
     """
     Mark `arith.extsi` as pure, like `arith.extui`, so that CSE and dead code elimination
-    remove it.
+    can remove it.
 
     MLIR: both are pure.
     Obsolete with: `docs/upstream/arith-extsi.md`.

@@ -31,7 +31,7 @@ class _TensorSemanticsEffect(MemoryEffect):
 def make_generic_effects_known() -> None:
     """
     Declare the memory effects of `linalg.generic`, so that CSE and dead code elimination
-    remove it on tensors.
+    can remove the op on tensors.
 
     MLIR: a structured op on tensors has the memory effects of its body.
     Obsolete with: `docs/upstream/linalg-generic-effects.md`.

@@ -20,7 +20,7 @@ def widen_reshape() -> None:
     """
     Accept unranked types and dynamic dimensions in `tensor.reshape`.
 
-    MLIR: compares element counts of static shapes only; a shape operand of dynamic length
+    MLIR: compares element counts only for static shapes; a shape operand of dynamic length
     requires an unranked result.
     Obsolete with: `docs/upstream/tensor-reshape.md`.
     """

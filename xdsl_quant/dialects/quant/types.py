@@ -1034,7 +1034,7 @@ class UniformQuantizedPerAxisType(UniformType, PerAxisType):
 class UniformQuantizedSubChannelType(UniformType):
     """
     Sub-channel uniform quantization: a scale and zero point for each block of the tensor.
-    A dimension without a block size is a single block.
+    A dimension without a block size is not divided.
 
     Example:
 
