@@ -1,11 +1,11 @@
 """
 Match the ops of a block against the kernel patterns of a target.
 
-A kernel has one port for each use of a value from outside, in the order of uses: a
-kernel with one op has the operands of the op as ports. Weights and other constants and
-the destinations of linalg ops are also ports, so a kernel contains only the ops of its
-pattern and the statistics between them. Its results are the values with users outside,
-and all results of its last op.
+A kernel has one port for each use of a value defined outside of it, in the order of
+uses: a kernel with one op has the operands of the op as ports. Weights and other
+constants and the destinations of linalg ops are also ports, so a kernel contains only
+the ops of its pattern and the statistics between them. Its results are the values with
+users outside, and all results of its last op.
 """
 
 from collections import defaultdict
@@ -123,8 +123,8 @@ def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
 
 def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
     """
-    Return True if a value is constant or depends only on constants, and with
-    `through_kernels` also on kernels of constants.
+    Return True if a value depends only on constants. With `through_kernels`, results of
+    kernels of constants count as constants.
     """
     values, seen = [value], {value}
     while values:
@@ -196,8 +196,8 @@ def unsupported_reason(op_type: type[Operation], name: str) -> str | None:
 
 def pattern_names(op: Operation) -> Sequence[str]:
     """
-    Return the names of an op in patterns: its own name, and with the names of the ops
-    in its region if there is one, e.g. `linalg.generic[arith.addf,arith.maximumf]`.
+    Return the names of an op in patterns: its name, and if it has a region also e.g.
+    `linalg.generic[arith.addf,arith.maximumf]`, with the ops in the region.
     """
     name = op_name(op)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:

@@ -23,7 +23,7 @@ from .kernel_matching import COMPUTATIONS, DIALECTS_OF_CONTROL_FLOW, is_constant
 from .target_spec import KernelSpec, Signature
 
 ParametersType: TypeAlias = ScaledQuantizedType | BlockScaledQuantizedType
-"""Specification that has all parameters of a cast."""
+"""Specification with all parameters that a cast needs."""
 
 _DIALECTS_OF_BODIES = ("linalg", "stablehlo", "tensor")
 """Dialects whose regions compute single elements."""

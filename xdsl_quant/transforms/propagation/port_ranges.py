@@ -19,8 +19,8 @@ quant.region "k" (%a = %x : tensor<4xf32> as !quant.any<i16:f32>) attributes {
 }
 ```
 
-Values with the same `quant.coupled_ref` key share parameters. Until their parameters are
-known, the key is in the attribute `quant.coupled_ports`.
+Values with the same `quant.coupled_ref` key share parameters. Until their parameters
+are chosen, the key is in the attribute `quant.coupled_ports`.
 
 ```mlir
 quant.region "k" (%a = %x : tensor<4xf32> as !quant.calibrated<f32<-1.0:2.0>>)

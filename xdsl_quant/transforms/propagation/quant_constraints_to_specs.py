@@ -1,7 +1,7 @@
 """
-Convert constraints on values to specifications of kernel ports: pairs of casts,
-statistics, fake quantization, quantized element types before or after a cast, and
-specifications of other ports.
+Convert constraints on values to specifications of kernel ports. Constraints are pairs
+of casts, statistics, fake quantization, quantized element types before or after a cast,
+and specifications of other ports.
 
 A constraint on a value applies to all ports that define or use it. Values connected by
 casts of the quant dialect, statistics, fake quantization or `quant.coupled_ref` count
@@ -13,7 +13,7 @@ definition of the value if these are all uses. Otherwise the ports after it get 
 specifications, and the value is rescaled for them.
 
 Several constraints on a value must be equal, with these exceptions. Quantization
-parameters and `!quant.none` override ranges. Types of at least the same width override
+parameters and `!quant.none` override ranges. Types of at least its width override
 `!quant.any`. A kernel and code outside of kernels may use a value with different
 parameters: it is rescaled between them, and other ports get the parameters of its
 definition, or of a cast.
@@ -337,7 +337,7 @@ class _LinkGroup:
                     yield port, chosen
 
     def _specified_uses(self) -> Sequence[KernelPort]:
-        """Return the uses with parameters of their own."""
+        """Return the operand ports whose specification has parameters."""
         return [
             port
             for port in self.ports

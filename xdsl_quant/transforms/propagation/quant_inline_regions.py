@@ -56,7 +56,7 @@ from .target_spec import TargetSpec
 class QuantInlineRegionsPass(CountingPass):
     """
     Replace kernels by their ops, and their specifications by casts at the ports. With
-    both options, the pass inlines kernels that both select.
+    both options, the pass inlines the kernels that satisfy both.
     """
 
     name = "quant-inline-regions"

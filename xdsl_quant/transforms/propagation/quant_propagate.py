@@ -11,8 +11,8 @@ types:
 * Constants get parameters from their content, even if they have a range; biases get the
   product of the scales of their factors.
 * Parameters propagate along constraints until nothing changes. A value has one set of
-  parameters; a kernel that needs different ones has them at its port. A rescale is
-  needed where the specifications of producer and user differ.
+  parameters; a kernel that needs different ones specifies them at its port. A rescale
+  is needed where the specifications of producer and user differ.
 
 The pass duplicates functions called with different parameters and constants used with
 different parameters. It is idempotent.

@@ -96,7 +96,7 @@ class Port:
         return _stores_all_of(storage, spec)
 
     def covers(self, port: Port) -> bool:
-        """Return True if the port accepts everything that another port accepts."""
+        """Return True if this port accepts everything that `port` accepts."""
         if self.is_constant and not port.is_constant:
             return False
         if self.storage is None or port.storage is None:

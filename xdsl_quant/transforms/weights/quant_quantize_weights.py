@@ -261,7 +261,7 @@ class QuantQuantizeWeightsPass(PatternPass):
     """Number of reduced weights per scale with `granularity=block`."""
 
     range: Literal["min-max", "mse"] = "min-max"
-    """Range that a scale covers: all weights, or that with the least squared error."""
+    """Range that a scale covers: of all weights, or with the least squared error."""
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         trait = MultipliesAndAccumulates

@@ -161,7 +161,7 @@ class Consumer(NamedTuple):
 
 
 def consumer_of(statistics: StatisticsOp, op: Operation) -> Consumer | None:
-    """Return the contraction if its input channels are those of a `quant.stats`."""
+    """Return an op as consumer if it contracts the channels of a `quant.stats`."""
     assert statistics.axis is not None
     if (layer := layer_of(op)) is None:
         return None

@@ -2,8 +2,8 @@
 Export kernels as integer arithmetic for code generation: a `quant.region` with scales at
 all float ports becomes ops on integers.
 
-Values between kernels are integer tensors with a scale, zero point and range that the
-compiler knows. Contractions accumulate products of zero-point-corrected integers in 32
+Values between kernels are integer tensors whose scale, zero point and range are known
+at compile time. Contractions accumulate products of zero-point-corrected integers in 32
 bits, or in 64 if needed. The terms of a sum are first aligned to a common scale by
 exact integer multiplication. Data movement and ordering ops work on the integers
 unchanged. A rescale computes
@@ -362,7 +362,9 @@ class CodegenExport(KernelExport):
             return self._rescaled(builder_after(stored.value), stored, port)
 
     def _at_result(self, value: SSAValue) -> Integers:
-        """Return a kernel's result with its own type, for uses outside of kernels."""
+        """
+        Return a kernel's result with its port's type, for uses outside of kernels.
+        """
         port = self._integers[value].port
         assert port is not None
         return self._at_port(value, StoredRange.of(port))

@@ -180,7 +180,7 @@ class FixedExport(KernelExport):
 
 
 def _as_stored(value: SSAValue, spec: ParametersType) -> SSAValue | None:
-    """Return the operand that a value is dequantized from, if it has the type."""
+    """Return the operand that a value is dequantized from, if its type is `spec`."""
     op = value.owner
     if not isinstance(op, Operation) or not has_quantization_trait(
         op, CastsQuantization

@@ -1,7 +1,7 @@
 """
-Checks that keep kernels in floating point: unsupported parameters, and constants that
-the type of a result would clamp. Values that reach a result only through data movement,
-ordering and clamping are stored with the type of that result.
+Checks for kernels that must stay in floating point: unsupported parameters, and
+constants that the type of a result would clamp. Values that reach a result only through
+data movement, ordering and clamping are stored with the type of that result.
 """
 
 from abc import ABC, abstractmethod
@@ -51,8 +51,8 @@ class ResultOutOfRange(Unsupported):
 
 def check_parameters(region: RegionOp) -> None:
     """
-    Raise `UnsupportedParameters` unless all ports store integers with scales and zero
-    points only.
+    Raise `UnsupportedParameters` unless all quantized ports store plain integers with
+    scales and zero points.
     """
     for spec in region.specs:
         if isinstance(spec, BlockScaledQuantizedType):
@@ -221,8 +221,8 @@ def check_not_cut_off(
     op: Operation, index: int, constant: SSAValue, type_: ScaledQuantizedType
 ) -> None:
     """
-    Raise `ResultOutOfRange` if a result would contain finite elements of a constant
-    operand that its type clamps.
+    Raise `ResultOutOfRange` if the type of a result clamps finite elements that it may
+    take from a constant operand.
     """
     numbers = numbers_of(constant)
     if not numbers.size:

@@ -64,7 +64,7 @@ from .loops import (
 )
 
 _CONSTANT_BITS = 24
-"""Bits of inner constants, as in the significand of a 32-bit float."""
+"""Bits of constants inside kernels, as in the significand of a 32-bit float."""
 
 
 Value: TypeAlias = Integers | RealConstant | Empty | SSAValue
@@ -82,7 +82,7 @@ _MULTIPLIES = "arith.mulf", "stablehlo.multiply"
 
 
 def multiplies(op: Operation) -> bool:
-    """Return True if an op multiplies, so its factors must be narrow."""
+    """Return True if an op multiplies; its factors must then be narrow."""
     return any(
         inner.name in _MULTIPLIES
         or quantization_trait(inner, MultipliesAndAccumulates) is not None
@@ -360,7 +360,7 @@ class IntegerKernel:
         return value
 
     def _tensor_of(self, constant: RealConstant) -> Integers:
-        """Return an inner constant as integers of `_CONSTANT_BITS` bits."""
+        """Return a constant inside the kernel as integers of `_CONSTANT_BITS` bits."""
         array = np.asarray(constant.values, np.float64)
         if not array.size:
             raise Unsupported("a constant has no elements")

@@ -96,7 +96,7 @@ class Integers(ScaledRange):
     """Type of the last port."""
 
     is_same_at_port: bool = False
-    """True if rescaling at the last port gives the same as rescaling at every port."""
+    """True if a rescale at the last port equals the result of rescales at all ports."""
 
     def computed(self, value: SSAValue, bounds: Bounds) -> Integers:
         """Return the result of an op, with the scales and errors of these integers."""

@@ -85,7 +85,7 @@ _REDUCTIONS = ("arith.addf", *MAXIMA, "arith.minimumf", "arith.minnumf")
 
 @dataclass(frozen=True)
 class LoopNest:
-    """Op with one result as loops that compute its elements."""
+    """Op with one result, viewed as loops that compute its elements."""
 
     op: Operation
     maps: Sequence[AffineMap]
@@ -93,7 +93,7 @@ class LoopNest:
 
     kinds: Sequence[IteratorTypeAttr]
     arguments: Sequence[SSAValue]
-    """Values that represent the elements in the body."""
+    """Values in the body that represent the operand elements."""
 
     ops: Sequence[Operation]
     """Ops of the body."""
@@ -125,9 +125,9 @@ class LoopNest:
 
     def combined(self) -> tuple[str, Sequence[SSAValue]] | None:
         """
-        Return the op that combines an element of the result with arguments in a
-        reduction, and these arguments. `arith.mulf` stands for adding a product. Return
-        `None` for other bodies.
+        Return the name of the op that combines a result element with arguments of the
+        body in a reduction, and these arguments. `arith.mulf` stands for adding a
+        product. Return `None` for other bodies.
         """
         if not isinstance(op := self.result.owner, Operation) or op not in self.ops:
             return None

@@ -154,7 +154,7 @@ class IntegerLoop:
         return replace(_with_number(x, self.number(x) - x.zero_point), zero_point=0)
 
     def with_scale(self, x: Integers, scale: Fraction) -> Integers:
-        """Return the number with another scale and a zero point of 0."""
+        """Convert a number to a given scale and a zero point of 0."""
         x = self._corrected(x)
         factors = [nearest(s / scale) for s in x.scales]
         lost = max(abs(s - f * scale) for s, f in zip(x.scales, factors, strict=True))
@@ -175,8 +175,8 @@ class IntegerLoop:
 
     def constant(self, number: Fraction, like: Integers) -> Integers:
         """
-        Return a real number with the parameters of a scaled integer, or with a scale of
-        its own if it would be rounded to a coarse scale.
+        Return a real number with the parameters of a scaled integer, or with its own
+        scale if the scale of `like` is too coarse for it.
         """
         scales, axis, zero_point = like.scales, like.axis, like.zero_point
         if like.largest < _FINE and any((number / s).denominator > 1 for s in scales):

@@ -1,7 +1,7 @@
 """
 Copy functions so that each call has its own parameters during propagation, and merge
-equal copies afterwards. A function with external callers keeps an extra copy, whose
-arguments are unknown.
+copies with the same specifications afterwards. A function with external callers keeps
+an extra copy, whose arguments are unknown.
 """
 
 from collections import Counter

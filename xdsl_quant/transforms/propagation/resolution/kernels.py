@@ -54,7 +54,7 @@ Range: TypeAlias = tuple[float, float]
 
 
 SPECIFICATION = "specification"
-"""Decision text of parameters from before propagation."""
+"""Decision text for parameters that were specified before propagation."""
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -157,7 +157,7 @@ class Kernel:
     rescaled: dict[int, tuple[UniformType, str]] = field(
         default_factory=dict[int, tuple[UniformType, str]]
     )
-    """Parameters and decision of ports that differ from their value."""
+    """Parameters of ports that differ from those of the value, and their decision."""
 
     ranges: Mapping[int, ValueRanges] = field(default_factory=dict[int, ValueRanges])
     """Ranges from the attribute `quant.port_stats` by port."""

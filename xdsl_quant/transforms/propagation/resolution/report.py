@@ -26,7 +26,7 @@ from .writing import conflicts_of
 
 @dataclass(frozen=True)
 class PortRescale:
-    """Use of a value with other parameters than its definition."""
+    """Use of a value with parameters that differ from those of its definition."""
 
     kernel: str
     """Kernel that uses the value."""

@@ -143,8 +143,8 @@ class Clamped:
 
 def clamped_values(values: Iterable[PortValue]) -> Sequence[Clamped]:
     """
-    Return the values whose statistics exceed their parameters. Values that only data
-    movement and ordering kernels use are judged by the results of these kernels.
+    Return the values whose statistics exceed their parameters. If only data movement
+    and ordering kernels use a value, check the results of these kernels instead.
     """
     return [
         clamped

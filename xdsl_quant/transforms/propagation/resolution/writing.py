@@ -51,7 +51,7 @@ def conflicts_of(values: Iterable[PortValue]) -> Sequence[ParameterChange]:
 
 def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[ParameterChange]:
     """
-    Return the specifications that propagation overruled, before they are replaced. A
+    Return the specifications that propagation overruled; call before `write_specs`. A
     rescale overrules nothing if the value is computed or used elsewhere as specified.
     """
     overruled: list[ParameterChange] = []

@@ -138,7 +138,7 @@ class Layer:
         rewriter.insert([*ops, add], InsertPoint.after(self.product))
 
     def by_weights(self, numbers: NDArray[np.float64]) -> Sequence[Operation]:
-        """Return ops that end with the product with other weights, without a bias."""
+        """Return ops whose last one multiplies by other weights, without a bias."""
         copy = self.product.clone()
         ops = [constant_like(self.weight.value, numbers, self.weight.value.type)]
         copy.operands[self.weight.operand] = ops[0].results[0]
