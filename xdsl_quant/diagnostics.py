@@ -27,7 +27,7 @@ def op_name(op: Operation) -> str:
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
-def sentence_of(error: Exception) -> str:
+def error_summary(error: Exception) -> str:
     """Return the message of an error without the IR excerpt that follows it."""
     first, *lines = str(error).splitlines() or ("",)
     while first.endswith(":") and lines:

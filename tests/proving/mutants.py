@@ -91,7 +91,7 @@ def claims() -> list[Claim]:
         for prover in provers
         for claim in (
             prover.is_defined,
-            prover.quantizes_by_the_formula,
+            prover.matches_quantization_formula,
             prover.dequantizes_by_the_formula,
         )
     )

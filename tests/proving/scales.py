@@ -23,7 +23,7 @@ from xdsl_quant.proving import Theorem
 from xdsl_quant.proving.scalars import Number
 from xdsl_quant.proving.tensors import scalar
 from xdsl_quant.proving.terms import Term, Terms
-from xdsl_quant.proving.theorems import Witness, decided
+from xdsl_quant.proving.theorems import NamedTerm, decided
 from xdsl_quant.proving.translation import translated
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.entry_function import entry_function
@@ -144,5 +144,5 @@ class ScaleProver:
             same_sign,
         )
         condition = terms.op("IMPLIES", premise, condition)
-        values = [Witness("v", i64, value), Witness("p", i64, product)]
+        values = [NamedTerm("v", i64, value), NamedTerm("p", i64, product)]
         return decided(terms, claim, condition, values, SECONDS)

@@ -213,7 +213,7 @@ class Checkpoint:
         kind = parse_observer(observer).OBSERVATION
         are_beside = histograms and not issubclass(kind, Histogram)
         for known in statistics.observations.values():
-            if are_beside != (known.histogram_beside is not None):
+            if are_beside != (known.extra_histogram is not None):
                 other, this = ("without", "with") if are_beside else ("with", "without")
                 raise ValueError(
                     f"checkpoint {self._path} belongs to a run {other} histograms; "

@@ -49,8 +49,8 @@ from xdsl_quant.runtime.arrays import numpy_dtype, shape_of, shortened
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.entry_function import (
     entry_function,
-    functions_run,
-    symbols_in,
+    reachable_functions,
+    referenced_symbols,
     symbols_of,
     unused_prefix,
 )
@@ -196,7 +196,7 @@ def _evict(size: int) -> None:
 
 def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
     function = entry_function(module, entry)
-    functions = functions_run(module, function)
+    functions = reachable_functions(module, function)
     if missing_lowering(functions) is not None:
         # The lowering keeps `quant.stats_ref` ops.
         for dialect in sorted(dialects_in(module)):
@@ -242,7 +242,9 @@ def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> Non
 
 def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
     """Remove the results of a function, or of its copy if other functions call it."""
-    if any(function.sym_name.data in symbols_in(other) for other in module.body.ops):
+    if any(
+        function.sym_name.data in referenced_symbols(other) for other in module.body.ops
+    ):
         function = function.clone()
         name = f"{function.sym_name.data}_with_statistics"
         function.sym_name = StringAttr(unused_prefix(name, symbols_of(module)))

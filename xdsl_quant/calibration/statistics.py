@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.histogram import SMALLEST_MAGNITUDE, Histogram
-from xdsl_quant.numerics.histogram_errors import cut_off_fraction
+from xdsl_quant.numerics.histogram_errors import clipped_fraction
 from xdsl_quant.numerics.observations import BatchMinMax, Observation
 from xdsl_quant.numerics.observers import (
     ClippingObserver,
@@ -43,7 +43,7 @@ class KeyObservation(NamedTuple):
     observation: Observation
     """Result of the observer."""
 
-    histogram_beside: Histogram | None = None
+    extra_histogram: Histogram | None = None
     """Histogram of the same values, if requested and `observation` is not one."""
 
     @staticmethod
@@ -70,7 +70,7 @@ class KeyObservation(NamedTuple):
         """Histogram of the values, if collected."""
         if isinstance(self.observation, Histogram):
             return self.observation
-        return self.histogram_beside
+        return self.extra_histogram
 
     def merge(self, other: KeyObservation) -> KeyObservation:
         """
@@ -95,7 +95,7 @@ class KeyObservation(NamedTuple):
         return self._with(other, self.observation.extend(other.observation))
 
     def _with(self, other: KeyObservation, observation: Observation) -> KeyObservation:
-        mine, theirs = self.histogram_beside, other.histogram_beside
+        mine, theirs = self.extra_histogram, other.extra_histogram
         if mine is None and theirs is None:
             return KeyObservation(self.axis, observation)
         if mine is None or theirs is None:
@@ -292,7 +292,7 @@ def _warn_of_range(
     count = int(histogram.counts.sum() - histogram.zeros.sum())
     if not isinstance(observer, ClippingObserver) or count < _MIN_COUNT:
         return
-    if (part := cut_off_fraction(histogram, lows, highs)) > _MAX_CUT_OFF:
+    if (part := clipped_fraction(histogram, lows, highs)) > _MAX_CUT_OFF:
         warnings.warn(
             f"key '{key}': the range {low:g} to {high:g} saturates {part:.1%} of the "
             "nonzero values; use more bits, or observer 'min-max'",

@@ -55,7 +55,7 @@ def cut(text: str) -> str:
     return f"{text[:head]} ... {text[-tail:]}"
 
 
-def with_cut_tokens(text: str) -> str:
+def with_shortened_tokens(text: str) -> str:
     """Return IR text with long constants and types shortened."""
     return TOKEN.sub(lambda match: cut(match[0]), text)
 

@@ -12,7 +12,7 @@ from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.runtime.loading import is_file_name
 from xdsl_quant.targets.mlir_aliased import AliasPrinter
 
-from .highlight import STYLE, alias_definitions, highlighted, with_cut_tokens
+from .highlight import STYLE, alias_definitions, highlighted, with_shortened_tokens
 
 _MAX_LINES = 1000
 """Maximum number of lines in a notebook."""
@@ -45,7 +45,9 @@ class _PlainText:
     """Base class of views: notebooks also store shortened text; `str` is complete."""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": with_cut_tokens("\n".join(_shown_lines(repr(self))))}
+        return {
+            "text/plain": with_shortened_tokens("\n".join(_shown_lines(repr(self))))
+        }
 
 
 class IRView(_PlainText):

@@ -200,7 +200,7 @@ class CompiledFunction:
                 f"cannot bind argument {index} of type '{type(value).__name__}'; pass a "
                 "NumPy array that shares its memory"
             )
-        if not self._arguments[index].takes_all_numbers:
+        if not self._arguments[index].accepts_full_range:
             type_ = shortened(self.argument_types[index])
             raise ValueError(
                 f"cannot bind argument {index}: each call would have to check its values "

@@ -42,7 +42,7 @@ from xdsl_quant.runtime.arrays import (
 )
 from xdsl_quant.runtime.entry_function import (
     entry_function,
-    symbols_reached,
+    reachable_symbols,
     unused_prefix,
 )
 from xdsl_quant.runtime.host_functions import check_host_functions
@@ -93,7 +93,7 @@ class Boundary:
         except TypeError as e:
             raise CompilationError(f"{problem}: {e}") from None
         boundary = Boundary(type_, dtype)
-        if has_signedness(type_) and not boundary.takes_all_numbers:
+        if has_signedness(type_) and not boundary.accepts_full_range:
             raise CompilationError(
                 f"{problem}; integers of {integer_width(type_)} bits must be signless"
             )
@@ -111,7 +111,7 @@ class Boundary:
         return [i for i, size in enumerate(self.shape) if size == DYNAMIC_INDEX]
 
     @cached_property
-    def takes_all_numbers(self) -> bool:
+    def accepts_full_range(self) -> bool:
         """True if every value of the dtype is valid for the type."""
         width = integer_width(self.type_)
         return self.dtype.kind not in "iu" or width == 8 * self.dtype.itemsize
@@ -119,7 +119,7 @@ class Boundary:
     def is_same(self, array: Array) -> bool:
         """Return True if an array needs no conversion and no check of its values."""
         return (
-            self.takes_all_numbers
+            self.accepts_full_range
             and array.dtype == self.dtype
             and (array.shape == self.shape or allows_shape(self.type_, array.shape))
         )
@@ -237,7 +237,7 @@ class EntryPoint:
             check_host_functions(module, host_names)
         except ValueError as e:
             raise CompilationError(str(e)) from None
-        needed = symbols_reached(module, function)
+        needed = reachable_symbols(module, function)
         declarations = {
             name: op
             for name, op in needed.items()

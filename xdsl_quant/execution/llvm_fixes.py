@@ -41,7 +41,7 @@ def move_bf16_as_integers(module: ir.Module) -> None:
             mlir.change_type(value, i16)
             with ir.InsertionPoint.after(load), load.location:
                 number = llvm.bitcast(bf16, value)
-            mlir.replace_uses_but(value, number, number.owner.operation)
+            mlir.replace_uses_except(value, number, number.owner.operation)
     for store in mlir.ops_in(module, "llvm.store"):
         if store.operands[0].type == bf16:
             with ir.InsertionPoint(store), store.location:

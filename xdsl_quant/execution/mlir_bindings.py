@@ -249,7 +249,7 @@ def replace_op(op: ir.Operation, value: ir.Value) -> None:
     op.erase()
 
 
-def replace_uses_but(value: ir.Value, new: ir.Value, user: ir.Operation) -> None:
+def replace_uses_except(value: ir.Value, new: ir.Value, user: ir.Operation) -> None:
     """Replace all uses of a value except those in one op."""
     value.replace_all_uses_except(new, user)
 

@@ -156,7 +156,9 @@ def check_positive(values: Floats, what: str) -> None:
         )
 
 
-def checked_out(values: Array, out: Array | None, dtype: DType) -> tuple[Array, Array]:
+def disjoint_output(
+    values: Array, out: Array | None, dtype: DType
+) -> tuple[Array, Array]:
     """
     Return `values`, copied if they overlap `out`; and `out`, or a new array for `None`.
 

@@ -61,7 +61,7 @@ def quantize_multiplier(
     is_carried = multipliers == 2.0**31
     multipliers = np.where(is_carried, 2.0**30, multipliers)
     shifts = shifts - is_carried
-    if (wrong := first_wrong(multipliers, shifts)) is not None:
+    if (wrong := first_unsupported(multipliers, shifts)) is not None:
         index, reason = wrong
         raise ValueError(f"multiplier {values.flat[index]} is {reason}")
     if not (isinstance(real, np.ndarray) or values.ndim):
@@ -69,7 +69,7 @@ def quantize_multiplier(
     return multipliers.astype(np.int32), shifts.astype(np.int8)
 
 
-def first_wrong(multipliers: Array, shifts: Array) -> tuple[int, str] | None:
+def first_unsupported(multipliers: Array, shifts: Array) -> tuple[int, str] | None:
     """Return the flat index of the first unsupported multiplier, and the reason."""
     for is_wrong, reason in (
         (shifts < MIN_SHIFT, "too large; expected less than 2**29"),

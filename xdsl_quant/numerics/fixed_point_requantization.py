@@ -10,9 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl_quant.rounding_mode import ScaleRounding
 
 from .arguments import check_requantization, stored_array
-from .arrays import Array, Floats, Integers, check_positive, checked_out, numbers
+from .arrays import Array, Floats, Integers, check_positive, disjoint_output, numbers
 from .blocks import aligned, grid_block_shape, pieces
-from .fixed_point import MAX_SHIFT, PIECE, check_scale_rounding, first_wrong, scaled
+from .fixed_point import (
+    MAX_SHIFT,
+    PIECE,
+    check_scale_rounding,
+    first_unsupported,
+    scaled,
+)
 from .parameters import QuantizationParameters
 
 _SIGNIFICAND_BITS = 53
@@ -48,7 +54,7 @@ def rescale_multiplier(
     dividends = reduce(mul, [significands for significands, _ in sources])
     exponents = sum(exponents for _, exponents in sources) - divisor_exponents
     multipliers, shifts = _nearest_multipliers(dividends, divisors, exponents)
-    if (wrong := first_wrong(multipliers, shifts)) is not None:
+    if (wrong := first_unsupported(multipliers, shifts)) is not None:
         index, reason = wrong
         *scales, divisor = (float(array.flat[index]) for array in arrays)
         ratio = f"{' * '.join(map(str, scales))} / {divisor}"
@@ -151,7 +157,7 @@ def requantize_fixed_point(
     check_scale_rounding(rounding)
     check_requantization(source, target)
     values = stored_array(stored_values, source)
-    values, out = checked_out(values, out, target.storage_dtype)
+    values, out = disjoint_output(values, out, target.storage_dtype)
     if values.size:
         _requantize(values, out, (source, target), rounding)
     return out

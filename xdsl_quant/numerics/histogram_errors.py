@@ -92,7 +92,7 @@ def _sums_by_channel(histogram: Histogram, quantizer: Quantizer) -> Floats:
     return sums
 
 
-def cut_off_fraction(histogram: Histogram, lows: ArrayLike, highs: ArrayLike) -> float:
+def clipped_fraction(histogram: Histogram, lows: ArrayLike, highs: ArrayLike) -> float:
     """
     Return the fraction of the nonzero values of a histogram that are out of range.
 

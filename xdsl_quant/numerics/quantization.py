@@ -7,7 +7,7 @@ from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPoin
 
 from .arguments import check_requantization, expressed_array, stored_array
 from .arithmetic import Arithmetic, operand_pieces
-from .arrays import Array, checked_out
+from .arrays import Array, disjoint_output
 from .parameters import QuantizationParameters
 
 
@@ -49,7 +49,7 @@ def quantize(
     values = expressed_array(expressed_values, parameters)
     rounding = Rounding(rounding_mode, zero_point_order, nan)
     arithmetic = Arithmetic(parameters, rounding, values.shape)
-    values, out = checked_out(values, out, parameters.storage_dtype)
+    values, out = disjoint_output(values, out, parameters.storage_dtype)
     return _quantize_pieces(values, out, arithmetic)
 
 
@@ -128,7 +128,7 @@ def dequantize(
     arithmetic = Arithmetic(
         parameters, Rounding(rounding_mode), values.shape, only_dequantizes=True
     )
-    values, out = checked_out(values, out, parameters.expressed_dtype)
+    values, out = disjoint_output(values, out, parameters.expressed_dtype)
     with np.errstate(all="ignore"):
         for stored, expressed, *operands in operand_pieces([values, out], [arithmetic]):
             arithmetic.dequantize(stored, operands, expressed)
@@ -173,7 +173,7 @@ def requantize(
         Arithmetic(parameters, rounding, values.shape)
         for parameters in (source, target)
     )
-    values, out = checked_out(values, out, target.storage_dtype)
+    values, out = disjoint_output(values, out, target.storage_dtype)
     return _requantize_pieces(values, out, first, second)
 
 

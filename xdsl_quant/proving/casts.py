@@ -31,10 +31,10 @@ from .scalars import Number, bits_of
 from .tensors import scalar
 from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
 from .theorems import (
+    CompiledDemonstration,
+    NamedTerm,
     Show,
-    ShowCompiled,
     Theorem,
-    Witness,
     decided,
     decode_bits,
     results,
@@ -122,25 +122,27 @@ class CastProver:
 
     # Terms
 
-    def _symbol(self, name: str, *, is_stored: bool = False) -> Witness:
+    def _symbol(self, name: str, *, is_stored: bool = False) -> NamedTerm:
         type_ = self.cast.storage if is_stored else self.cast.expressed
-        return Witness(name, type_, self._terms.symbol(type_, name))
+        return NamedTerm(name, type_, self._terms.symbol(type_, name))
 
     @cached_property
-    def _x(self) -> Witness:
+    def _x(self) -> NamedTerm:
         return self._symbol("x")
 
     @cached_property
-    def _q(self) -> Witness:
+    def _q(self) -> NamedTerm:
         return self._symbol("q", is_stored=True)
 
     @cached_property
-    def _scale(self) -> Witness:
+    def _scale(self) -> NamedTerm:
         """Scale, or a symbol for all scales."""
         expressed = self.cast.expressed
         if self.scales is None:
-            return Witness("scale", expressed, self._float(self.cast.type.scale.data))
-        return Witness("scale", expressed, self._terms.from_bits(expressed, self._bits))
+            return NamedTerm("scale", expressed, self._float(self.cast.type.scale.data))
+        return NamedTerm(
+            "scale", expressed, self._terms.from_bits(expressed, self._bits)
+        )
 
     @cached_property
     def _bits(self) -> Term:
@@ -208,10 +210,10 @@ class CastProver:
     def theorems(self) -> Iterator[Theorem]:
         """Yield the theorems about both casts, one after the other."""
         yield self.is_defined()
-        yield self.quantizes_by_the_formula()
+        yield self.matches_quantization_formula()
         yield self.is_monotone()
         yield self.dequantizes_by_the_formula()
-        yield self.stores_what_it_expresses()
+        yield self.round_trips()
 
     def is_defined(self) -> Theorem:
         """Decide whether `qcast` is defined for all expressed values."""
@@ -220,7 +222,7 @@ class CastProver:
         claim = "qcast(x) is defined for all x"
         return self._decided(claim, found.is_defined, values, "q")
 
-    def quantizes_by_the_formula(self) -> Theorem:
+    def matches_quantization_formula(self) -> Theorem:
         """Decide whether `qcast` equals its formula where the formula is defined."""
         x = self._x.term
         found, right = self._lowered_result("q", x), self.formula.stored(x)
@@ -249,7 +251,7 @@ class CastProver:
         claim = "dcast(q) is the formula for all q"
         return self._decided(claim, self._same(found, right), values, "d")
 
-    def stores_what_it_expresses(self) -> Theorem:
+    def round_trips(self) -> Theorem:
         """Decide whether `qcast(dcast(q)) = q` for all `q` in the storage range."""
         q = self._q
         low, high = (self._terms.of_bits(q.type, bound) for bound in self.cast.bounds)
@@ -260,7 +262,7 @@ class CastProver:
         claim = "qcast(dcast(q)) = q for all q"
         return self._decided(claim, condition, values, "dq")
 
-    def _results(self, found: Number, right: Term | None = None) -> Sequence[Witness]:
+    def _results(self, found: Number, right: Term | None = None) -> Sequence[NamedTerm]:
         return results(self._terms, self.cast.storage, found, right)
 
     def _at_most(self, first: Term, second: Term) -> Term:
@@ -275,7 +277,7 @@ class CastProver:
         return self._terms.all(found.is_defined, self._terms.equal(found.term, right))
 
     def _decided(
-        self, claim: str, condition: Term, values: Sequence[Witness], ops: str
+        self, claim: str, condition: Term, values: Sequence[NamedTerm], ops: str
     ) -> Theorem:
         first, *others = values
 
@@ -326,7 +328,7 @@ class CastProver:
         steps = self._steps()
         mode, order, nan = self.cast.rounding
         options = f"--rounding-mode {mode} --zero-point-order {order} --nan {nan}"
-        compiled = ShowCompiled(self.text("q"), self._options)
+        compiled = CompiledDemonstration(self.text("q"), self._options)
         for name, function, show in (
             ("compiled", self._compiled_quantization(), compiled),
             ("numerics", self.quantize_in_numpy, Show(self.text("q"), options)),
@@ -341,7 +343,7 @@ class CastProver:
                 show,
             )
         if self.cast.width <= 16:
-            yield self.compiled_stores_what_it_expresses()
+            yield self.compiled_round_trips()
 
     def _steps(self) -> Steps:
         cast, sizes = self.cast, float_sizes(self.cast.expressed)
@@ -364,7 +366,7 @@ class CastProver:
 
         return Steps.of(FloatOrder(*sizes), stored)
 
-    def compiled_stores_what_it_expresses(self) -> Theorem:
+    def compiled_round_trips(self) -> Theorem:
         """Try `qcast(dcast(q)) = q` in compiled code for all stored values."""
         low, high = self.cast.bounds
         stored = np.arange(low, high + 1)
@@ -378,7 +380,7 @@ class CastProver:
             place = int(places[0])
             first = int(stored[place]), int(found[place]), int(stored[place])
         claim = "qcast(dcast(q)) = q for all q, compiled"
-        show = ShowCompiled(self.text("dq"), self._options)
+        show = CompiledDemonstration(self.text("dq"), self._options)
         return self._exhaustive_theorem(claim, stored.size, seconds, first, show)
 
     @staticmethod
@@ -387,7 +389,7 @@ class CastProver:
         count: int,
         seconds: float,
         difference: tuple[float | str, int, int] | None,
-        show: Show | ShowCompiled,
+        show: Show | CompiledDemonstration,
     ) -> Theorem:
         method = f"{count:,} inputs"
         if difference is None:

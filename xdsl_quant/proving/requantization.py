@@ -30,7 +30,7 @@ from .pipelines import lowered_function, scalar_lowering
 from .scalars import Number, bits_of
 from .tensors import Values, scalar
 from .terms import Term, Terms, UnsupportedError, WideIntegers, stored_integer
-from .theorems import Show, Theorem, Witness, decided, results
+from .theorems import NamedTerm, Show, Theorem, decided, results
 from .translation import translated, translated_block
 
 _ERROR_BITS = 31
@@ -121,9 +121,9 @@ class RequantizationProver:
         )
 
     @cached_property
-    def _q(self) -> Witness:
+    def _q(self) -> NamedTerm:
         type_ = stored_integer(self.source)
-        return Witness("q", type_, self._terms.symbol(type_, "q"))
+        return NamedTerm("q", type_, self._terms.symbol(type_, "q"))
 
     def _in_steps(self, claim: str) -> Theorem | None:
         """Return the theorem if all steps are proved; otherwise `None`."""

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import InterpretationError
 
-from xdsl_quant.diagnostics import sentence_of
+from xdsl_quant.diagnostics import error_summary
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.machines.expression import signed_bounds
 from xdsl_quant.machines.numpy import register_implementations
@@ -163,7 +163,7 @@ def _data_movement(
         return interpreter.run_op(op, tuple(numbers))
     except InterpretationError as error:
         # Drop the notes, which print enclosing ops.
-        raise UnsupportedError(sentence_of(error)) from None
+        raise UnsupportedError(error_summary(error)) from None
 
 
 def structured(

@@ -44,7 +44,7 @@ class Theorem:
         return "\n".join([*lines, *([self.command] if self.command else [])])
 
 
-class Witness(NamedTuple):
+class NamedTerm(NamedTuple):
     """Named value that a counterexample prints."""
 
     name: str
@@ -68,7 +68,7 @@ class Show(NamedTuple):
         )
 
 
-class ShowCompiled(NamedTuple):
+class CompiledDemonstration(NamedTuple):
     """Module that demonstrates a counterexample in compiled code."""
 
     text: str
@@ -89,15 +89,17 @@ class ShowCompiled(NamedTuple):
 
 def results(
     terms: Terms, type_: Attribute, found: Number, expected: Term | None = None
-) -> Sequence[Witness]:
+) -> Sequence[NamedTerm]:
     """Return witnesses for a result, its definedness, and the expected result."""
     one, zero = (terms.of_bits(i1, bit) for bit in (1, 0))
     values = [
-        Witness("found", type_, found.term),
-        Witness("is defined", i1, terms.choice(found.is_defined, one, zero)),
+        NamedTerm("found", type_, found.term),
+        NamedTerm("is defined", i1, terms.choice(found.is_defined, one, zero)),
     ]
     return (
-        values if expected is None else [*values, Witness("expected", type_, expected)]
+        values
+        if expected is None
+        else [*values, NamedTerm("expected", type_, expected)]
     )
 
 
@@ -115,7 +117,7 @@ def decided(
     terms: Terms,
     claim: str,
     condition: Term,
-    values: Sequence[Witness],
+    values: Sequence[NamedTerm],
     seconds: float,
     show: Callable[[Mapping[str, float | str]], str] | None = None,
 ) -> Theorem:

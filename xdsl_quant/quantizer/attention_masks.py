@@ -281,19 +281,19 @@ def _mask_constants(module: ModuleOp) -> Iterator[tuple[int, Operation]]:
     return ((n, op) for n, op in _marked(module) if op.has_trait(ConstantLike))
 
 
-def mask_numbers(module: ModuleOp) -> Mapping[int, float]:
+def mask_constants(module: ModuleOp) -> Mapping[int, float]:
     """Return the value of each mask constant by mask index."""
     return {number: _number(op) for number, op in _mask_constants(module)}
 
 
-def set_mask_numbers(module: ModuleOp, numbers: Mapping[int, float]) -> None:
+def set_mask_constants(module: ModuleOp, numbers: Mapping[int, float]) -> None:
     """Set the values of mask constants by mask index; others do not change."""
     for number, op in _mask_constants(module):
         if number in numbers:
             _set_number(op, numbers[number])
 
 
-def forget_masks(module: ModuleOp) -> None:
+def remove_mask_attributes(module: ModuleOp) -> None:
     """Remove the attributes that mark masks."""
     for _, op in [*_marked(module)]:
         del op.attributes[_MASK]
@@ -346,7 +346,7 @@ class AttentionMasks:
         """
         selects = {n: op for n, op in _marked(module) if op_name(op) in _SELECTS}
         flows = {n: flow for n, op in selects.items() if (flow := _flow(op))}
-        return AttentionMasks(flows, selects, mask_numbers(module))
+        return AttentionMasks(flows, selects, mask_constants(module))
 
     @property
     def keys(self) -> Collection[str]:

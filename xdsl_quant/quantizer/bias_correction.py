@@ -54,7 +54,7 @@ from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.execution.llvm_library import libraries
 from xdsl_quant.runtime.arrays import dense_elements
 from xdsl_quant.runtime.batches import Arguments, Batch
-from xdsl_quant.runtime.entry_function import entry_function, symbols_in
+from xdsl_quant.runtime.entry_function import entry_function, referenced_symbols
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.weights.layers.channels import constant_like
 
@@ -341,7 +341,7 @@ def _biases(module: ModuleOp, entry: str | None) -> Mapping[str, _Bias]:
     """Return the biases of quantized products in a function by result key."""
     biases: dict[str, _Bias] = {}
     function = entry_function(module, entry)
-    if any(function.sym_name.data in symbols_in(op) for op in module.body.ops):
+    if any(function.sym_name.data in referenced_symbols(op) for op in module.body.ops):
         # Biases become arguments, which calls of the function do not pass.
         return biases
     for number, kernel in enumerate(kernels_of(module)):

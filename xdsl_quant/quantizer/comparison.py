@@ -39,7 +39,7 @@ from xdsl_quant.runtime.arrays import (
     stored_elements,
 )
 from xdsl_quant.runtime.batches import Batch, as_tuple
-from xdsl_quant.runtime.entry_function import entry_function, functions_run
+from xdsl_quant.runtime.entry_function import entry_function, reachable_functions
 from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
     candidates,
     is_tensor_with_values,
@@ -50,7 +50,7 @@ from .recording import (
     RecordedModule,
     record,
     record_results,
-    stands_for_floats,
+    represents_floats,
     stored_arguments,
 )
 from .results import Model, QuantizedModel, module_of
@@ -219,7 +219,9 @@ class _Model:
 
     def _values(self) -> Iterator[_ModelValue]:
         entry = self.function.sym_name.data
-        names = {f.sym_name.data for f in functions_run(self.module, self.function)}
+        names = {
+            f.sym_name.data for f in reachable_functions(self.module, self.function)
+        }
         for candidate in candidates(self.module):
             value, symbol = candidate.value, candidate.symbol
             op = value.owner
@@ -227,7 +229,7 @@ class _Model:
                 continue
             function = "" if symbol == entry else symbol
             is_compared = (
-                stands_for_floats(value.type)
+                represents_floats(value.type)
                 and isinstance(value.type, TensorType)
                 and is_tensor_with_values(candidate)
             )
@@ -366,7 +368,7 @@ def compare(
 
 def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> None:
     are_constants = all(pair.float_value.is_constant for pair in pairs.values())
-    if are_constants and not any(map(stands_for_floats, float_model.result_types)):
+    if are_constants and not any(map(represents_floats, float_model.result_types)):
         raise ValueError(
             "found no float value that both models have; compare models with the same "
             "ops or location names"
@@ -510,7 +512,7 @@ def _check_signatures(
             f"{len(quantized_types)} in the quantized model"
         )
     for number, types in enumerate(zip(float_types, quantized_types, strict=True)):
-        if len({*map(stands_for_floats, types)}) > 1:
+        if len({*map(represents_floats, types)}) > 1:
             remedy = "floats or quantized types, which have scales"
         elif noun == "argument" and not _may_be_equal(*map(shape_of, types)):
             remedy = f"{noun}s of the same sizes"

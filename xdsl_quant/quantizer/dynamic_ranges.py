@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.runtime.entry_function import functions_by_name, symbols_in
+from xdsl_quant.runtime.entry_function import functions_by_name, referenced_symbols
 from xdsl_quant.runtime.model_dialects import ModelDialect
 from xdsl_quant.runtime.plugins import plugins
 
@@ -58,7 +58,7 @@ def inline_small_functions(module: ModuleOp, entry: FuncOp) -> None:
     done: set[str] = set()
     for name in functions:
         _inline_calls_in(name, functions, done)
-    used = {*symbols_in(module)}
+    used = {*referenced_symbols(module)}
     for name, function in functions.items():
         if _is_private(function) and function is not entry and name not in used:
             Rewriter.erase_op(function)

@@ -39,7 +39,7 @@ from .recording import (
     export_kernels,
     record,
     record_results,
-    stands_for_floats,
+    represents_floats,
 )
 from .signal_noise import OUTPUT, Error, Values
 from .signal_noise import decibels as decibels
@@ -100,10 +100,10 @@ def measure_errors(
         _own_module(resolved, exact),
     )
     runs = [RecordedModule.of(module, entry) for module in modules]
-    return compared_runs(runs, batches, observe, bounds, masked)
+    return compare_runs(runs, batches, observe, bounds, masked)
 
 
-def compared_runs(
+def compare_runs(
     runs: Sequence[RecordedModule],
     batches: Iterable[Batch],
     observe: Callable[[Values, Values], object] | None,
@@ -189,7 +189,7 @@ def _add_refs(
 ) -> None:
     for index, result in enumerate(kernel.results):
         key = result_key(number, index)
-        if stands_for_floats(result.type) and (keys is None or key in keys):
+        if represents_floats(result.type) and (keys is None or key in keys):
             record(result, key)
 
 

@@ -361,7 +361,7 @@ def _parameter_bits(type_: Attribute) -> int:
         math.prod(numbers.shape) * numbers.element_type.bitwidth
         # Parameters may have a block-scaled type themselves.
         + _parameter_bits(numbers.quantized_type)
-        for numbers in type_.parameters_of_blocks.values()
+        for numbers in type_.block_parameter_attrs.values()
     )
 
 
@@ -399,7 +399,7 @@ def _with_block_parameters(
         # They are in a resource without data. Types are cached: one warning per type.
         warn_user(f"scales of blocks are not shown: {e}")
     ranges = {name: _limits(array) for name, array in numbers.items()}
-    if type_.parameters_of_blocks.keys().isdisjoint(("zero_points", "offsets")):
+    if type_.block_parameter_attrs.keys().isdisjoint(("zero_points", "offsets")):
         ranges["zero_points"] = 0, 0
     return replace(
         tensor,

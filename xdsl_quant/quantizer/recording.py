@@ -34,13 +34,13 @@ _TO_LINALG = "convert-quantized-stablehlo-to-linalg"
 """Pass that lowers StableHLO ops, quantized or not."""
 
 
-def stands_for_floats(type_: Attribute) -> bool:
+def represents_floats(type_: Attribute) -> bool:
     """Return True if the element type is a float or a uniform quantized type."""
     return isinstance(scalar_or_element_type(type_), AnyFloat | UniformType)
 
 
-has_floats = stands_for_floats
-"""Former name of `stands_for_floats`, kept for compatibility."""
+has_floats = represents_floats
+"""Former name of `represents_floats`, kept for compatibility."""
 
 
 def record(value: SSAValue, key: str, before: Operation | None = None) -> None:
@@ -69,7 +69,7 @@ def record_results(function: FuncOp, prefix: str) -> None:
     terminator = function.body.blocks[-1].last_op if function.body.blocks else None
     if isinstance(terminator, ReturnOp):
         for number, value in enumerate(terminator.operands):
-            if stands_for_floats(value.type):
+            if represents_floats(value.type):
                 record(value, f"{prefix}{number}", terminator)
 
 

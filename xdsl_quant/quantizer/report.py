@@ -30,7 +30,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 from .attention_masks import MASKED
 from .errors import (
     KernelErrors,
-    compared_runs,
+    compare_runs,
     has_constant_value,
     measure_errors,
     result_errors,
@@ -68,7 +68,7 @@ def measure(
     """
     if kernels_of(resolved):
         return report_on(resolved, batches, entry, reference, labels)
-    return report_on_weights(float_module, resolved, batches, entry, labels)
+    return measure_products(float_module, resolved, batches, entry, labels)
 
 
 def report_on(
@@ -265,7 +265,7 @@ def weight_errors(
     return result_errors(exact, _recorded_results(quantized.clone(), function), batches)
 
 
-def report_on_weights(
+def measure_products(
     module: ModuleOp,
     quantized: ModuleOp,
     batches: Iterable[Batch],
@@ -292,7 +292,7 @@ def report_on_weights(
         _recorded_results(quantized.clone(), function),
         _recorded_own(module, quantized, function),
     ]
-    errors = compared_runs(runs, batches, scores.add, {}, {})
+    errors = compare_runs(runs, batches, scores.add, {}, {})
     kernels = _product_reports(module, quantized, errors)
     return ModelReport(kernels, _output_sqnrs(errors), scores.accuracy())
 

@@ -20,7 +20,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.module_kernels import (
     fitting_signature,
-    float_ops_of,
+    float_ops_outside_kernels,
     kernels_of,
 )
 from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
@@ -56,7 +56,7 @@ def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> Targ
     counts = [fuse_kernels(module.clone(), spec) for spec in specs]
     if not any(counts):
         names = ", ".join(f"'{spec.name}'" for spec in specs)
-        found = counted_names(float_ops_of(module)) or "no float op"
+        found = counted_names(float_ops_outside_kernels(module)) or "no float op"
         raise ValueError(f"no op of the model has a kernel in {names}, found {found}")
     return specs[counts.index(max(counts))]
 
@@ -94,7 +94,9 @@ def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
         )
 
 
-def check_samples_vary(module: ModuleOp, ranges: Mapping[str, KeyStatistics]) -> None:
+def warn_of_constant_samples(
+    module: ModuleOp, ranges: Mapping[str, KeyStatistics]
+) -> None:
     """Warn if all samples of each argument consist of one repeated number."""
     layers = [
         ranges[op.stats_key.data].layer

@@ -11,7 +11,7 @@ from xdsl.rewriter import Rewriter
 from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import StatisticsRefOp
-from xdsl_quant.runtime.entry_function import functions_run
+from xdsl_quant.runtime.entry_function import reachable_functions
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
@@ -25,12 +25,12 @@ from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistic
 
 from .attention_masks import (
     AttentionMasks,
-    forget_masks,
     mark_masked_kernels,
-    mask_numbers,
+    mask_constants,
     refuse_infinite_constants,
+    remove_mask_attributes,
     separate_masks,
-    set_mask_numbers,
+    set_mask_constants,
     warn_of_wide_constants,
 )
 from .bias_correction import Correction, correct_biases
@@ -48,11 +48,11 @@ from .signal_noise import Error
 from .specification import (
     ask_for_weights,
     check_has_quantized_kernel,
-    check_samples_vary,
     chosen_target,
     set_ranges,
     specify,
     warn_of_activations,
+    warn_of_constant_samples,
 )
 from .stages import Pipeline, Request
 from .user_warnings import warn_of_worse_results, warn_user
@@ -110,7 +110,7 @@ class StaticPipeline(Pipeline):
 
     def instrument(self, module: ModuleOp) -> ModuleOp:
         """Add a `quant.stats_ref` to each value."""
-        functions = functions_run(module, self.entry_function(module))
+        functions = reachable_functions(module, self.entry_function(module))
         names = tuple(function.sym_name.data for function in functions)
         passes = [QuantInsertStatsRefsPass(symbols=names)]
         apply_passes(module, passes, is_routine=True)
@@ -158,9 +158,9 @@ class StaticPipeline(Pipeline):
             # Fuse float kernels again, so that the report lists them.
             fuse_kernels(module, self.target)
         self.reference = module.clone()
-        set_mask_numbers(self.reference, mask_numbers(self.modules["instrument"]))
+        set_mask_constants(self.reference, mask_constants(self.modules["instrument"]))
         for each in (module, self.reference):
-            forget_masks(each)
+            remove_mask_attributes(each)
         return module
 
     def round(self, module: ModuleOp) -> ModuleOp:
@@ -198,7 +198,7 @@ class StaticPipeline(Pipeline):
             key for key in ranges if self.selection.observer(key, default) != default
         ]
         ranges |= self._ranges_by_observer(overridden_keys, module)
-        check_samples_vary(module, ranges)
+        warn_of_constant_samples(module, ranges)
         warn_of_wide_constants(module, ranges)
         return ranges
 
@@ -210,9 +210,9 @@ class StaticPipeline(Pipeline):
         if self.recipe.observer != "min-max":
             extremes = self._observe(instrumented, "min-max")
         known = {key: extremes.ranges(key) for key in extremes.observations}
-        set_mask_numbers(module, masks.lowest(known, self.target))
+        set_mask_constants(module, masks.lowest(known, self.target))
         lowered = instrumented.clone()
-        set_mask_numbers(lowered, mask_numbers(module))
+        set_mask_constants(lowered, mask_constants(module))
         mark_masked_kernels(module, masks.keys)
         return self._ranges_by_observer(masks.keys, lowered)
 
@@ -281,7 +281,7 @@ class StaticPipeline(Pipeline):
         self.run()
         *_, resolved, module = self.modules.values()
         float_module = self.modules["instrument"].clone()
-        forget_masks(float_module)
+        remove_mask_attributes(float_module)
         return StaticModel(
             module=module,
             float_module=float_module,
@@ -331,7 +331,7 @@ class MixedPipeline(StaticPipeline):
 
     def correction(self, module: ModuleOp) -> Correction | None:
         # The search measures models without the original mask constants.
-        if not mask_numbers(self.modules["instrument"]):
+        if not mask_constants(self.modules["instrument"]):
             if (known := self.bit_search.corrected(module)) is not None:
                 return known
         return super().correction(module)

@@ -40,7 +40,7 @@ from .recording import (
     export_kernels,
     lower_stablehlo,
     record,
-    stands_for_floats,
+    represents_floats,
     stored_arguments,
 )
 from .report_data import Latency, ModelTimes, Times, duration
@@ -192,7 +192,7 @@ def _operand_values(
     kernels = kernels_of(module)
     for number, kernel in enumerate(kernels):
         for index, value in enumerate(_varying_operands(kernel)):
-            if stands_for_floats(value.type):
+            if represents_floats(value.type):
                 record(value, _operand_key(number, index), kernel)
     inline_floats(kernels)
     if not any(isinstance(op, StatisticsRefOp) for op in module.walk()):

@@ -13,7 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
-from xdsl_quant.transforms.propagation.module_kernels import float_ops_of
+from xdsl_quant.transforms.propagation.module_kernels import float_ops_outside_kernels
 from xdsl_quant.transforms.weights.layers.layer import erase_unused
 from xdsl_quant.transforms.weights.quant_quantize_weights import (
     Granularity,
@@ -108,7 +108,7 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
     quantized = module.clone()
     products = [op for op in quantized.walk() if weight_of(op) is not None]
     if not products:
-        found = counted_names(float_ops_of(module)) or "no float op"
+        found = counted_names(float_ops_outside_kernels(module)) or "no float op"
         raise ValueError(
             f"the model has no product with constant weights, found {found}"
         )

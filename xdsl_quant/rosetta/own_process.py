@@ -15,7 +15,7 @@ class ProcessEnded(Exception):
     """Raised when a library ends its process; the argument is the exit code."""
 
 
-class OwnProcess:
+class LibraryProcess:
     """Process that starts on the first request, and again after an abort."""
 
     def __init__(

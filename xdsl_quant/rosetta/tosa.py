@@ -9,14 +9,14 @@ import numpy as np
 
 from xdsl_quant.numerics.arrays import Array, DType
 
-from .own_process import OwnProcess, ProcessEnded
+from .own_process import LibraryProcess, ProcessEnded
 from .runtimes import Unavailable
 
 TOSA_PYTHON = Path(".venv-tosa/bin/python")
 """Python of the environment of `make tosa-tools`, which needs an old NumPy."""
 
 
-class TosaTools(OwnProcess):
+class TosaTools(LibraryProcess):
     """Process in the environment of `tosa-tools`."""
 
     def __init__(self, python: Path = TOSA_PYTHON):

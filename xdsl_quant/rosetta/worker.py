@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar, TypeVarTuple
 
-from .own_process import OwnProcess, ProcessEnded, answer_all
+from .own_process import LibraryProcess, ProcessEnded, answer_all
 from .runtimes import Unavailable
 
 _Arguments = TypeVarTuple("_Arguments")
@@ -12,7 +12,7 @@ _Result = TypeVar("_Result")
 _Request = tuple[Callable[..., object], Sequence[object]]
 
 
-class Worker(OwnProcess):
+class Worker(LibraryProcess):
     """Process that calls methods of picklable objects."""
 
     def __init__(self):

@@ -70,7 +70,7 @@ def symbols_of(module: ModuleOp) -> dict[str, Operation]:
     }
 
 
-def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
+def reachable_symbols(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
     """Return a function and all symbols that it references, also indirectly."""
     symbols = symbols_of(module)
     reached: dict[str, Operation] = {}
@@ -79,13 +79,13 @@ def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
         name = todo.pop()
         if name in symbols and name not in reached:
             reached[name] = symbols[name]
-            todo += symbols_in(symbols[name])
+            todo += referenced_symbols(symbols[name])
     return reached
 
 
-def functions_run(module: ModuleOp, function: FuncOp) -> Sequence[FuncOp]:
+def reachable_functions(module: ModuleOp, function: FuncOp) -> Sequence[FuncOp]:
     """Return a function and all functions that it references, also indirectly."""
-    reached = symbols_reached(module, function)
+    reached = reachable_symbols(module, function)
     return [op for op in reached.values() if isinstance(op, FuncOp)]
 
 
@@ -96,7 +96,7 @@ def unused_prefix(prefix: str, taken: Collection[str]) -> str:
     return prefix
 
 
-def symbols_in(op: Operation) -> Iterator[str]:
+def referenced_symbols(op: Operation) -> Iterator[str]:
     """Yield the symbols that an op and its nested ops reference."""
     for inner in op.walk():
         for attr in (*inner.properties.values(), *inner.attributes.values()):

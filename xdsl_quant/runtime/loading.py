@@ -35,7 +35,7 @@ from xdsl.utils.exceptions import (
 )
 
 from xdsl_quant import xdsl_patches
-from xdsl_quant.diagnostics import location_prefix, sentence_of, shortened_message
+from xdsl_quant.diagnostics import error_summary, location_prefix, shortened_message
 from xdsl_quant.pass_outcome import CountingPass
 
 from .atomic_files import has_suffix
@@ -132,7 +132,7 @@ def parse_module(
         reason = f"{e.msg.strip()}{xdsl_patches.explanation()}"
         raise IRError(f"{location}: error: {reason}") from None
     except VerifyException as e:
-        reason = f"{sentence_of(e)}{xdsl_patches.explanation()}"
+        reason = f"{error_summary(e)}{xdsl_patches.explanation()}"
         raise IRError(f"{file_name}: error: {reason}") from None
     except RecursionError:
         raise IRError(f"{file_name}: error: the text is nested too deeply") from None
@@ -173,7 +173,7 @@ def parse_type(text: str, ctx: Context | None = None) -> Attribute:
     try:
         type_ = parser.parse_type()
     except (ParseError, VerifyException) as e:
-        reason = e.msg.strip() if isinstance(e, ParseError) else sentence_of(e)
+        reason = e.msg.strip() if isinstance(e, ParseError) else error_summary(e)
         raise IRError(f"{text}: error: {reason}") from None
     if rest := text[parser.pos :].strip():
         raise IRError(f"{text}: error: expected one type, found '{rest}' after it")
@@ -309,7 +309,7 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
     except VerifyException as e:
         # The exception does not name the op. xDSL verifies nested ops first.
         op = next(filter(_is_invalid, module.walk(region_first=True)), module)
-        reason = f"{sentence_of(e)}{xdsl_patches.explanation()}"
+        reason = f"{error_summary(e)}{xdsl_patches.explanation()}"
         subject = "" if op.name in reason else f"'{op.name}' op "
         raise IRError(
             f"{_enclosing_location(op)}error: {subject}{reason}{note}"
@@ -393,7 +393,7 @@ def apply_passes(
             # Errors of passes of this package already contain a location.
             start = "" if ": error: " in str(e) else "error: "
             note = f" (in the pass {module_pass.name})"
-            raise IRError(f"{start}{sentence_of(e)}{note}") from None
+            raise IRError(f"{start}{error_summary(e)}{note}") from None
         verify_module(module, f" (after the pass {module_pass.name})")
 
 

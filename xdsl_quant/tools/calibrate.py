@@ -41,7 +41,7 @@ from xdsl_quant.numerics.observers import parse_observer
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     entry_function,
-    functions_run,
+    reachable_functions,
 )
 from xdsl_quant.runtime.extras import check_packages, display_function
 from xdsl_quant.runtime.loading import apply_passes, parse_passes
@@ -172,7 +172,7 @@ def _instrument(module: ModuleOp, options: argparse.Namespace) -> Sequence[FuncO
     function, followed by the functions that it reaches.
     """
     with reported(options.module, ValueError):
-        functions = functions_run(module, entry_function(module, options.entry))
+        functions = reachable_functions(module, entry_function(module, options.entry))
         if not any(isinstance(op, StatisticsRefOp) for op in module.walk()):
             names = tuple(function.sym_name.data for function in functions)
             passes = [QuantInsertStatsRefsPass(symbols=names)]

@@ -27,7 +27,7 @@ from xdsl.traits import MemoryEffect, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
-from .widening import Widened, takes, widen
+from .widening import UnionConstraint, takes, widen
 
 
 class _SameShape(OpTrait):
@@ -72,7 +72,9 @@ def _incompatible(op: Operation) -> VerifyException:
 
 
 def _or_shaped(scalar: AttrConstraint, element: AttrConstraint) -> AttrConstraint:
-    return Widened(scalar, VectorType.constr(element) | TensorType.constr(element))
+    return UnionConstraint(
+        scalar, VectorType.constr(element) | TensorType.constr(element)
+    )
 
 
 def widen_casts() -> None:

@@ -13,7 +13,7 @@ from xdsl.irdl import AnyAttr, BaseAttr
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
-from .widening import Widened, takes, widen
+from .widening import UnionConstraint, takes, widen
 
 
 def widen_reshape() -> None:
@@ -28,7 +28,9 @@ def widen_reshape() -> None:
     if takes(ReshapeOp, (UnrankedTensorType(f32), shape), result):
         return
 
-    tensors = Widened(TensorType.constr(AnyAttr()), BaseAttr(UnrankedTensorType))
+    tensors = UnionConstraint(
+        TensorType.constr(AnyAttr()), BaseAttr(UnrankedTensorType)
+    )
     widen(ReshapeOp, tensors, tensors)
     definition = ReshapeOp.get_irdl_definition()
     verify_ranked = ReshapeOp.verify_

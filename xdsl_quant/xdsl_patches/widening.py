@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 @dataclass(frozen=True)
-class Widened(AttrConstraint):
+class UnionConstraint(AttrConstraint):
     """A constraint that accepts more types than xDSL's, but reports xDSL's errors."""
 
     xdsl: AttrConstraint

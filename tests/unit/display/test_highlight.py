@@ -7,7 +7,7 @@ from xdsl_quant.display.highlight import (
     alias_definitions,
     cut,
     highlighted,
-    with_cut_tokens,
+    with_shortened_tokens,
 )
 
 LONG = "!quant.uniform<i8<-8:7>:f32:0, {" + ",".join(["1.000000e+00"] * 64) + "}>"
@@ -56,7 +56,7 @@ def test_aliases_have_a_title():
 @pytest.mark.parametrize("token", [LONG, f'"{"a" * 999}"', f"dense<{[1] * 500}>"])
 def test_long_tokens_lose_their_middle(token: str):
     tree = parse_html(highlighted(f"a {token} b", {}))
-    assert text_of(tree) == with_cut_tokens(f"a {token} b") == f"a {cut(token)} b"
+    assert text_of(tree) == with_shortened_tokens(f"a {token} b") == f"a {cut(token)} b"
     assert len(cut(token)) < 130
     assert cut(token)[:80] == token[:80]
     assert cut(token)[-20:] == token[-20:]

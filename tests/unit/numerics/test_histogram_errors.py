@@ -18,7 +18,7 @@ from xdsl_quant.numerics.histogram import BIN_EDGES, MIDDLE, Histogram
 from xdsl_quant.numerics.histogram_errors import (
     EstimatedError,
     SpreadValues,
-    cut_off_fraction,
+    clipped_fraction,
     estimate_error,
 )
 from xdsl_quant.numerics.observers import observe_histogram
@@ -309,7 +309,7 @@ def test_no_values_are_cut_off_at_their_bounds():
     for value in (0.7, 1.0, 3.0, -0.7, -4.0, 1e30):
         bound = abs(value)
         with_zero = observe_histogram(np.array([value] * 3 + [0.0]))
-        assert cut_off_fraction(with_zero, -bound, bound) == 0
+        assert clipped_fraction(with_zero, -bound, bound) == 0
         without = observe_histogram(np.array([value] * 3))
         # Bounds are rounded.
         for part, fraction in (
@@ -319,7 +319,7 @@ def test_no_values_are_cut_off_at_their_bounds():
             (0.5, 1),
             (2, 0),
         ):
-            assert cut_off_fraction(without, -bound * part, bound * part) == fraction
+            assert clipped_fraction(without, -bound * part, bound * part) == fraction
 
 
 def test_cut_off_fraction():
@@ -338,12 +338,12 @@ def test_cut_off_fraction():
         for row, low, high in zip(values, lows, highs, strict=True)
     ]
     expected = sum(outside) / np.count_nonzero(values)
-    assert cut_off_fraction(histogram, lows, highs) == pytest.approx(expected, rel=1e-3)
-    assert cut_off_fraction(histogram, -7.0, 20.0) == 0
+    assert clipped_fraction(histogram, lows, highs) == pytest.approx(expected, rel=1e-3)
+    assert clipped_fraction(histogram, -7.0, 20.0) == 0
     mirrored = observe_histogram(-values, 0)
-    fraction = cut_off_fraction(mirrored, -highs, -lows)
+    fraction = clipped_fraction(mirrored, -highs, -lows)
     assert fraction == pytest.approx(expected, rel=1e-3)
-    assert cut_off_fraction(observe_histogram(np.zeros(5)), 1.0, 2.0) == 0
+    assert clipped_fraction(observe_histogram(np.zeros(5)), 1.0, 2.0) == 0
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -362,13 +362,13 @@ def test_values_of_the_outermost_bin_that_are_cut_off(sign: int):
         (1.0, 0),
         (2.0, 0),
     ):
-        assert cut_off_fraction(histogram, -bound, bound) == fraction
+        assert clipped_fraction(histogram, -bound, bound) == fraction
 
 
 def test_part_of_one_value_that_is_cut_off():
-    assert cut_off_fraction(observe_histogram(np.array([0.0, 2.0])), -1, 1) == 1
+    assert clipped_fraction(observe_histogram(np.array([0.0, 2.0])), -1, 1) == 1
     values = np.array([[1.0, 1.0], [3.0, 3.0], [-3.0, -3.0]])
     histogram = observe_histogram(values, 0)
-    assert cut_off_fraction(histogram, -2.0, 2.0) == 2 / 3
-    assert cut_off_fraction(histogram, [-2.0, -2, -4], [2.0, 2, 4]) == 1 / 3
-    assert cut_off_fraction(histogram, [2.0, 2, -4], [4.0, 4, 4]) == 1 / 3
+    assert clipped_fraction(histogram, -2.0, 2.0) == 2 / 3
+    assert clipped_fraction(histogram, [-2.0, -2, -4], [2.0, 2, 4]) == 1 / 3
+    assert clipped_fraction(histogram, [2.0, 2, -4], [4.0, 4, 4]) == 1 / 3

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import f16, i1, i16
 
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.proving import CastProver, Theorem, UnsupportedError, provers
-from xdsl_quant.proving.theorems import ShowCompiled
+from xdsl_quant.proving.theorems import CompiledDemonstration
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
@@ -107,7 +107,7 @@ def test_truncation_is_not_defined_for_all_inputs():
 
 
 def test_a_counterexample_is_what_the_command_shows():
-    found = prover(I8, TRUNCATE).stores_what_it_expresses()
+    found = prover(I8, TRUNCATE).round_trips()
     assert found.verdict == "refuted"
     values = dict(pair.split(" = ") for pair in found.details.split(", "))
     assert shown(found).strip().endswith(values["found"])
@@ -116,7 +116,7 @@ def test_a_counterexample_is_what_the_command_shows():
 
 
 def test_stored_values_that_are_not_expressed():
-    found = prover("!quant.uniform<i16:f16, 1.0>").stores_what_it_expresses()
+    found = prover("!quant.uniform<i16:f16, 1.0>").round_trips()
     values = dict(pair.split(" = ") for pair in found.details.split(", "))
     q = int(values["q"])
     assert int(np.float16(q)) == int(values["found"]) != q
@@ -133,11 +133,11 @@ def test_stored_values_that_are_not_expressed():
 def test_all_scales(type_: str, dtype: Any, limits: tuple[float, float, float]):
     low, middle, high = limits
     found = prover(type_, scales=(low, middle), seconds=120)
-    theorem = found.stores_what_it_expresses()
+    theorem = found.round_trips()
     assert theorem.claim == "qcast(dcast(q)) = q for all q and scale"
     assert theorem.verdict == "proved"
     wide = prover(type_, scales=(middle, high))
-    refuted = wide.stores_what_it_expresses()
+    refuted = wide.round_trips()
     assert refuted.verdict == "refuted"
     values = dict(pair.split(" = ") for pair in refuted.details.split(", "))
     # The product with the scale is infinite.
@@ -149,7 +149,7 @@ def test_all_scales(type_: str, dtype: Any, limits: tuple[float, float, float]):
 @pytest.mark.parametrize("fuse", [False, True])
 def test_all_scales_whatever_that_of_the_type_is(scale: str, fuse: bool):
     found = prover(f"!quant.uniform<i2:f16, {scale}>", fuse=fuse, scales=(0.1, 2.0))
-    theorems = [found.is_defined(), found.quantizes_by_the_formula()]
+    theorems = [found.is_defined(), found.matches_quantization_formula()]
     theorems += [found.dequantizes_by_the_formula()]
     assert verdicts(theorems) == ["proved"] * 3
     subject = "scale that is not a power of two" if fuse else "scale"
@@ -198,7 +198,7 @@ def test_subnormal_powers_of_two():
 
 def test_the_command_of_a_scale():
     found = prover("!quant.uniform<i8:f32, 1.0>", scales=(1e30, 3e38))
-    refuted = found.stores_what_it_expresses()
+    refuted = found.round_trips()
     assert refuted.verdict == "refuted"
     values = dict(pair.split(" = ") for pair in refuted.details.split(", "))
     assert values["found"] != values["q"]
@@ -237,7 +237,7 @@ def test_all_stored_values():
         "proved",
         "198 inputs",
     )
-    found = prover("!quant.uniform<i16:f16, 1.0>").compiled_stores_what_it_expresses()
+    found = prover("!quant.uniform<i16:f16, 1.0>").compiled_round_trips()
     assert (found.verdict, found.details) == (
         "refuted",
         "input = -32767, found = -32768, expected = -32767",
@@ -251,14 +251,16 @@ def test_all_stored_values():
 @pytest.mark.parametrize(("value", "printed"), [("nan", "-128"), (-1.5, "0")])
 def test_the_command_of_compiled_code(value: object, printed: str):
     text = prover(I8).text("q")
-    command = ShowCompiled(text, {"zero_point_order": "after-rounding"}).command(value)
+    command = CompiledDemonstration(
+        text, {"zero_point_order": "after-rounding"}
+    ).command(value)
     theorem = Theorem("claim", "refuted", "2 inputs", 0.0, "input", command)
     assert shown_by_shell(theorem).strip() == printed
 
 
 def test_unsigned_counterexamples():
     found = prover("!quant.uniform<u8:f16, 0.3:255>", TRUNCATE)
-    theorem = found.stores_what_it_expresses()
+    theorem = found.round_trips()
     values = dict(pair.split(" = ") for pair in theorem.details.split(", "))
     assert 0 <= int(values["found"]) < int(values["q"]) < 256
     assert shown(theorem).strip().endswith(values["found"])
@@ -305,7 +307,7 @@ func.func @main(%x: f32) -> i8 {{
 def verdict_of_lowering(text: str) -> str:
     found = prover(I8)
     found.__dict__["_functions"] = {"q": entry_function(parse_module(text))}
-    return found.quantizes_by_the_formula().verdict
+    return found.matches_quantization_formula().verdict
 
 
 def test_the_right_lowering_is_proved():

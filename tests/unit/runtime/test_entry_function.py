@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from xdsl_quant.runtime.entry_function import entry_function, functions_run
+from xdsl_quant.runtime.entry_function import entry_function, reachable_functions
 from xdsl_quant.runtime.loading import parse_module
 
 TEXT = """
@@ -72,7 +72,7 @@ func.func @other() { return }
     module = parse_module(text)
 
     def names(entry: str) -> set[str]:
-        functions = functions_run(module, entry_function(module, entry))
+        functions = reachable_functions(module, entry_function(module, entry))
         assert functions[0].sym_name.data == entry
         return {function.sym_name.data for function in functions}
 

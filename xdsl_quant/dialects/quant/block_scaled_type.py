@@ -286,7 +286,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
         if not isinstance(self.quantized_type, NoneAttr):
             codes = self.codes(self.quantized_type.is_signed)
             return numeric().dequantized_codes(codes, self.quantized_type)
-        numbers = numeric().numbers_of_codes(self.codes(is_signed), self.element_type)
+        numbers = numeric().decode_elements(self.codes(is_signed), self.element_type)
         self._check_resource(numbers)
         return numbers
 
@@ -591,7 +591,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         return self.scales.shape
 
     @property
-    def parameters_of_blocks(self) -> Mapping[str, StoredNumbersAttr]:
+    def block_parameter_attrs(self) -> Mapping[str, StoredNumbersAttr]:
         """Scales and any zero points and offsets, by keyword."""
         numbers = {
             "scales": self.scales,
@@ -614,7 +614,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         """
         return {
             name: attr.numbers(self.is_signed)
-            for name, attr in self.parameters_of_blocks.items()
+            for name, attr in self.block_parameter_attrs.items()
         }
 
     @property
@@ -630,7 +630,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         # Most narrower types overflow to NaN instead of infinity.
         if type_.bitwidth < 16:
             return False
-        numbers = {k: v.number_type for k, v in self.parameters_of_blocks.items()}
+        numbers = {k: v.number_type for k, v in self.block_parameter_attrs.items()}
         if not all(_contains(type_, number_type) for number_type in numbers.values()):
             return False
         zero_point_type, bounds = numbers.get("zero_points"), (0, 0)
@@ -670,7 +670,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
                 f"scales must have a dimension for each of the {len(axes)} block sizes, "
                 f"but got '{self.scales.type}'"
             )
-        for name, numbers in self.parameters_of_blocks.items():
+        for name, numbers in self.block_parameter_attrs.items():
             if numbers.shape != shape:
                 raise VerifyException(
                     f"{name} must have the shape of scales, '{self.scales.type}', but got "
@@ -718,7 +718,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         # Print attributes with the printer, which collects their resources.
         blocks = ", ".join(f"{axis}:{size}" for axis, size in self.block_size_info)
         printer.print_string(f"<{self.storage_text}:{self.expressed_type}:{{{blocks}}}")
-        for name, numbers in self.parameters_of_blocks.items():
+        for name, numbers in self.block_parameter_attrs.items():
             printer.print_string(f", {name} = ")
             numbers.print_numbers(printer)
         printer.print_string(">")
@@ -735,7 +735,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
             f"size {size} along dimension {axis}" for axis, size in self.block_size_info
         ]
         yield "blocks", ", ".join((counts, *sizes)) if sizes else "one"
-        for name, numbers in self.parameters_of_blocks.items():
+        for name, numbers in self.block_parameter_attrs.items():
             noun, type_ = name.replace("_", " "), numbers.quantized_type
             stored = numbers.element_type
             yield f"type of {noun}", str(stored)

@@ -62,9 +62,9 @@ def float_texts(values: array[float], float_format: FloatFormat) -> list[str]:
     # Digits of wider formats exceed 64-bit integers.
     if len(values) < MANY or float_format.is_wider_than_double:
         return list(map(text, values))
-    from .float_text_bulk import plain_texts
+    from .float_text_bulk import decimal_texts
 
-    texts, missing = plain_texts(values, float_format)
+    texts, missing = decimal_texts(values, float_format)
     for index in missing:
         texts[index] = text(values[index])
     return texts

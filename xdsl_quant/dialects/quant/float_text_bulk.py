@@ -27,7 +27,7 @@ _LEAST, _MOST = 1e-30, 1e15
 """Bounds of the numbers that this module formats; they limit the powers needed."""
 
 
-def plain_texts(
+def decimal_texts(
     values: array[float], float_format: FloatFormat
 ) -> tuple[list[str], list[int]]:
     """

@@ -60,7 +60,7 @@ def stored_codes(
     return codes.view(f"<u{size}") & ((1 << element_type.bitwidth) - 1)
 
 
-def numbers_of_codes(codes: Array, element_type: AnyFloat | IntegerType) -> Floats:
+def decode_elements(codes: Array, element_type: AnyFloat | IntegerType) -> Floats:
     """Convert the result of `stored_codes` to f64."""
     name = element_type.name
     if name == "bf16":

@@ -125,7 +125,9 @@ def common_findings(use: TypeUse) -> Iterator[Finding]:
         yield from _quantized_dimension(quantized_type, use.container.get_shape())
 
 
-def zero_points_outside(quantized_type: UniformType, low: int, high: int) -> str | None:
+def zero_points_out_of_range(
+    quantized_type: UniformType, low: int, high: int
+) -> str | None:
     """
     Return subject and verb of a message about the smallest and largest zero points that
     are out of range, or `None` if all are in range.
@@ -146,11 +148,11 @@ def zero_points_outside(quantized_type: UniformType, low: int, high: int) -> str
 
 def _zero_points(quantized_type: UniformType) -> Iterator[Finding]:
     low, high = quantized_type.storage_range
-    if (subject := zero_points_outside(quantized_type, low, high)) is None:
+    if (subject := zero_points_out_of_range(quantized_type, low, high)) is None:
         return
     yield Finding("C7", f"{subject} outside of the storage range {low} to {high}")
     low, high = quantized_type.full_storage_range
-    if (subject := zero_points_outside(quantized_type, low, high)) is not None:
+    if (subject := zero_points_out_of_range(quantized_type, low, high)) is not None:
         name = quantized_type.storage_type_name
         yield Finding(
             "C8", f"{subject} not representable in {name}: expected {low} to {high}"

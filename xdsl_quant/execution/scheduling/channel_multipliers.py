@@ -45,7 +45,7 @@ def _merge(contraction: Contraction) -> ir.Value | None:
     merged = [*shape, channels * multiplier]
     if len(contraction.result) < 2 or mlir.shape(users[0].results[0]) != merged:
         return None
-    start = equal_elements(op.operands[2])
+    start = splat_value(op.operands[2])
     if start is None or multiplier <= 0 or LANES % multiplier:
         return None
     for lhs, rhs in (
@@ -139,7 +139,7 @@ def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
     operands = [*op.operands]
     if len(operands) != 2 or len(op.results) != 1:
         return None
-    source, start = constant_of(operands[0]), equal_elements(operands[1])
+    source, start = constant_of(operands[0]), splat_value(operands[1])
     if source is None or start is None:
         return None
     maps = indexing_maps(op)
@@ -160,7 +160,7 @@ def _constant_sums(op: ir.Operation) -> ir.Attribute | None:
     return mlir.dense_attr(np.ascontiguousarray(sums.astype(f"int{width}")), type_)
 
 
-def equal_elements(value: ir.Value) -> int | None:
+def splat_value(value: ir.Value) -> int | None:
     """Return the constant integer that fills a tensor, or `None`."""
     if op := mlir.defining_op(value, "linalg.fill"):
         return mlir.integer_of(op.operands[0])

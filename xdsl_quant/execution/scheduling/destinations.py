@@ -130,7 +130,7 @@ def _read_inside(insert: ir.Operation) -> None:
         inside = tensor.extract_slice(
             source.type, insert.results[0], [], [], [], *parts
         )
-    mlir.replace_uses_but(source, inside, insert)
+    mlir.replace_uses_except(source, inside, insert)
 
 
 def separate_destinations(module: ir.Module) -> None:

@@ -33,7 +33,7 @@ from xdsl.ir import Block
 from xdsl.irdl import AttrConstraint, BaseAttr, IRDLOperation, PropertyDef, ResultDef
 from xdsl.traits import MemoryEffect, Pure
 
-from xdsl_quant.xdsl_patches.widening import Widened, takes
+from xdsl_quant.xdsl_patches.widening import UnionConstraint, takes
 
 from .ops import ATTRIBUTES, OPERATIONS, parse_with_keywords, print_with_keywords
 
@@ -88,7 +88,7 @@ def take_resources() -> None:
     constraint, resource = properties["values"].constr, BaseAttr(DenseResourceAttr)
     type_ = TensorType(i8, (2,))
     if not constraint.verifies(DenseResourceAttr.from_params("elements", type_)):
-        properties["values"] = PropertyDef(Widened(constraint, resource))
+        properties["values"] = PropertyDef(UnionConstraint(constraint, resource))
 
 
 def widen_products() -> None:
@@ -112,7 +112,7 @@ def _widen_result(op_type: type[IRDLOperation], result: AttrConstraint) -> None:
     definition = op_type.get_irdl_definition()
     ((name, _),) = definition.results
     integers = TensorType.constr(BaseAttr(IntegerType))
-    definition.results[0] = (name, ResultDef(Widened(result, integers)))
+    definition.results[0] = (name, ResultDef(UnionConstraint(result, integers)))
 
 
 def _verify_batches() -> None:

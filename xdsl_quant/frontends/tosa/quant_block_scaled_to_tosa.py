@@ -103,7 +103,7 @@ def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
     _check_block_shape(shape)
     quantized_type = cast(BlockScaledQuantizedType, type_.element_type)
     for name in ("zero_points", "offsets"):
-        if name in quantized_type.parameters_of_blocks:
+        if name in quantized_type.block_parameter_attrs:
             raise ValueError(f"unsupported {name.replace('_', ' ')}")
     if quantized_type.expressed_type not in (f32, bf16):
         raise ValueError(

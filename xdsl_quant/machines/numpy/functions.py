@@ -20,7 +20,7 @@ from xdsl_quant.runtime.arrays import check_argument
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     entry_function,
-    functions_run,
+    reachable_functions,
 )
 from xdsl_quant.runtime.host_functions import (
     HostFunctions,
@@ -131,7 +131,9 @@ class StatefulModel:
         module = as_module(module)
         function = entry_function(module, name)
         check_host_functions(module, host_functions)
-        if (message := missing_lowering(functions_run(module, function))) is not None:
+        if (
+            message := missing_lowering(reachable_functions(module, function))
+        ) is not None:
             raise InterpretationError(message)
         self._function = function
         self._interpreter = Interpreter(module)

@@ -42,7 +42,7 @@ class GroupFormat(Format):
     and, for GPTQ, `g_idx`, the group of each input.
     """
 
-    zero_point_less: int = 0
+    zero_point_decrement: int = 0
     """Number subtracted from zero points, modulo 16, when they are packed."""
 
     is_awq: bool = False
@@ -107,7 +107,7 @@ class GroupFormat(Format):
                 f"{stored.shape}"
             )
         assert stored.zero_points is not None
-        zero_points = stored.zero_points.codes.T - np.uint8(self.zero_point_less)
+        zero_points = stored.zero_points.codes.T - np.uint8(self.zero_point_decrement)
         packed = {
             "qweight": self._words(stored.codes.T)
             if self.is_awq
@@ -137,7 +137,7 @@ class GroupFormat(Format):
                 f"{self.name} has groups of {self.block} consecutive inputs, found another "
                 "order in g_idx"
             )
-        zero_points = self._codes(zero_points).T + np.uint8(self.zero_point_less)
+        zero_points = self._codes(zero_points).T + np.uint8(self.zero_point_decrement)
         return self._stored(codes, scales.T, zero_points & np.uint8(15))
 
     def _groups(self, inputs: int) -> Array:
@@ -159,7 +159,7 @@ class GroupFormat(Format):
 
 
 GROUP_FORMATS: tuple[GroupFormat, ...] = (
-    GroupFormat("GPTQ", "u4", 128, zero_point_less=1),
+    GroupFormat("GPTQ", "u4", 128, zero_point_decrement=1),
     GroupFormat("GPTQ_V2", "u4", 128),
     GroupFormat("AWQ", "u4", 128, is_awq=True),
 )

@@ -88,7 +88,7 @@ def blocks_with_kernels(op: Operation) -> Iterator[Block]:
         yield from _blocks(inner)
 
 
-def float_ops_of(op: Operation) -> Iterator[Operation]:
+def float_ops_outside_kernels(op: Operation) -> Iterator[Operation]:
     """
     Yield float ops outside of kernels in textual order, except constants, casts and
     control flow.

@@ -45,7 +45,7 @@ from .export.float_kernels import KernelExport, UnsupportedParameters
 from .kernel_matching import is_constant
 from .module_kernels import (
     ParametersType,
-    float_ops_of,
+    float_ops_outside_kernels,
     is_float_value,
     kernels_of,
     ports_of,
@@ -220,7 +220,7 @@ def _check_fully_quantized(module: ModuleOp, copy: KernelExport) -> None:
     """Raise if floats would remain, before the module changes."""
     places = dict(zip(copy.regions, kernels_of(module), strict=True))
     kernels = [places[region] for region in copy.in_float]
-    ops = [*float_ops_of(module)]
+    ops = [*float_ops_outside_kernels(module)]
     if not kernels and not ops:
         return
     in_no_kernel = (

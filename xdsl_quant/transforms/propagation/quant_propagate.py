@@ -52,7 +52,7 @@ from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
 
 from .module_kernels import kernels_of
-from .resolution.axes import without_axis
+from .resolution.axes import ports_without_axis
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
 from .resolution.kernels import Range, collect
 from .resolution.report import PropagationReport, describe, name_of, undecided_port
@@ -139,7 +139,7 @@ class Propagation:
             clamped_constants(values),
             clamped_values(values),
         )
-        self._without_axis = without_axis(self.graph.kernels)
+        self._without_axis = ports_without_axis(self.graph.kernels)
         self._overruled = overruled_specs(self.graph.kernels)
         write_specs(self.graph.kernels)
         duplicate_constants(values)

@@ -15,7 +15,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable
 
 from .kernel_matching import unsupported_reason, without_options
-from .target_files import extended_targets, target_kernels, united_kernels
+from .target_files import extended_targets, merge_kernels, target_kernels
 from .target_spec import KernelSpec, MatchFn, OpPattern, PatternStep, Signature
 
 _BIAS_BITS = 32
@@ -37,7 +37,7 @@ def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
     names: set[str] = set()
     earlier: list[tuple[KernelSpec, OpPattern | MatchFn]] = []
     table = file.table()
-    extended = united_kernels(extended_targets(table, [file.name]))
+    extended = merge_kernels(extended_targets(table, [file.name]))
     for entry, kernel in target_kernels(table, extended):
         warnings += _unused_signatures(entry, kernel)
         warnings += _free_biases(entry, kernel, ctx)

@@ -170,7 +170,7 @@ def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
         table.fail(f"{problem}; use one of {quoted(_RANGE_RULES)}", "range-rule")
     name = _entry_name(table) or name
     description = table.text("description") or ""
-    extended = united_kernels(bases)
+    extended = merge_kernels(bases)
     kernels: dict[str, KernelSpec] = {}
     for entry, kernel in target_kernels(table, extended):
         if kernel.name in kernels:
@@ -206,7 +206,7 @@ def extended_targets(table: TomlTable, files: Sequence[str]) -> Sequence[TargetS
     return bases
 
 
-def united_kernels(targets: Sequence[TargetSpec]) -> dict[str, KernelSpec]:
+def merge_kernels(targets: Sequence[TargetSpec]) -> dict[str, KernelSpec]:
     """Merge the kernels of targets; signatures of earlier targets come first."""
     kernels: dict[str, KernelSpec] = {}
     for target in targets:

@@ -18,7 +18,7 @@ from xdsl_quant.dialects.quant.fake_quantization import (
 )
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 
-from .ranges.fake_quantization import quantized_and_back
+from .ranges.fake_quantization import cast_pair
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ConvertFakeQuant(CheckedPattern[TypeAttribute]):
     def rewrite(
         self, op: Operation, plan: TypeAttribute, rewriter: PatternRewriter
     ) -> None:
-        rewriter.replace(op, quantized_and_back(op.operands[0], plan, op.location))
+        rewriter.replace(op, cast_pair(op.operands[0], plan, op.location))
 
 
 @dataclass(frozen=True)

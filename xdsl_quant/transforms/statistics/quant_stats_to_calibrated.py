@@ -36,7 +36,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
-from .ranges.fake_quantization import quantized_and_back
+from .ranges.fake_quantization import cast_pair
 from .ranges.value_ranges import ValueRanges, recorded_ranges
 
 IdentityOp = StatisticsOp | StatisticsRefOp | CoupledRefOp
@@ -54,7 +54,7 @@ def _replace_statistics(op: IdentityOp, ranges: ValueRanges) -> None:
     expressed_type = scalar_or_element_type(op.input.type)
     assert isinstance(expressed_type, AnyFloat)
     calibrated = ranges.calibrated_type(expressed_type)
-    quantize, dequantize = quantized_and_back(
+    quantize, dequantize = cast_pair(
         op.input, with_element_type(op.input.type, calibrated), op.location
     )
     quantize.attributes |= ranges.axis_attributes()

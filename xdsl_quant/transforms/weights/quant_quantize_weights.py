@@ -51,7 +51,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element
 from xdsl_quant.numerics.weights import weight_parameters
 from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
-from xdsl_quant.transforms.statistics.ranges.fake_quantization import quantized_and_back
+from xdsl_quant.transforms.statistics.ranges.fake_quantization import cast_pair
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_elements
 
 Granularity = Literal["tensor", "axis", "block"]
@@ -229,7 +229,7 @@ def _casts(
     location = value.owner.location
     ops = dialect_ops(op_name(product).partition(".")[0])
     if ops.quantized_constant is not None:
-        casts = quantized_and_back(value, quantized, location, ops)
+        casts = cast_pair(value, quantized, location, ops)
         try:
             casts[0].verify()
         except VerifyException:
@@ -237,7 +237,7 @@ def _casts(
                 cast.drop_all_references()
         else:
             return casts
-    return quantized_and_back(value, quantized, location)
+    return cast_pair(value, quantized, location)
 
 
 @dataclass(frozen=True)

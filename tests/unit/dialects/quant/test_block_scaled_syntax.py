@@ -48,7 +48,7 @@ def _outcome(text: str) -> str:
         type_ = _parsed(text)
     except ParseError as e:
         return f"{e.msg} at {e.span.start} to {e.span.end}"
-    numbers = type_.parameters_of_blocks.items()
+    numbers = type_.block_parameter_attrs.items()
     return "; ".join(f"{k}: {v.type} {v.data().hex()}" for k, v in numbers)
 
 

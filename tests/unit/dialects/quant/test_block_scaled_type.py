@@ -128,7 +128,7 @@ def test_accessors():
     assert type_.block_size_info == ((1, 32),)
     assert type_.get_blocks() == {1: (2, 32)}
     assert type_.get_scales_shape() == (2,)
-    assert [*type_.parameters_of_blocks] == ["scales", "zero_points", "offsets"]
+    assert [*type_.block_parameter_attrs] == ["scales", "zero_points", "offsets"]
     assert type_.cast_from_expressed_type(TensorType(f32, [64, 64])) == TensorType(
         type_, [64, 64]
     )

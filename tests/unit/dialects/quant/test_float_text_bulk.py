@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32, f64, f80, i8
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
 from xdsl_quant.dialects.quant.float_formats import MANY, FloatFormat, float_format
 from xdsl_quant.dialects.quant.float_text import float_text, float_texts
-from xdsl_quant.dialects.quant.float_text_bulk import plain_texts
+from xdsl_quant.dialects.quant.float_text_bulk import decimal_texts
 
 FORMATS = [float_format(float_type) for float_type in (f16, bf16, f32, f64)]
 
@@ -45,7 +45,7 @@ def test_texts_are_those_of_single_numbers(
             ],
         )
     )
-    texts, missing = plain_texts(values, number_format)
+    texts, missing = decimal_texts(values, number_format)
     assert len(texts) == len(values)
     for index, value in enumerate(values):
         if index not in missing:

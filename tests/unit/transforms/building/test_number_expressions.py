@@ -197,7 +197,7 @@ FORMULAS: list[Callable[[Any], Any]] = [
     lambda x: primitives.rounding_divide(x, 5),
     lambda x: primitives.leading_zeros(np.abs(x)),
     lambda x: primitives.rescaled(x, fixed_point.quantized_multiplier(0.37)),
-    lambda x: fixed_point.rescaled_wide(x, fixed_point.quantized_multiplier(3.7)),
+    lambda x: fixed_point.rescale_wide(x, fixed_point.quantized_multiplier(3.7)),
     lambda x: 1 << np.clip(x, 0, 30),
 ]
 

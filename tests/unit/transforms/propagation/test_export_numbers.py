@@ -92,7 +92,7 @@ def test_reductions(
 
 
 @pytest.mark.parametrize(
-    ("op", "init", "is_cut_off"),
+    ("op", "init", "is_clamped"),
     [
         ("maximum", "10.0", True),
         ("maximum", "-10.0", False),
@@ -102,13 +102,13 @@ def test_reductions(
 )
 @pytest.mark.parametrize("mode", MODES)
 def test_results_that_their_type_cuts_off(
-    mode: str, op: str, init: str, is_cut_off: bool
+    mode: str, op: str, init: str, is_clamped: bool
 ):
     """They stay in floats: a type that ends at 4 has no 10."""
     text = REDUCTION.replace("OP", op).replace("INIT", init)
     text = text.replace("FROM", "0.03125").replace("TO", "0.03125")
     module = exported(text, mode)
-    assert float_kernels(module) == is_cut_off * [
+    assert float_kernels(module) == is_clamped * [
         "'k': a constant of 'stablehlo.reduce' exceeds the range of "
         "'!quant.uniform<i8:f32, 3.125000e-02>'"
     ]

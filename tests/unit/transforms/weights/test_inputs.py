@@ -142,7 +142,7 @@ func.func @main(%x: {types[0]}) -> {types[2]} {{
     matrices = product.matrices(weights)
     assert matrices.shape == (case.groups, product.count, product.outputs)
     assert np.array_equal(product.weights(matrices), weights)
-    (*_, plain) = ops = layer.by_weights(weights.astype(np.float64))
+    (*_, plain) = ops = layer.product_with_weights(weights.astype(np.float64))
     Rewriter.insert_op(ops, InsertPoint.before(layer.product))
     record(plain.results[0], "result")
     if product.input is not None:

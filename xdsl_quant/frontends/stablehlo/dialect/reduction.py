@@ -94,7 +94,7 @@ def _applying_region(op_type: type[BinaryOp], scalar_type: Attribute) -> Region:
     return Region(block)
 
 
-def applied_op(reduce: ReduceOp) -> BinaryOp | None:
+def region_op(reduce: ReduceOp) -> BinaryOp | None:
     """Return the commutative op that the region applies to its arguments, or `None`."""
     if len(reduce.body.blocks) != 1 or not reduce.inputs:
         return None
@@ -338,7 +338,7 @@ class ReduceOp(ReducingOp):
                 printer.print_ssa_value(init_value)
 
         printer.print_list(zip(self.inputs, self.init_values, strict=True), print_pair)
-        if (applied := applied_op(self)) is not None:
+        if (applied := region_op(self)) is not None:
             printer.print_string(f" applies {applied.name}")
         printer.print_string(" across dimensions = ")
         printer.print_string(dimensions_text(self.dimensions.get_values()))

@@ -26,7 +26,7 @@ from xdsl_quant.dialects.quant.type_rules import (
     Finding,
     TypeUse,
     common_findings,
-    zero_points_outside,
+    zero_points_out_of_range,
 )
 from xdsl_quant.dialects.quant.types import UniformType
 
@@ -251,7 +251,7 @@ def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
 def _zero_point_findings(
     rule: str, quantized_type: UniformType, subjects: str
 ) -> Iterator[Finding]:
-    if (subject := zero_points_outside(quantized_type, 0, 0)) is not None:
+    if (subject := zero_points_out_of_range(quantized_type, 0, 0)) is not None:
         yield Finding(rule, f"{subject} not 0, as {subjects} require")
 
 

@@ -20,6 +20,7 @@ from .base import (
     BROADCAST,
     SAME_FIRST,
     SAME_INPUT,
+    SAME_INPUT_OR_I16,
     SAME_OPERANDS,
     SAME_SHAPE,
     SAME_X_Y,
@@ -29,7 +30,6 @@ from .base import (
     TFLOp,
     has_rank,
     result_like,
-    same_input_or_16_bits,
     static_shape_of,
 )
 
@@ -318,7 +318,7 @@ class SoftmaxOp(OneInputOp, elements="f32 f16 QI8 QUI8 quint8 QI16"):
     traits = traits_def(
         Pure(),
         Requires(
-            same_input_or_16_bits,
+            SAME_INPUT_OR_I16,
             has_rank(0, 1, None, "operand 0 is at least 1-D"),
             SAME_SHAPE,
         ),

@@ -75,7 +75,7 @@ def static_shape_of(value: SSAValue) -> Shape | None:
     return None if shape is None or DYNAMIC_INDEX in shape else shape
 
 
-def may_have_shape(value: SSAValue, shape: Shape | None) -> bool:
+def is_compatible_with_shape(value: SSAValue, shape: Shape | None) -> bool:
     """Return True if a tensor's shape is compatible with `shape`; `None` fits any shape."""
     own_shape = shape_of(value)
     return shape is None or own_shape is None or are_compatible_shapes(own_shape, shape)
@@ -94,12 +94,12 @@ def constant_integers(value: SSAValue) -> Sequence[int] | None:
     return cast(Sequence[int], attribute.get_values())
 
 
-def known_sizes(sizes: Sequence[int]) -> Shape:
+def shape_from_sizes(sizes: Sequence[int]) -> Shape:
     """Convert constant sizes to a shape: -1 becomes `DYNAMIC_INDEX`."""
     return tuple(DYNAMIC_INDEX if size == -1 else size for size in sizes)
 
 
-def axis_in(axis: int, rank: int) -> int | None:
+def normalized_axis(axis: int, rank: int) -> int | None:
     """Return the axis as a non-negative number; `None` if it is out of range."""
     return axis % rank if -rank <= axis < rank else None
 
@@ -191,7 +191,9 @@ def result_like(operand: int, words: str) -> Relation:
     return _verified(words, holds)
 
 
-def operands_alike(a: int, b: int, words: str, *, bytes_are: bool = True) -> Relation:
+def require_operand_types(
+    a: int, b: int, words: str, *, bytes_are: bool = True
+) -> Relation:
     """Require equal element or storage types; `bytes_are` equates `ui8` and `quint8`."""
 
     def holds(op: Operation) -> bool:
@@ -214,12 +216,12 @@ def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation
     return _verified(words, holds)
 
 
-def rank_is(operand: int, rank: int) -> Relation:
+def require_rank(operand: int, rank: int) -> Relation:
     """Require that an operand is unranked or has the given rank."""
     return has_rank(operand, rank, rank, f"operand {operand} is {rank}-D")
 
 
-def size_is(operand: int, size: int) -> Relation:
+def require_size(operand: int, size: int) -> Relation:
     """Require that the first dimension of an operand is dynamic or has the given size."""
     return _verified(
         f"operand {operand}'s dimension 0 is dynamic or equals {size}",
@@ -229,12 +231,12 @@ def size_is(operand: int, size: int) -> Relation:
     )
 
 
-def rank_is_at_most(operand: int, rank: int) -> Relation:
+def require_rank_at_most(operand: int, rank: int) -> Relation:
     """Require that an operand is unranked or has at most the given rank."""
     return has_rank(operand, 0, rank, f"operand {operand} is at most {rank}-D")
 
 
-def first_size_is_at_most(operand: int, size: int, words: str) -> Relation:
+def require_first_size_at_most(operand: int, size: int, words: str) -> Relation:
     """Require that an operand has a first dimension of at most `size`."""
 
     def holds(op: Operation) -> bool:
@@ -287,7 +289,7 @@ def _broadcast_mistake(op: Operation) -> str | None:
 
 def _same_type(op: Operation) -> str | None:
     (operand,), (result,) = op.operands, op.results
-    if _same_elements("")(op) is not None or not may_have_shape(
+    if _same_elements("")(op) is not None or not is_compatible_with_shape(
         result, shape_of(operand)
     ):
         return "requires the same type for all operands and results"
@@ -356,7 +358,7 @@ SAME_FIRST = result_like(0, "values and output must have same element type")
 SAME_INPUT = result_like(0, "input and output must have same element type")
 
 
-def same_input_or_16_bits(op: Operation) -> str | None:
+def SAME_INPUT_OR_I16(op: Operation) -> str | None:
     """
     Require `SAME_INPUT`, or an i16 result of an i8 input, which only LiteRT accepts.
     """
@@ -369,10 +371,10 @@ def same_input_or_16_bits(op: Operation) -> str | None:
 
 SAME_X_Y = result_like(0, "x and y must have same element type")
 SAME_PARAMS = result_like(0, "params and output must have same element type")
-SAME_OPERANDS = operands_alike(
+SAME_OPERANDS = require_operand_types(
     0, 1, "binary op operands have same element type", bytes_are=False
 )
-COMPARABLE = operands_alike(
+COMPARABLE = require_operand_types(
     0, 1, "comparison op operands have same element type", bytes_are=False
 )
 ALL_ALIKE = _same_elements(
@@ -385,7 +387,7 @@ SINGLE_ELEMENT = _verified(
 PADDING_OF_RANK = _verified(
     "operand 0's rank equals operand 1's size", _has_padding_of_rank
 )
-AT_MOST_5_DIMENSIONS = first_size_is_at_most(
+AT_MOST_5_DIMENSIONS = require_first_size_at_most(
     1, 5, "the first dim size of the padding argument must be at most 5"
 )
 
@@ -510,9 +512,9 @@ class TFLOp(IRDLOperation, ABC):
             VerifyException: if the result has another shape.
         """
         element_type = scalar_or_element_type((like or result).type)
-        type_ = TensorType(element_type, known_sizes(sizes))
+        type_ = TensorType(element_type, shape_from_sizes(sizes))
         self.require(
-            may_have_shape(result, type_.get_shape()),
+            is_compatible_with_shape(result, type_.get_shape()),
             f"expect output type {type_}, got {result.type}",
         )
 
@@ -580,7 +582,7 @@ class InferredTypesOp(TFLOp, ABC):
         types = self.inferred_types()
         if len(types) == len(self.results) and all(
             not isinstance(type_, TensorType)
-            or may_have_shape(result, type_.get_shape())
+            or is_compatible_with_shape(result, type_.get_shape())
             for type_, result in zip(types, self.results, strict=True)
         ):
             return

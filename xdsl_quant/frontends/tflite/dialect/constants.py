@@ -16,7 +16,15 @@ from xdsl_quant.dialects.quant import traits as quant
 
 from . import property_kinds as props
 from . import tensor_kinds as kinds
-from .base import ALL_ALIKE, SAME_SCALE, Requires, TFLOp, moves, rank_is, result_like
+from .base import (
+    ALL_ALIKE,
+    SAME_SCALE,
+    Requires,
+    TFLOp,
+    moves,
+    require_rank,
+    result_like,
+)
 
 __all__ = [
     "ConstOp",
@@ -169,7 +177,8 @@ class RangeOp(TFLOp):
     result = result_def(_I32_F32_I64)
 
     traits = traits_def(
-        Pure(), Requires(rank_is(0, 0), rank_is(1, 0), rank_is(2, 0), ALL_ALIKE)
+        Pure(),
+        Requires(require_rank(0, 0), require_rank(1, 0), require_rank(2, 0), ALL_ALIKE),
     )
 
 

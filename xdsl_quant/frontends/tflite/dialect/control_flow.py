@@ -15,7 +15,7 @@ from xdsl_quant.dialects.quant import traits as quant
 
 from . import property_kinds as props
 from . import tensor_kinds as kinds
-from .base import TFLOp, may_have_shape, shape_of
+from .base import TFLOp, is_compatible_with_shape, shape_of
 
 __all__ = [
     "IfOp",
@@ -135,7 +135,7 @@ class WhileOp(TFLOp):
         )
         for a, b in zip(cond, body, strict=True):
             self.require(
-                may_have_shape(a, shape_of(b)),
+                is_compatible_with_shape(a, shape_of(b)),
                 "condition function's argument type does not match body function's "
                 f"argument type ({a.type} != {b.type})",
             )

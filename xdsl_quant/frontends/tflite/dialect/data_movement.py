@@ -47,16 +47,16 @@ from .base import (
     Requires,
     Shape,
     TFLOp,
-    axis_in,
     constant_integers,
-    first_size_is_at_most,
     has_rank,
-    known_sizes,
-    may_have_shape,
+    is_compatible_with_shape,
     moves,
-    operands_alike,
-    rank_is,
-    rank_is_at_most,
+    normalized_axis,
+    require_first_size_at_most,
+    require_operand_types,
+    require_rank,
+    require_rank_at_most,
+    shape_from_sizes,
     shape_of,
     static_shape_of,
 )
@@ -118,7 +118,7 @@ def _verify_parts(
     numbers, shape = constant_integers(split_dim), shape_of(value)
     if numbers is None or len(numbers) != 1 or shape is None:
         return
-    if (axis := axis_in(numbers[0], len(shape))) is None:
+    if (axis := normalized_axis(numbers[0], len(shape))) is None:
         return op.require(False, "'split_dim' should be in [-rank, rank)")
     if shape[axis] == DYNAMIC_INDEX or (sizes := sizes_along(shape[axis])) is None:
         return
@@ -126,7 +126,7 @@ def _verify_parts(
     for index, (size, result) in enumerate(zip(sizes, op.results, strict=True)):
         part = (*shape[:axis], size, *shape[axis + 1 :])
         op.require(
-            may_have_shape(result, part),
+            is_compatible_with_shape(result, part),
             f"output #{index} should be '{TensorType(element_type, part)}' instead got "
             f"'{result.type}'",
         )
@@ -184,7 +184,7 @@ class ReshapeOp(MovingOp):
             scalar_or_element_type(inferred) == scalar_or_element_type(result)
             and (
                 not isinstance(inferred, TensorType)
-                or may_have_shape(self.output, inferred.get_shape())
+                or is_compatible_with_shape(self.output, inferred.get_shape())
             ),
             f"requires 'output' type '{result}' to be cast compatible with expected type "
             f"'{inferred}'",
@@ -204,7 +204,7 @@ class ReshapeOp(MovingOp):
             return TensorType(element_type, [DYNAMIC_INDEX] * sizes_shape[0])
         self._verify_sizes(sizes)
         if (shape := static_shape_of(self.input)) is None:
-            return TensorType(element_type, known_sizes(sizes))
+            return TensorType(element_type, shape_from_sizes(sizes))
         if -1 in sizes:
             sizes = self._with_size(sizes, shape)
         return TensorType(_reshaped_element_type(element_type, shape, sizes), sizes)
@@ -304,7 +304,9 @@ class TransposeOp(MovingOp):
     perm = operand_def(kinds.I32)
     output = result_def(_TRANSPOSE_ELEMENTS)
 
-    traits = traits_def(Requires(rank_is(1, 1), SAME_INPUT, SAME_SCALE_OF_ANY_AXIS))
+    traits = traits_def(
+        Requires(require_rank(1, 1), SAME_INPUT, SAME_SCALE_OF_ANY_AXIS)
+    )
 
     def verify_(self) -> None:
         shape, perm_shape = shape_of(self.input), static_shape_of(self.perm)
@@ -364,7 +366,12 @@ class SliceOp(MovingOp):
     output = result_def(_SLICE_ELEMENTS)
 
     traits = traits_def(
-        Requires(SAME_INPUT, rank_is_at_most(1, 1), rank_is_at_most(2, 1), SAME_SCALE)
+        Requires(
+            SAME_INPUT,
+            require_rank_at_most(1, 1),
+            require_rank_at_most(2, 1),
+            SAME_SCALE,
+        )
     )
 
     def verify_(self) -> None:
@@ -431,7 +438,13 @@ class StridedSliceOp(MovingOp):
     output = result_def(_STRIDED_SLICE_ELEMENTS)
 
     traits = traits_def(
-        Requires(SAME_INPUT, rank_is(1, 1), rank_is(2, 1), rank_is(3, 1), SAME_SCALE)
+        Requires(
+            SAME_INPUT,
+            require_rank(1, 1),
+            require_rank(2, 1),
+            require_rank(3, 1),
+            SAME_SCALE,
+        )
     )
 
     def verify_(self) -> None:
@@ -506,7 +519,7 @@ class ConcatenationOp(TFLOp):
     def verify_(self) -> None:
         if (result := shape_of(self.output)) is None:
             return
-        if (axis := axis_in(self.axis.value.data, len(result))) is None:
+        if (axis := normalized_axis(self.axis.value.data, len(result))) is None:
             return self.require(
                 False, "concatenation dimension must be in [-rank, rank)"
             )
@@ -578,13 +591,13 @@ class PackOp(TFLOp):
         )
         shape = shape_of(values[0])
         self.require(
-            shape is None or axis_in(axis, len(shape) + 1) is not None,
+            shape is None or normalized_axis(axis, len(shape) + 1) is not None,
             "op attribute 'axis' should be in range [-rank - 1, rank + 1), got rank = "
             f"{len(shape or ())}, and axis = {axis}",
         )
         for value in values:
             self.require(
-                may_have_shape(value, shape),
+                is_compatible_with_shape(value, shape),
                 f"operands should be of the same type. got '{values[0].type}', "
                 f"'{value.type}'",
             )
@@ -623,7 +636,7 @@ class UnpackOp(InferredTypesOp, MovingOp):
             return (UnrankedTensorType(element_type),) * num
         require(0 not in shape, "number of elements in input should be larger than 0")
         require(len(shape) > 0, "input should be of rank larger than 0")
-        axis = axis_in(number, len(shape))
+        axis = normalized_axis(number, len(shape))
         require(
             axis is not None,
             "attribute 'axis' should be in range [-rank, rank), got axis = "
@@ -756,8 +769,8 @@ class PadOp(MovingOp):
     traits = traits_def(
         Requires(
             SAME_INPUT,
-            rank_is_at_most(0, 5),
-            rank_is(1, 2),
+            require_rank_at_most(0, 5),
+            require_rank(1, 2),
             PADDING_OF_RANK,
             AT_MOST_5_DIMENSIONS,
             SAME_SCALE,
@@ -791,12 +804,12 @@ class PadV2Op(TFLOp):
     traits = traits_def(
         Requires(
             SAME_INPUT,
-            rank_is_at_most(0, 5),
-            rank_is(1, 2),
-            rank_is(2, 0),
+            require_rank_at_most(0, 5),
+            require_rank(1, 2),
+            require_rank(2, 0),
             PADDING_OF_RANK,
             AT_MOST_5_DIMENSIONS,
-            operands_alike(
+            require_operand_types(
                 0, 2, "input and constant value operands must have same element type"
             ),
             SAME_SCALE,
@@ -828,7 +841,7 @@ class MirrorPadOp(MovingOp):
     mode = prop_def(props.MIRROR_PAD)
     output = result_def(_MIRROR_PAD_ELEMENTS)
 
-    traits = traits_def(Requires(rank_is(1, 2), SAME_SCALE))
+    traits = traits_def(Requires(require_rank(1, 2), SAME_SCALE))
 
 
 _GATHER_ELEMENTS = kinds.tensor_of(
@@ -940,9 +953,11 @@ class BroadcastToOp(MovingOp):
     traits = traits_def(
         Requires(
             SAME_INPUT,
-            rank_is_at_most(0, 8),
-            rank_is(1, 1),
-            first_size_is_at_most(1, 8, "output dimension count must be at most 8"),
+            require_rank_at_most(0, 8),
+            require_rank(1, 1),
+            require_first_size_at_most(
+                1, 8, "output dimension count must be at most 8"
+            ),
             SAME_SCALE_OF_ANY_AXIS,
         )
     )
@@ -971,19 +986,19 @@ class ReverseV2Op(MovingOp):
     axis = operand_def(kinds.I32)
     output = result_def(_REVERSE_V2_ELEMENTS)
 
-    traits = traits_def(Requires(SAME_INPUT, rank_is(1, 1)))
+    traits = traits_def(Requires(SAME_INPUT, require_rank(1, 1)))
 
 
-class BlocksOp(OneInputOp, MovingOp, ABC):
+class BlockRearrangeOp(OneInputOp, MovingOp, ABC):
     """Base class of ops that move elements between image blocks and channels."""
 
     block_size = prop_def(props.POSITIVE_I32)
 
-    traits = traits_def(Requires(SAME_INPUT, rank_is_at_most(0, 4), SAME_SCALE))
+    traits = traits_def(Requires(SAME_INPUT, require_rank_at_most(0, 4), SAME_SCALE))
 
 
 @irdl_op_definition
-class SpaceToDepthOp(BlocksOp, elements="f32 i32 i64 QI8 QUI8 quint8"):
+class SpaceToDepthOp(BlockRearrangeOp, elements="f32 i32 i64 QI8 QUI8 quint8"):
     """
     Move blocks of images (NHWC) into channels.
 
@@ -999,7 +1014,7 @@ class SpaceToDepthOp(BlocksOp, elements="f32 i32 i64 QI8 QUI8 quint8"):
 
 
 @irdl_op_definition
-class DepthToSpaceOp(BlocksOp, elements="f32 i8 i32 i64 quint8 ui8 QI8 QUI8"):
+class DepthToSpaceOp(BlockRearrangeOp, elements="f32 i8 i32 i64 quint8 ui8 QI8 QUI8"):
     """
     Move channels of images (NHWC) into blocks.
 
@@ -1068,8 +1083,8 @@ class BatchToSpaceNdOp(MovingOp):
         Requires(
             SAME_INPUT,
             has_rank(0, 3, 4, "operand 0 has rank range [3, 4]"),
-            rank_is(1, 1),
-            rank_is(2, 2),
+            require_rank(1, 1),
+            require_rank(2, 2),
             SAME_SCALE,
         )
     )

@@ -26,7 +26,7 @@ from .base import (
     TFLOp,
     declare_elements,
     moves,
-    operands_alike,
+    require_operand_types,
     result_like,
 )
 
@@ -83,7 +83,7 @@ class PairOp(TFLOp, ABC):
         declare_elements(cls, elements, ("lhs", "rhs"), ("output",))
 
 
-class SameTypeFormOp(PairOp, ABC):
+class ShortFormOp(PairOp, ABC):
     """
     Base class of ops with a short form for a single type:
     `tfl.add %0, %1 {...} : tensor<4xf32>`. Other types use the generic form.
@@ -124,7 +124,7 @@ class SameTypeFormOp(PairOp, ABC):
         printer.print_attribute(self.result_types[0])
 
 
-class ArithmeticOp(SameTypeFormOp, ABC):
+class ArithmeticOp(ShortFormOp, ABC):
     """Base class of binary arithmetic with a fused activation function."""
 
     fused_activation_function = prop_def(props.ACTIVATION)
@@ -134,7 +134,7 @@ class ArithmeticOp(SameTypeFormOp, ABC):
     )
 
 
-class ComparisonOp(SameTypeFormOp, ABC):
+class ComparisonOp(ShortFormOp, ABC):
     """Base class of comparisons."""
 
     def __init_subclass__(cls, elements: str = "") -> None:
@@ -146,13 +146,13 @@ class ComparisonOp(SameTypeFormOp, ABC):
     )
 
 
-class LogicalOp(SameTypeFormOp, ABC):
+class LogicalOp(ShortFormOp, ABC):
     """Base class of binary logical ops."""
 
     traits = traits_def(Pure(), Requires(BROADCAST), quant.ComputesElementwise())
 
 
-class ExtremeOp(TFLOp, ABC):
+class MinMaxOp(TFLOp, ABC):
     """Base class of the elementwise minimum and maximum."""
 
     traits = traits_def(
@@ -178,7 +178,7 @@ class RootOp(FunctionOp, ABC, elements="f32 QI8 QI16"):
 
 
 @irdl_op_definition
-class AddOp(SameTypeFormOp, elements="f32 f16 i16 i32 i64 QI8 QUI8 QI16"):
+class AddOp(ShortFormOp, elements="f32 f16 i16 i32 i64 QI8 QUI8 QI16"):
     """
     Sum.
 
@@ -255,7 +255,7 @@ _SAME_ELEMENTS = Requires(
 
 
 @irdl_op_definition
-class FloorDivOp(SameTypeFormOp, elements="f32 i8 i16 i32"):
+class FloorDivOp(ShortFormOp, elements="f32 i8 i16 i32"):
     """
     Quotient, rounded down.
 
@@ -289,7 +289,7 @@ class FloorModOp(PairOp, elements="i8 i16 i32 i64 f32"):
 
 
 @irdl_op_definition
-class PowOp(SameTypeFormOp, elements="f32 i32"):
+class PowOp(ShortFormOp, elements="f32 i32"):
     """
     Power.
 
@@ -306,7 +306,7 @@ class PowOp(SameTypeFormOp, elements="f32 i32"):
 
 
 @irdl_op_definition
-class SquaredDifferenceOp(SameTypeFormOp, elements="f32 i32 QI8"):
+class SquaredDifferenceOp(ShortFormOp, elements="f32 i32 QI8"):
     """
     Square of the difference.
 
@@ -330,7 +330,7 @@ _MAXIMUM_ELEMENTS = kinds.tensor_of("f32 f16 i32|i64 QI8 QUI8 QI16")
 
 
 @irdl_op_definition
-class MaximumOp(ExtremeOp):
+class MaximumOp(MinMaxOp):
     """
     Maximum of two values.
 
@@ -352,7 +352,7 @@ _MINIMUM_ELEMENTS = kinds.tensor_of("f32 i32|i64 QI8 QUI8 QI16")
 
 
 @irdl_op_definition
-class MinimumOp(ExtremeOp):
+class MinimumOp(MinMaxOp):
     """
     Minimum of two values.
 
@@ -755,7 +755,7 @@ class CastOp(TFLOp):
 
 
 _SAME_VALUES = (
-    operands_alike(1, 2, "operands have same element type"),
+    require_operand_types(1, 2, "operands have same element type"),
     result_like(1, "operands and result have same element type"),
 )
 

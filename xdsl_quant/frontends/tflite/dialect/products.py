@@ -38,7 +38,7 @@ from .base import (
     constant_integers,
     has_rank,
     is_true,
-    rank_is,
+    require_rank,
     result_like,
     shape_of,
     static_shape_of,
@@ -58,7 +58,7 @@ _F32_QI8_QUI8_QI16 = kinds.tensor_of("f32 QI8 QUI8 QI16")
 _F32_QI4_QI8_QUI8 = kinds.tensor_of("f32 QI4 QI8 QUI8")
 
 
-def has_wide_sums_without_bias(op: Operation) -> bool:
+def has_wide_accumulator_without_bias(op: Operation) -> bool:
     """
     Return True if a 16-bit op without bias has 64-bit accumulators.
 
@@ -191,9 +191,9 @@ class TransposeConvOp(TFLOp):
     traits = traits_def(
         Pure(),
         Requires(
-            rank_is(0, 1),
-            rank_is(1, 4),
-            rank_is(2, 4),
+            require_rank(0, 1),
+            require_rank(1, 4),
+            require_rank(2, 4),
             result_like(2, "input and output must have same element type"),
         ),
         quant.MultipliesAndAccumulates(2, 1),
@@ -419,7 +419,7 @@ class EmbeddingLookupOp(TFLOp):
 
     traits = traits_def(
         Pure(),
-        Requires(rank_is(0, 1), has_rank(1, 2, None, "operand 1 is at least 2-D")),
+        Requires(require_rank(0, 1), has_rank(1, 2, None, "operand 1 is at least 2-D")),
         quant.MovesElements((1,)),
         quant.AffineOpCoefficient(1, 0),
     )

@@ -17,7 +17,7 @@ from .base import (
     TFLOp,
     has_rank,
     moves,
-    rank_is,
+    require_rank,
     result_like,
 )
 
@@ -214,7 +214,7 @@ class TopKV2Op(TFLOp):
     traits = traits_def(
         Requires(
             has_rank(0, 1, None, "operand 0 is at least 1-D"),
-            rank_is(1, 0),
+            require_rank(1, 0),
             result_like(0, "result and input element type match"),
             SAME_SCALE,
         ),

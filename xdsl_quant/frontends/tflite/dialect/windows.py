@@ -16,7 +16,15 @@ from xdsl_quant.dialects.quant import traits as quant
 
 from . import property_kinds as props
 from . import tensor_kinds as kinds
-from .base import SAME_INPUT, SAME_SCALE, OneInputOp, Requires, TFLOp, rank_is, size_is
+from .base import (
+    SAME_INPUT,
+    SAME_SCALE,
+    OneInputOp,
+    Requires,
+    TFLOp,
+    require_rank,
+    require_size,
+)
 
 __all__ = [
     "AveragePool2DOp",
@@ -48,7 +56,13 @@ class ResizeOp(TFLOp, ABC):
 
     traits = traits_def(
         Pure(),
-        Requires(SAME_INPUT, rank_is(0, 4), rank_is(1, 1), size_is(1, 2), SAME_SCALE),
+        Requires(
+            SAME_INPUT,
+            require_rank(0, 4),
+            require_rank(1, 1),
+            require_size(1, 2),
+            SAME_SCALE,
+        ),
         quant.SameOperandsAndResultsScale(),
     )
 
@@ -97,7 +111,7 @@ class MaxPool2DOp(PoolOp, elements="f32 QUI8 QI8 QI16 quint8"):
 
     traits = traits_def(
         Pure(),
-        Requires(rank_is(0, 4), SAME_INPUT, SAME_SCALE),
+        Requires(require_rank(0, 4), SAME_INPUT, SAME_SCALE),
         quant.SameOperandsAndResultsScale(),
         quant.OrdersElements(),
     )

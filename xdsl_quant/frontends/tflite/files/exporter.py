@@ -43,7 +43,9 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.frontends.tflite.dialect.attributes import ConstBytesAttr
 from xdsl_quant.frontends.tflite.dialect.constants import ConstOp, NoValueOp, QConstOp
 from xdsl_quant.frontends.tflite.dialect.control_flow import IfOp
-from xdsl_quant.frontends.tflite.dialect.products import has_wide_sums_without_bias
+from xdsl_quant.frontends.tflite.dialect.products import (
+    has_wide_accumulator_without_bias,
+)
 from xdsl_quant.frontends.tflite.dialect.signatures import (
     EXPORTED_NAMES,
     INDEX_PATH,
@@ -107,7 +109,11 @@ def _bias_type_number(op: Operation) -> int:
     bias = op.operands[trait.bias]
     if not isinstance(bias.type, NoneType):
         return _tensor_type_number(bias)
-    return 0 if has_wide_sums_without_bias(op) else enumerator("TensorType", "INT32")
+    return (
+        0
+        if has_wide_accumulator_without_bias(op)
+        else enumerator("TensorType", "INT32")
+    )
 
 
 _TYPE_OPTIONS: Mapping[str, Callable[[Operation], int]] = {

@@ -61,7 +61,7 @@ def strided_slice(
 
 
 @primitive
-def alongside(values: Array, *others: Array) -> Array:
+def as_expression_like(values: Array, *others: Array) -> Array:
     """Convert `values` to an expression if one of `others` is an expression."""
     return values
 

@@ -88,7 +88,7 @@ def scaled_by_power(values: Any, exponent: int) -> Integers:
 
 
 @primitive
-def rescaled_wide(values: Any, multiplier: Multiplier) -> Integers:
+def rescale_wide(values: Any, multiplier: Multiplier) -> Integers:
     """
     Multiply 64-bit values by the upper 16 bits of a multiplier, round half up once, and
     wrap to 32 bits (`MultiplyByQuantizedMultiplier`).
@@ -184,7 +184,7 @@ def inverse_square_root(values: Integers, direction: int) -> Multiplier:
     )
 
 
-def log_from_one(values: Integers) -> Integers:
+def log_of_at_least_one(values: Integers) -> Integers:
     """
     Return the natural logarithm, with 26 fractional bits, of `x >= 1` with 19
     fractional bits (`log_x_for_x_greater_than_or_equal_to_1`).

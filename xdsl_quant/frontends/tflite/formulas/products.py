@@ -17,7 +17,7 @@ from xdsl_quant.numerics.primitives import (
     saturated,
 )
 
-from .fixed_point import Integers, quantized_multiplier, rescaled_wide
+from .fixed_point import Integers, quantized_multiplier, rescale_wide
 from .quantized import (
     Quantized,
     activated_integers,
@@ -219,7 +219,7 @@ def convolution(
     ratio = requantization_ratio(
         x.parameters, weights.parameters, result, has_exact_product
     )
-    rescale = rescaled_wide if has_wide_accumulator else rescaled
+    rescale = rescale_wide if has_wide_accumulator else rescaled
     scaled = rescale(accumulator, quantized_multiplier(ratio))
     return activated_integers(scaled, result, activation)
 
@@ -292,7 +292,7 @@ def fully_connected(
     if is_scaled_as_float:
         scaled = round_away(sums * ratio)
     else:
-        rescale = rescaled_wide if is_wide else rescaled
+        rescale = rescale_wide if is_wide else rescaled
         scaled = rescale(sums, quantized_multiplier(ratio))
     values = activated_integers(scaled, result, activation).astype(np.int64)
     shape = x.values.shape[:-1] if keep_num_dims else (-1,)
@@ -324,7 +324,7 @@ def batch_matmul(
     multiplier = quantized_multiplier(
         float(x.scale * y.scale) / float(scale_of(result))
     )
-    rescale = rescaled_wide if x.parameters.storage_width == 16 else rescaled
+    rescale = rescale_wide if x.parameters.storage_width == 16 else rescaled
     return clamped(rescale(lhs @ rhs, multiplier), result)
 
 

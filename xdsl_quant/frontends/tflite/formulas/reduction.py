@@ -8,7 +8,7 @@ import numpy as np
 from xdsl_quant.numerics.parameters import QuantizationParameters
 from xdsl_quant.numerics.primitives import folded, rescaled, wrapped
 
-from .fixed_point import Integers, Multiplier, quantized_multiplier, rescaled_wide
+from .fixed_point import Integers, Multiplier, quantized_multiplier, rescale_wide
 from .quantized import Quantized, clamped, scale_of
 
 
@@ -52,8 +52,8 @@ def reduce_prod(
     multiplier = quantized_multiplier(float(x.scale) / root)
 
     def step(product: Integers, factor: Integers) -> Integers:
-        return wrapped(rescaled_wide(product * factor, multiplier))
+        return wrapped(rescale_wide(product * factor, multiplier))
 
     product = folded(rows, step)
-    values = clamped(wrapped(rescaled_wide(product, multiplier)), result)
+    values = clamped(wrapped(rescale_wide(product, multiplier)), result)
     return np.expand_dims(values, tuple(distinct))

@@ -23,7 +23,7 @@ from .fixed_point import (
     Multiplier,
     exp_of_negative,
     inverse_square_root,
-    log_from_one,
+    log_of_at_least_one,
     quantized_multiplier,
     reciprocal_of_one_plus,
 )
@@ -113,7 +113,7 @@ def log_softmax(x: Quantized, result: QuantizationParameters) -> Integers:
     multiplier, least = _input_scaling(float(x.scale), 1)
     differences = below_largest(x.values)
     exponentials, _ = _exponentials(differences, float(x.scale), 1)
-    logarithm = log_from_one(
+    logarithm = log_of_at_least_one(
         rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)
     )
     inverse = quantized_multiplier(

@@ -56,7 +56,7 @@ from xdsl_quant.transforms.building.dequantize_fallback import replace_with_buil
 from xdsl_quant.unsupported import Unsupported
 
 from .fallbacks import without_conversion
-from .stablehlo import elementwise, moving, products
+from .stablehlo import data_movement, elementwise, products
 from .stablehlo.building import Lowering, StableHLOBuilder
 
 Form: TypeAlias = Callable[[StableHLOBuilder], Sequence[SSAValue]]
@@ -84,7 +84,7 @@ def _rebuild_constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
 
 LOWERINGS: Mapping[type[Operation], Lowering] = {
     **elementwise.LOWERINGS,
-    **moving.LOWERINGS,
+    **data_movement.LOWERINGS,
     **products.LOWERINGS,
 }
 """Lowerings to StableHLO by op class."""
@@ -183,7 +183,7 @@ class TFLToStablehlo(CheckedPattern[Form]):
         try:
             _verify(form, op)
         except Unsupported:
-            if type(op) not in moving.LOWERINGS:
+            if type(op) not in data_movement.LOWERINGS:
                 raise
             form = _rebuilding_form(op, is_stored=False)
             _verify(form, op)

@@ -56,7 +56,12 @@ from .tosa.expressions import (
     stored_result,
     stored_results,
 )
-from .tosa.special import IMPLEMENTATIONS_IN_TOSA, IN_32_BITS, SHAPES, WITHOUT_INTEGERS
+from .tosa.special import (
+    COMPUTED_IN_32_BITS,
+    IMPLEMENTATIONS_IN_TOSA,
+    SHAPES,
+    WITHOUT_INTEGERS,
+)
 
 REGISTERED = arrays, contractions, forms
 """Modules that register the TOSA forms of functions when they are imported."""
@@ -261,7 +266,7 @@ class _TosaConversion:
                 raise Unsupported(missing.reason)
             if (reason := WITHOUT_INTEGERS.get(type(op))) is not None:
                 raise Unsupported(reason)
-            builder.assumes_32_bits = type(op) in IN_32_BITS
+            builder.assumes_32_bits = type(op) in COMPUTED_IN_32_BITS
             return stored_results(op, implementation.results(op, operands, _refuse))
         except Unsupported as e:
             if self.fallbacks is None:

@@ -452,7 +452,7 @@ def as_expression(value: Value, builder: LoweringBuilder) -> TensorExpression:
     return constant(builder, np.asarray(value))
 
 
-@implements("alongside")
+@implements("as_expression_like")
 def with_expression(value: Value, *others: Value) -> TensorExpression:
     """Return a value as an expression, with the builder of any of the operands."""
     return as_expression(value, builder_of(value, *others))

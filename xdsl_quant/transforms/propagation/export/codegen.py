@@ -445,7 +445,7 @@ class CodegenExport(KernelExport):
         self, builder: LoweringBuilder, value: SSAValue, spec: Attribute
     ) -> tuple[SSAValue, bool]:
         """Return the floats of a port, and True if they are independent of pushing."""
-        if self.is_cut_off(value, spec):
+        if self.is_clamped(value, spec):
             return value, True
         if isinstance(spec, ScaledQuantizedType):
             try:

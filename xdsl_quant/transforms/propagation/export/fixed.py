@@ -123,7 +123,7 @@ class FixedExport(KernelExport):
         # Constants keep their float elements.
         kernel = QuantizedKernel(region, dialect_ops_of(region))
         for argument, value, spec in operands_of(region):
-            if self.is_cut_off(value, spec):
+            if self.is_clamped(value, spec):
                 pass
             elif isinstance(spec, ParametersType) and (
                 not is_constant(value) or _as_stored(value, spec) is not None

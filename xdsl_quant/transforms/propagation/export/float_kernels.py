@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
 
-from xdsl_quant.diagnostics import sentence_of
+from xdsl_quant.diagnostics import error_summary
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     QuantizedType,
@@ -75,7 +75,7 @@ def check_ports(region: RegionOp, is_known: Callable[[SSAValue], bool]) -> None:
 
 def reason_of(error: Exception, name: str) -> str:
     """Return the message of an error without its location and op name."""
-    sentence = sentence_of(error)
+    sentence = error_summary(error)
     _, is_located, message = sentence.partition("error: ")
     return (message if is_located else sentence).removeprefix(f"'{name}' op ")
 
@@ -114,7 +114,7 @@ def fits(value: SSAValue, type_: QuantizedType) -> bool:
     if not isinstance(type_, ScaledQuantizedType):
         return False
     numbers = numbers_of(value)
-    low, high = ends_of(type_)
+    low, high = unclamped_range(type_)
     return bool((numbers >= low).all() and (numbers <= high).all())
 
 
@@ -131,7 +131,7 @@ def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
     return bool((units == units.round()).all())
 
 
-def ends_of(type_: ScaledQuantizedType) -> tuple[float, float]:
+def unclamped_range(type_: ScaledQuantizedType) -> tuple[float, float]:
     """Return the range of numbers that a type rounds but does not clamp."""
     scales, points = type_.get_scales(), type_.get_zero_points()
     low, high = type_.storage_range
@@ -217,7 +217,7 @@ def out_of_range(op: Operation, type_: QuantizedType) -> str:
     return f"a constant of '{op.name}' exceeds the range of '{type_}'"
 
 
-def check_not_cut_off(
+def check_not_clamped(
     op: Operation, index: int, constant: SSAValue, type_: ScaledQuantizedType
 ) -> None:
     """
@@ -228,7 +228,7 @@ def check_not_cut_off(
     if not numbers.size:
         return
     least, largest = float(numbers.min()), float(numbers.max())
-    low, high = ends_of(type_)
+    low, high = unclamped_range(type_)
     is_below = least < low and not isinf(least)
     is_above = largest > high and not isinf(largest)
     name = op_or_reducing_op(op).name.partition(".")[2]
@@ -256,7 +256,7 @@ def check_constants(region: RegionOp) -> None:
         for index, operand in enumerate(op.operands):
             value = _outside(region, operand) if is_float_value(operand) else None
             if value is not None and is_constant(value):
-                check_not_cut_off(op, index, value, type_)
+                check_not_clamped(op, index, value, type_)
 
 
 def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
@@ -285,7 +285,7 @@ def cuts_off(spec: Attribute, number: float) -> bool:
     """Return True if a specification has parameters that clamp a number."""
     if not isinstance(spec, ScaledQuantizedType):
         return False
-    low, high = ends_of(spec)
+    low, high = unclamped_range(spec)
     return not low <= number <= high
 
 
@@ -331,9 +331,9 @@ class KernelExport(ABC):
                 self.export(index, region)
             except Unsupported as e:
                 self.in_float[region] = e
-                is_cut_off = isinstance(e, ResultOutOfRange)
-                results = self.export_floats(region, are_stored=not is_cut_off)
-                if is_cut_off:
+                is_clamped = isinstance(e, ResultOutOfRange)
+                results = self.export_floats(region, are_stored=not is_clamped)
+                if is_clamped:
                     self.out_of_range |= dict.fromkeys(results, e.number)
 
     def erase_kernels(self) -> None:
@@ -365,6 +365,6 @@ class KernelExport(ABC):
     def floats(self, value: SSAValue) -> SSAValue:
         """Return a value as floats."""
 
-    def is_cut_off(self, value: SSAValue, spec: Attribute) -> bool:
+    def is_clamped(self, value: SSAValue, spec: Attribute) -> bool:
         """Return True if a port would clamp a value that stays in floating point."""
         return value in self.out_of_range and cuts_off(spec, self.out_of_range[value])

@@ -40,9 +40,8 @@ from xdsl_quant.unsupported import Unsupported
 
 from ..module_kernels import ParametersType, is_float_value
 from .float_kernels import (
-    check_not_cut_off,
+    check_not_clamped,
     check_uses_own_values,
-    ends_of,
     fits,
     is_exact,
     keeps_order,
@@ -50,6 +49,7 @@ from .float_kernels import (
     out_of_range,
     reason_of,
     stored_as,
+    unclamped_range,
 )
 
 _ACCUMULATOR_BITS = 32
@@ -224,7 +224,7 @@ class QuantizedKernel:
             are_exact = all([is_exact(x, peer) for x in constants])
             for index, operand in enumerate(operands):
                 if operand in constants:
-                    check_not_cut_off(op, index, operand, own)
+                    check_not_clamped(op, index, operand, own)
             if needs_no_axis or not are_exact or len({*quantized}) > 1:
                 common = own
         else:
@@ -340,7 +340,10 @@ class QuantizedKernel:
         if is_unknown or prod(sizes) << sum(widths) - 2 < 1 << _ACCUMULATOR_BITS - 1:
             return
         largest = accumulator.get_scales().min() * 2.0 ** (_ACCUMULATOR_BITS - 1)
-        if any(max(map(abs, ends_of(spec))) > largest for spec in self._result_types):
+        if any(
+            max(map(abs, unclamped_range(spec))) > largest
+            for spec in self._result_types
+        ):
             raise _unsupported_sums(op)
 
     def _may_have(self, op: Operation, accumulator: ScaledQuantizedType) -> bool:

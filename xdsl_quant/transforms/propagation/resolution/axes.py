@@ -44,7 +44,7 @@ def channel_axis(kernel: Kernel, type_: Attribute) -> int:
     return max(rank - 1, 0)
 
 
-def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
+def ports_without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
     """Return the ports of constant weights that lack their per-axis dimension."""
     return [
         (kernel, port)

@@ -19,7 +19,7 @@ from xdsl_quant.dialects.quant.types import (
 )
 
 from ..kernel_matching import is_constant
-from ..module_kernels import float_ops_of, is_float_value, ports_of
+from ..module_kernels import float_ops_outside_kernels, is_float_value, ports_of
 from .kernels import Graph, Kernel, PortValue
 from .writing import conflicts_of
 
@@ -288,7 +288,7 @@ class _Description:
                 name, place = names[op.results[0]], _place_text(op)
                 kernel = FloatKernelReport(function, op.kernel, name, place, reason)
                 self.float_kernels.append(kernel)
-        for op in float_ops_of(top):
+        for op in float_ops_outside_kernels(top):
             name = names[op.results[0]] if op.results else "-"
             report = OpReport(function, op_name(op), name, _place_text(op))
             self.float_ops.append(report)

@@ -6,7 +6,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps
 
 
-def quantized_and_back(
+def cast_pair(
     value: SSAValue,
     quantized: Attribute,
     location: LocationAttr,

@@ -71,7 +71,7 @@ class MatrixProduct:
         for start in range(0, self.count, self.outputs):
             ones = np.eye(self.count, self.outputs, -start)
             matrices = np.broadcast_to(ones, (self.groups, *ones.shape))
-            probes.append(self.layer.by_weights(self.weights(matrices)))
+            probes.append(self.layer.product_with_weights(self.weights(matrices)))
         return probes
 
     def inputs(self, values: Sequence[Array]) -> NDArray[np.float64]:

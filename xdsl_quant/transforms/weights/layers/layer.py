@@ -137,7 +137,7 @@ class Layer:
         add.operands[0] = product
         rewriter.insert([*ops, add], InsertPoint.after(self.product))
 
-    def by_weights(self, numbers: NDArray[np.float64]) -> Sequence[Operation]:
+    def product_with_weights(self, numbers: NDArray[np.float64]) -> Sequence[Operation]:
         """Return ops whose last one multiplies by other weights, without a bias."""
         copy = self.product.clone()
         ops = [constant_like(self.weight.value, numbers, self.weight.value.type)]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from numpy.typing import NDArray
 
-from xdsl_quant.rosetta.own_process import OwnProcess, ProcessEnded, answer_all
+from xdsl_quant.rosetta.own_process import LibraryProcess, ProcessEnded, answer_all
 
 from .litert import LiteRT
 
@@ -32,7 +32,7 @@ class Run(NamedTuple):
         return self.steps[0] if self.steps else ()
 
 
-class LiteRTProcess(OwnProcess):
+class LiteRTProcess(LibraryProcess):
     """A process that runs files, and is started again after one that aborted it."""
 
     def __init__(self):

@@ -15,10 +15,10 @@ from xdsl_quant.frontends.tflite.formulas.fixed_point import (
     Multiplier,
     exp_of_negative,
     inverse_square_root,
-    log_from_one,
+    log_of_at_least_one,
     quantized_multiplier,
     reciprocal_of_one_plus,
-    rescaled_wide,
+    rescale_wide,
     scaled_by_power,
 )
 from xdsl_quant.numerics.primitives import (
@@ -163,15 +163,15 @@ def test_rescaled_rounds_twice():
 
 def test_rescaled_wide_has_a_multiplier_of_16_bits():
     values = ints(1 << 33, 3, -3)
-    assert rescaled_wide(values, Multiplier(1 << 30, -3)).tolist() == [1 << 29, 0, 0]
+    assert rescale_wide(values, Multiplier(1 << 30, -3)).tolist() == [1 << 29, 0, 0]
     # A multiplier that does not fit is the largest one.
     for value in (0x7FFF0000, 0x7FFF8000, 2**31 - 1):
         multiplier = Multiplier(value, 0)
-        assert rescaled_wide(ints(1 << 15), multiplier).tolist() == [0x7FFF]
-    assert rescaled_wide(ints(1 << 15), Multiplier(0x7FFEFFFF, 0)).tolist() == [0x7FFF]
-    assert rescaled_wide(ints(1 << 15), Multiplier(0x7FFE7FFF, 0)).tolist() == [0x7FFE]
+        assert rescale_wide(ints(1 << 15), multiplier).tolist() == [0x7FFF]
+    assert rescale_wide(ints(1 << 15), Multiplier(0x7FFEFFFF, 0)).tolist() == [0x7FFF]
+    assert rescale_wide(ints(1 << 15), Multiplier(0x7FFE7FFF, 0)).tolist() == [0x7FFE]
     # Half is rounded up, and the result cut.
-    assert rescaled_wide(ints(1, -1, 1 << 32), Multiplier(1 << 30, 0)).tolist() == [
+    assert rescale_wide(ints(1, -1, 1 << 32), Multiplier(1 << 30, 0)).tolist() == [
         1,
         0,
         -(1 << 31),
@@ -180,10 +180,10 @@ def test_rescaled_wide_has_a_multiplier_of_16_bits():
 
 @pytest.mark.parametrize("exponent", [15, np.array([3, 15, -2])])
 def test_rescaled_wide_has_a_rounding_shift(exponent: Any):
-    assert rescaled_wide(ints(3), Multiplier(1 << 30, 14)).tolist() == [3 << 13]
+    assert rescale_wide(ints(3), Multiplier(1 << 30, 14)).tolist() == [3 << 13]
     message = "^has a multiplier of exponent 15, expected less than 15$"
     with pytest.raises(Unsupported, match=message):
-        rescaled_wide(ints(3), Multiplier(1 << 30, exponent))
+        rescale_wide(ints(3), Multiplier(1 << 30, exponent))
 
 
 @pytest.mark.parametrize("real", [np.inf, np.nan, np.array([1.0, -np.inf])])
@@ -232,7 +232,7 @@ def logarithm(x: NDArray[np.int64]) -> NDArray[np.float64]:
     [
         (exp_of_negative, _NEGATIVE, exponential, 500, 1854130712),
         (reciprocal_of_one_plus, _UNIT, reciprocal, 7, 1379690554),
-        (log_from_one, _FROM_ONE, logarithm, 3, 1666204699),
+        (log_of_at_least_one, _FROM_ONE, logarithm, 3, 1666204699),
     ],
 )
 def test_functions(

@@ -32,7 +32,7 @@ from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_stablehlo import (
     LOWERINGS,
     ConvertTFLToStablehloPass,
 )
-from xdsl_quant.frontends.tflite.lowering.stablehlo import moving
+from xdsl_quant.frontends.tflite.lowering.stablehlo import data_movement
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import dequantize
 from xdsl_quant.runtime.arrays import dense_elements
@@ -165,7 +165,9 @@ def test_quantized_ops(name: str, request: pytest.FixtureRequest):
         if name in TABLES and case.results[0].type == "INT16":
             continue
         expected = run_function(original, None, *inputs_of(case))
-        is_equal = type(op) in moving.LOWERINGS or isinstance(op, tfl.DequantizeOp)
+        is_equal = type(op) in data_movement.LOWERINGS or isinstance(
+            op, tfl.DequantizeOp
+        )
         for one, other in zip(run(module, *inputs_of(case)), expected, strict=True):
             if one.dtype.kind == "f":
                 np.testing.assert_array_equal(one, other, case.name)

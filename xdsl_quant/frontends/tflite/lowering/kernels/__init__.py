@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from xdsl_quant.unsupported import Unsupported
 
-from .computing import (
+from .computation import (
     Computation,
     FallbackMode,
     Implementation,
@@ -18,8 +18,8 @@ from .computing import (
     parameters_of,
     unsupported_type,
 )
+from .data_movement import DATA_MOVEMENT
 from .elementwise import ELEMENTWISE
-from .moving import MOVING
 from .products import MULTIPLIER_KERNELS, PRODUCTS, svdf
 
 __all__ = [
@@ -42,7 +42,7 @@ ComputationError = Unsupported
 IMPLEMENTATIONS: Mapping[type[Operation], Implementation] = {
     **ELEMENTWISE,
     **PRODUCTS,
-    **MOVING,
+    **DATA_MOVEMENT,
 }
 """Implementation of each op, except ops with state or regions."""
 

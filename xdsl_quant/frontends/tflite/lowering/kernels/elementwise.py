@@ -19,7 +19,7 @@ from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
 from xdsl_quant.unsupported import Unsupported
 
 from . import requirements
-from .computing import (
+from .computation import (
     Array,
     Computation,
     Implementation,
@@ -53,7 +53,7 @@ def _binary(
 
 
 def _logical(function: Callable[..., Array]) -> Implementation:
-    return Computation(formula_of(function), takes_truths=True)
+    return Computation(formula_of(function), accepts_booleans=True)
 
 
 def _with_activation(
@@ -101,9 +101,9 @@ def _comparison_computation(direction: str) -> Implementation:
     def kernel(op: Operation, result: None, lhs: Quantized, rhs: Quantized) -> Array:
         return elementwise.compare(direction, lhs, rhs)
 
-    takes_truths = direction in ("equal", "not_equal")
+    accepts_booleans = direction in ("equal", "not_equal")
     return Computation(
-        formula_of(function), kernel, is_truth=True, takes_truths=takes_truths
+        formula_of(function), kernel, is_truth=True, accepts_booleans=accepts_booleans
     )
 
 

@@ -7,7 +7,9 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
-from xdsl_quant.frontends.tflite.dialect.products import has_wide_sums_without_bias
+from xdsl_quant.frontends.tflite.dialect.products import (
+    has_wide_accumulator_without_bias,
+)
 from xdsl_quant.frontends.tflite.formulas import (
     floats,
     hybrid,
@@ -21,7 +23,7 @@ from xdsl_quant.numerics import QuantizationParameters as Parameters
 from xdsl_quant.unsupported import Unsupported
 
 from ..windows import window_of
-from .computing import (
+from .computation import (
     Array,
     Computation,
     Implementation,
@@ -55,7 +57,7 @@ def _has_wide_accumulator(op: Operation, x: Quantized, bias: Array | None) -> bo
     if x.parameters.storage_width != 16:
         return False
     if bias is None:
-        return has_wide_sums_without_bias(op)
+        return has_wide_accumulator_without_bias(op)
     return not isinstance(bias, Quantized) and bias.dtype == np.int64
 
 

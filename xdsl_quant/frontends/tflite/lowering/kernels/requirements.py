@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from xdsl_quant.frontends.tflite.formulas.quantized import scale_of
 from xdsl_quant.numerics import QuantizationParameters
 
-from .computing import (
+from .computation import (
     OTHER_STORAGE,
     NoKernel,
     Operands,

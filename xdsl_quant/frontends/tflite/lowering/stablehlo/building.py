@@ -40,8 +40,8 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.unsupported import Unsupported
 
 from ..fallbacks import SIZES_HINT
-from ..kernels.computing import flag as flag
-from ..kernels.computing import number as number
+from ..kernels.computation import flag as flag
+from ..kernels.computation import number as number
 
 Lowering: TypeAlias = Callable[..., SSAValue | Sequence[SSAValue]]
 """Function that builds the results of an op from the builder, op and operands."""

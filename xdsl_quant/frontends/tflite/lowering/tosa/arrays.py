@@ -179,7 +179,7 @@ def _concatenate(parts: Sequence[TosaTensor | Array], axis: int = 0) -> TosaTens
     return _build_joint(every, lambda values: builder.concatenated(values, axis), shape)
 
 
-@tosa_form("alongside")
+@tosa_form("as_expression_like")
 def _alongside(values: TosaTensor | Array, *others: TosaTensor | Array) -> TosaTensor:
     return lifted(values, tosa_builder_of(values, *others))
 

@@ -54,7 +54,7 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.unsupported import Unsupported
 
 from ..fallbacks import SIZES_HINT
-from ..kernels.computing import parameters_of
+from ..kernels.computation import parameters_of
 
 i48 = IntegerType(48)
 LARGEST_FLOAT = float(np.finfo(np.float32).max)

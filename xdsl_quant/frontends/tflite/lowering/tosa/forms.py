@@ -61,10 +61,10 @@ def _rescaled(x: TosaInteger, multiplier: Multiplier) -> TosaInteger:
     return rescaling.expression()
 
 
-@tosa_form("rescaled_wide")
+@tosa_form("rescale_wide")
 def _rescaled_wide(x: TosaInteger, multiplier: Multiplier) -> TosaInteger:
     if x.element_type != i48:
-        return definition(fixed_point.rescaled_wide)(x, multiplier)
+        return definition(fixed_point.rescale_wide)(x, multiplier)
     return TosaRescaling.by(x, multiplier, is_wide=True).expression()
 
 

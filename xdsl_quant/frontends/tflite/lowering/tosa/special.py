@@ -23,12 +23,12 @@ from xdsl_quant.numerics.primitives import Array
 from xdsl_quant.unsupported import Unsupported
 
 from ..kernels import IMPLEMENTATIONS, Computation, Implementation, svdf
-from ..kernels.computing import flag, parameters_of
+from ..kernels.computation import flag, parameters_of
 from .building import per_tensor
 from .expressions import TosaInteger
 from .forms import TosaRescaling
 
-IN_32_BITS = tfl.SoftmaxOp, tfl.LogSoftmaxOp, tfl.SVDFOp
+COMPUTED_IN_32_BITS = tfl.SoftmaxOp, tfl.LogSoftmaxOp, tfl.SVDFOp
 """Ops whose kernels compute all but products in 32 bits, despite larger bounds."""
 
 SHAPES: Mapping[type[Operation], tuple[int, int]] = {

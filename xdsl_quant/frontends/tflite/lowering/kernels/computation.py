@@ -117,7 +117,7 @@ class Computation:
     is_truth: bool = False
     """True if the result type is `i1`, for quantized operands too."""
 
-    takes_truths: bool = False
+    accepts_booleans: bool = False
     """True if operands may have type `i1`."""
 
     def results(
@@ -162,7 +162,7 @@ class Computation:
             return self._by_fallback(op, values)
 
     def _check_numbers(self, values: Sequence[Array | None]) -> None:
-        if self.takes_truths:
+        if self.accepts_booleans:
             return
         if any(x is not None and x.dtype == np.bool_ for x in values):
             raise Unsupported("has operands of 'i1', expected numbers")
@@ -502,4 +502,4 @@ class OnStoredValues:
 def on_stored_values(function: Callable[..., Array], plain: int) -> Computation:
     """Return a computation on floats or stored values; operand `plain` is integers."""
     kernel, operands = OnStoredValues(function), Operands((plain,))
-    return Computation(function, kernel, operands=operands, takes_truths=True)
+    return Computation(function, kernel, operands=operands, accepts_booleans=True)

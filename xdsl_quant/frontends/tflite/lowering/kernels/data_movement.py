@@ -26,7 +26,7 @@ from xdsl_quant.numerics.primitives import top_k, with_part
 from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
 from xdsl_quant.unsupported import Unsupported
 
-from .computing import (
+from .computation import (
     Array,
     Computation,
     FallbackMode,
@@ -153,7 +153,7 @@ def _with_indices(
     """Check constant indices; for others, convert the values to an expression."""
     if is_array(indices):
         check_known_indices(indices, sizes)
-    return data_movement.alongside(values, indices), indices
+    return data_movement.as_expression_like(values, indices), indices
 
 
 def _gather(op: tfl.GatherOp, values: Array, indices: Array) -> Array:
@@ -270,7 +270,9 @@ def _dynamic_update_slice(
     op: tfl.DynamicUpdateSliceOp, value: Array, update: Array, start: Array
 ) -> Array:
     indices = integers_of(start) if is_array(start) else start
-    return with_part(data_movement.alongside(value, start, update), update, indices)
+    return with_part(
+        data_movement.as_expression_like(value, start, update), update, indices
+    )
 
 
 # Blocks and images
@@ -327,7 +329,7 @@ def _range(op: tfl.RangeOp, start: Array, limit: Array, delta: Array) -> Array:
     return cast("Any", np.arange(first, end, step))
 
 
-MOVING: Mapping[type[Operation], Implementation] = {
+DATA_MOVEMENT: Mapping[type[Operation], Implementation] = {
     tfl.ReshapeOp: _by_numbers(np.reshape),
     tfl.SqueezeOp: _squeeze,
     tfl.ExpandDimsOp: _by_numbers(np.expand_dims),
@@ -336,7 +338,7 @@ MOVING: Mapping[type[Operation], Implementation] = {
     tfl.StridedSliceOp: _strided_slice,
     tfl.DynamicUpdateSliceOp: _dynamic_update_slice,
     tfl.ConcatenationOp: _Concatenation(
-        _concatenate_floats, _concatenate, takes_truths=True
+        _concatenate_floats, _concatenate, accepts_booleans=True
     ),
     tfl.PackOp: _pack,
     tfl.UnpackOp: _unpack,
