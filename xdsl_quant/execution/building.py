@@ -64,11 +64,9 @@ def reshape_tensor(value: ir.Value, sizes: Sizes) -> ir.Value:
     if shape == type_.shape:
         return value
     shape_type = ir.RankedTensorType.get([len(sizes)], ir.IndexType.get())
-    return tensor.reshape(
-        ir.RankedTensorType.get(shape, type_.element_type),
-        value,
-        tensor.from_elements(shape_type, as_values(sizes)),
-    )
+    result_type = ir.RankedTensorType.get(shape, type_.element_type)
+    elements = tensor.from_elements(shape_type, as_values(sizes))
+    return tensor.reshape(result_type, value, elements)
 
 
 def input_count(op: Op) -> int:

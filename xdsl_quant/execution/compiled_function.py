@@ -217,21 +217,15 @@ class CompiledFunction:
 
     def _inputs(self, arguments: Sequence[ArrayLike]) -> list[Array]:
         check_argument_count(self.name, len(self._arguments), len(arguments))
-        return [
-            _input(value, boundary, index)
-            for index, (value, boundary) in enumerate(
-                zip(arguments, self._arguments, strict=True)
-            )
-        ]
+        pairs = zip(arguments, self._arguments, strict=True)
+        return [_input(*pair, index) for index, pair in enumerate(pairs)]
 
     def _outputs(self, inputs: _Arrays, out: _Output) -> _Arrays:
         shapes = self._result_shapes(inputs)
         if out is not None:
             return self._given_outputs(out, shapes, inputs)
-        return [
-            np.empty(shape, result.dtype)
-            for shape, result in zip(shapes, self._results, strict=True)
-        ]
+        pairs = zip(shapes, self._results, strict=True)
+        return [np.empty(shape, result.dtype) for shape, result in pairs]
 
     def _result_shapes(self, inputs: _Arrays) -> _Shapes:
         if self._sizes is None:
@@ -294,9 +288,8 @@ class CompiledFunction:
         return self._streaming_code.function(self._wrapper.kernel_name)
 
     def _is_streamed(self, outputs: _Arrays) -> bool:
-        return (
-            self._code.can_stream and sum(o.nbytes for o in outputs) >= STREAMED_BYTES
-        )
+        size = sum(output.nbytes for output in outputs)
+        return self._code.can_stream and size >= STREAMED_BYTES
 
     def _compiled(
         self, *, stream: bool, text: str | None = None, clock: ClockReads | None = None

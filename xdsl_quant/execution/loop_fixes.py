@@ -59,9 +59,8 @@ def store_whole_bytes(module: ir.Module) -> None:
         (value,), (buffer, *indices) = load.results, load.operands
         if mlir.element(buffer) != value.type:
             with ir.InsertionPoint(load), load.location:
-                number = arith.trunci(
-                    _bits_of(value.type), memref.load(buffer, indices)
-                )
+                stored = memref.load(buffer, indices)
+                number = arith.trunci(_bits_of(value.type), stored)
                 if number.type != value.type:
                     number = arith.bitcast(value.type, number)
             mlir.replace_op(load, number)

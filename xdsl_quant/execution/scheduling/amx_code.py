@@ -203,9 +203,8 @@ class _Tiles:
         parts = padded.reshape(len(numbers), run.steps, -1, 4, count, LANES)
         parts = parts.transpose(0, 1, 4, 2, 5, 3)
         wide = self.group[1]
-        return np.concatenate(
-            [parts[:, :, i : i + wide].ravel() for i in range(0, count, wide)]
-        )
+        starts = range(0, count, wide)
+        return np.concatenate([parts[:, :, i : i + wide].ravel() for i in starts])
 
     @property
     def configuration(self) -> NDArray[np.uint8]:

@@ -92,9 +92,8 @@ def _placed_in_order(
     sizes = [_aligned_size(value.size) for value in lifetimes]
     offsets: dict[int, int] = {}
     for i in sorted(range(len(lifetimes)), key=lambda i: key(lifetimes[i])):
-        taken = [
-            (offsets[j], offsets[j] + sizes[j]) for j in neighbors[i] if j in offsets
-        ]
+        placed = (j for j in neighbors[i] if j in offsets)
+        taken = [(offsets[j], offsets[j] + sizes[j]) for j in placed]
         offsets[i] = _offset(sizes[i], sorted(taken))
     ends = [offset + sizes[i] for i, offset in offsets.items()]
     return [offsets[i] for i in range(len(lifetimes))], max(ends, default=0)

@@ -362,11 +362,8 @@ def _with_pixels(
     if count < 2 or rest or row.size % count or not is_contiguous:
         return product, epilogue
     pixels = Axis(row.size // count, [count * step for step in row.steps])
-    product = replace(
-        product,
-        rows=[*product.rows[:-1], pixels],
-        weights=np.tile(product.weights, count),
-    )
+    rows, weights = [*product.rows[:-1], pixels], np.tile(product.weights, count)
+    product = replace(product, rows=rows, weights=weights)
     return product, epilogue and epilogue.repeated(count)
 
 

@@ -398,9 +398,8 @@ class BodyCode:
             has = mlir.bits(operand.type) if is_unsigned else self.width(operand)
             return self._converted(self.vector(operand, has), has, width, extend)
         numbered = operands[1:] if name == "select" else operands
-        computed = max(
-            map(self.width, numbered if name == "cmpi" else [*numbered, value])
-        )
+        values = numbered if name == "cmpi" else [*numbered, value]
+        computed = max(map(self.width, values))
         if name in ("shli", "shrsi") and self._body.interval(operands[1]).high >= 32:
             computed = mlir.bits(value.type)
         vectors = [self.vector(operand, computed) for operand in numbered]

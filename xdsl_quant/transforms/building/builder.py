@@ -461,13 +461,9 @@ class LoweringBuilder(Builder):
         sizes = self.sizes(value)
         result_sizes = [sizes[dimension] for dimension in permutation]
         type_ = TensorType(element_type_of(value), static_sizes(result_sizes))
-        return self.add(
-            linalg.ops.TransposeOp(
-                value,
-                self.empty(type_, result_sizes),
-                DenseArrayBase.from_list(i64, permutation),
-            )
-        )
+        target = self.empty(type_, result_sizes)
+        order = DenseArrayBase.from_list(i64, permutation)
+        return self.add(linalg.ops.TransposeOp(value, target, order))
 
     # Parts of tensors
 
@@ -521,15 +517,10 @@ class LoweringBuilder(Builder):
             groups.append([*range(len(sizes), len(sizes) + len(parts))])
             sizes += parts
         type_ = TensorType(element_type_of(value), static_sizes(sizes))
-        reassociation = ArrayAttr(
-            ArrayAttr(IntegerAttr(i, i64) for i in group) for group in groups
-        )
+        indices = ArrayAttr(ArrayAttr(IntegerAttr(i, i64) for i in g) for g in groups)
         dynamic = [size for size in sizes if not isinstance(size, int)]
-        return self.add(
-            tensor.ExpandShapeOp(
-                value, dynamic, reassociation, type_.get_shape(), type_
-            )
-        )
+        op = tensor.ExpandShapeOp(value, dynamic, indices, type_.get_shape(), type_)
+        return self.add(op)
 
     def reshaped(
         self, value: SSAValue, type_: TensorType, sizes: Sequence[Size]
@@ -539,14 +530,12 @@ class LoweringBuilder(Builder):
             return value
         shape_type = TensorType(INDEX, [len(sizes)])
         if all(isinstance(size, int) for size in sizes):
-            attribute = DenseIntOrFPElementsAttr.from_list(
-                shape_type, cast(Sequence[int], sizes)
-            )
+            numbers = cast(Sequence[int], sizes)
+            attribute = DenseIntOrFPElementsAttr.from_list(shape_type, numbers)
             shape = self.constant(attribute, shape_type)
         else:
-            shape = self.op(
-                tensor.FromElementsOp, [*map(self.size_value, sizes)], shape_type
-            )
+            values = [*map(self.size_value, sizes)]
+            shape = self.op(tensor.FromElementsOp, values, shape_type)
         return self.op(tensor.ReshapeOp, (value, shape), type_)
 
 

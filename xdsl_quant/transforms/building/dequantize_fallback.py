@@ -275,7 +275,5 @@ def lower_with_fallback(module: ModuleOp, patterns: Sequence[RewritePattern]) ->
         for fallback in fallbacks:
             if fallback.matches(op):
                 fallback.check(op)
-    PatternRewriteWalker(
-        GreedyRewritePatternApplier(list(patterns), dce_enabled=False),
-        apply_recursively=False,
-    ).rewrite_module(module)
+    applier = GreedyRewritePatternApplier(list(patterns), dce_enabled=False)
+    PatternRewriteWalker(applier, apply_recursively=False).rewrite_module(module)

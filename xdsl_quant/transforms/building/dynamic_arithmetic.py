@@ -148,11 +148,8 @@ class OperandParameters(CastArithmetic):
         is_compact = len(shape) == len(blocks)
         axes = blocks if is_compact else range(len(shape))
         counts = dict(zip(axes, shape, strict=True))
-        return Layout(
-            {axis: counts[axis] for axis in blocks},
-            blocks,
-            None if is_compact else len(shape),
-        )
+        rank = None if is_compact else len(shape)
+        return Layout({axis: counts[axis] for axis in blocks}, blocks, rank)
 
     @property
     def zero_point_range(self) -> tuple[int, int]:
@@ -205,9 +202,8 @@ def _assert_counts(builder: LoweringBuilder, op: DynamicCastOp) -> None:
             size = builder.size_value(builder.size(op.input, axis))
             count = builder.size_value(builder.size(value, position))
             if block_size != 1:
-                size = builder.op(
-                    arith.CeilDivUIOp, (size, builder.index(block_size)), INDEX
-                )
+                divisor = builder.index(block_size)
+                size = builder.op(arith.CeilDivUIOp, (size, divisor), INDEX)
             reason = "" if block_size == 1 else f" divided by {block_size}, rounded up"
             message = f"number of {name} must be the size of dimension {axis}{reason}"
             assert_holds(builder, arith.CmpiOp(count, size, "eq"), message)

@@ -49,8 +49,7 @@ def make_signless(module: ModuleOp) -> None:
             op.function_type = FunctionType.from_lists(
                 [*map(signless, type_.inputs)], [*map(signless, type_.outputs)]
             )
-    for op in (*module.walk(),):
-        if isinstance(op, UnrealizedConversionCastOp) and op.operand_types == (
-            op.result_types
-        ):
+    casts = [op for op in module.walk() if isinstance(op, UnrealizedConversionCastOp)]
+    for op in casts:
+        if op.operand_types == op.result_types:
             Rewriter.replace_op(op, (), op.operands)

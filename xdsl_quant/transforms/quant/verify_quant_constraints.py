@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.diagnostics import counted, location_prefix, op_name
 from xdsl_quant.dialects.quant.type_rules import Finding, RuleSet, TypeUse, type_uses
 from xdsl_quant.runtime.plugins import plugins
 
@@ -142,8 +142,6 @@ class VerifyQuantConstraintsPass(ModulePass):
         if not (violations := quant_constraint_violations(op, self.rules)):
             return
         title = _rule_set(self.rules).title
-        count = (
-            "1 violation" if len(violations) == 1 else f"{len(violations)} violations"
-        )
+        count = counted(len(violations), "violation")
         summary = f"error: {count} of the rules of {title} for quantized types"
         raise PassFailedException("\n".join([*map(str, violations), summary]))

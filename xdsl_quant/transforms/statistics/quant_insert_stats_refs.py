@@ -186,11 +186,9 @@ class QuantInsertStatsRefsPass(CountingPass):
         symbols = {symbol for inner in op.walk() if (symbol := _symbol(inner))}
         _check_known(self.symbols, symbols, "unknown function '{}' in symbols")
         eligible = [*filter(_may_be_instrumented, candidates(op))]
-        _check_known(
-            self.ops,
-            {candidate.op_name for candidate in eligible},
-            "unknown op '{}' in ops, it defines no float tensor in this module",
-        )
+        names = {candidate.op_name for candidate in eligible}
+        mistake = "unknown op '{}' in ops, it defines no float tensor in this module"
+        _check_known(self.ops, names, mistake)
         by_default = not self.ops and self.keys is None
         selected = [
             candidate

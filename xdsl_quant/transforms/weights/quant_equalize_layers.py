@@ -96,9 +96,8 @@ class EqualizePair(RewritePattern):
         first.set_weights(weights / along(factors, weights, first.dimension), rewriter)
         if first.bias is not None and (biases := first.biases()).any():
             first.set_biases(biases / factors, rewriter)
-        second.set_weights(
-            next_weights * along(factors, next_weights, dimension), rewriter
-        )
+        next_weights = next_weights * along(factors, next_weights, dimension)
+        second.set_weights(next_weights, rewriter)
 
 
 @dataclass(frozen=True)

@@ -94,12 +94,7 @@ class Loops:
             case AffineConstantExpr():
                 return builder.index(formula.value)
             case AffineDimExpr():
-                return builder.op(
-                    linalg.ops.IndexOp,
-                    (),
-                    INDEX,
-                    {"dim": linalg.ops.IndexOp(formula.position).dim},
-                )
+                return builder.add(linalg.ops.IndexOp(formula.position))
             case _:
                 assert isinstance(formula, AffineBinaryOpExpr)
                 is_sum = formula.kind is AffineBinaryOpKind.Add

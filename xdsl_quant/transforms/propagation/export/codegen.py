@@ -175,10 +175,8 @@ class CodegenExport(KernelExport):
         check_constants(region)
         check_operands(region, self.out_of_range)
         body = _lowered_body(region)
-        may_wait = [
-            self.reference is not None and _may_wait(argument)
-            for argument in region.body.block.args
-        ]
+        pushes, arguments = self.reference is not None, region.body.block.args
+        may_wait = [pushes and _may_wait(argument) for argument in arguments]
         try:
             self._attempt(index, region, body, may_wait)
         except Unsupported:
@@ -551,9 +549,8 @@ def _stored_at_port(value: SSAValue, port: StoredRange) -> Integers:
     width = storage.bitwidth
     if numbers is not None and width in (8, 16, 32):
         parameters = QuantizationParameters.from_integer_type(port.type)
-        array = quantize(
-            cast(Array, numbers).astype(parameters.expressed_dtype), parameters
-        )
+        floats = cast(Array, numbers).astype(parameters.expressed_dtype)
+        array = quantize(floats, parameters)
         data = BytesAttr(array.tobytes())
         attribute = DenseIntOrFPElementsAttr(stored_type, data)
         return port.integers(builder.constant(attribute, stored_type), array)

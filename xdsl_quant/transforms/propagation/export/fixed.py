@@ -128,9 +128,8 @@ class FixedExport(KernelExport):
             elif isinstance(spec, ParametersType) and (
                 not is_constant(value) or _as_stored(value, spec) is not None
             ):
-                value = kernel.expressed(
-                    self._quantized(value, spec, kernel.dialect_ops)
-                )
+                stored = self._quantized(value, spec, kernel.dialect_ops)
+                value = kernel.expressed(stored)
             elif value in self.stored:
                 value = self._expressed(value)
             kernel.values[argument] = value

@@ -336,9 +336,8 @@ class IntegerKernel:
             for value, constant in self.values.items()
             if isinstance(constant, RealConstant)
         }
-        for argument, value, map_ in zip(
-            nest.arguments, operands, nest.maps, strict=True
-        ):
+        triples = zip(nest.arguments, operands, nest.maps, strict=True)
+        for argument, value, map_ in triples:
             if argument.first_use is None:
                 continue
             if isinstance(value, SSAValue):
@@ -346,9 +345,8 @@ class IntegerKernel:
             elif isinstance(value, RealConstant) and value.is_one_number:
                 elements[argument] = value
             else:
-                elements[argument] = loop.element(
-                    self._as_tensor(nest, value), map_.results
-                )
+                stored = self._as_tensor(nest, value)
+                elements[argument] = loop.element(stored, map_.results)
         return elements
 
     def _as_tensor(self, nest: LoopNest, value: Value) -> Integers:

@@ -94,9 +94,8 @@ def _accumulator_type(
     """
     trait = quantization_trait(op, traits.MultipliesAndAccumulates)
     assert trait is not None
-    lhs, rhs = (
-        scalar_or_element_type(operands[i].type) for i in (trait.lhs, trait.rhs)
-    )
+    factors = operands[trait.lhs], operands[trait.rhs]
+    lhs, rhs = (scalar_or_element_type(factor.type) for factor in factors)
     if not (
         isinstance(lhs, ScaledQuantizedType) and isinstance(rhs, ScaledQuantizedType)
     ):
@@ -393,9 +392,8 @@ def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
     if _is_accumulator(type_):
         return type_
     shape = shape_of(terms)
-    window, reduced = (
-        op.properties.get(name) for name in ("window_dimensions", "dimensions")
-    )
+    window = op.properties.get("window_dimensions")
+    reduced = op.properties.get("dimensions")
     sizes: Sequence[int] = shape
     if isa(window, DenseArrayBase[I64]):
         sizes = window.get_values()

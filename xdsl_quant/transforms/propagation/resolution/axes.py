@@ -34,9 +34,8 @@ def channel_axis(kernel: Kernel, type_: Attribute) -> int:
     rank = type_.get_num_dims() if isinstance(type_, TensorType) else 1
     for op in kernel.op.body.block.ops:
         trait = quantization_trait(op, traits.AffineOpCoefficient)
-        if trait is None or not has_quantization_trait(
-            op, traits.MultipliesAndAccumulates
-        ):
+        is_product = has_quantization_trait(op, traits.MultipliesAndAccumulates)
+        if trait is None or not is_product:
             continue
         product = op.results[0].type
         if isinstance(product, TensorType) and product.get_num_dims() == rank:

@@ -153,30 +153,23 @@ class PropagationReport:
             f"rescales: {len(self.rescales)}, kernels in floating point: "
             f"{len(self.float_kernels)}, ops in no kernel: {len(self.float_ops)}"
         ]
-        by_function: dict[str, list[Sequence[str]]] = {}
+        header = "value", "type", "kernel", "parameters", "decided by"
+        tables: dict[str, list[Sequence[str]]] = {}
         for value in self.values:
-            rows = by_function.setdefault(
-                value.function,
-                [("value", "type", "kernel", "parameters", "decided by")],
-            )
+            rows = tables.setdefault(f"@{value.function}", [header])
             rows += _report_rows(value)
-        for function, rows in by_function.items():
-            lines += ["", f"@{function}", *table(rows)]
-        if self.float_kernels:
-            rows = [
-                (k.location or f"@{k.function}", k.value, k.kernel, k.float_reason)
-                for k in self.float_kernels
-            ]
-            lines += ["", "kernels that stay in floating point", *table(rows)]
-        if self.float_ops:
-            rows = [
-                (op.location or f"@{op.function}", op.value, op.op)
-                for op in self.float_ops
-            ]
-            lines += ["", "ops in no kernel", *table(rows)]
-        if self.duplicates:
-            rows = [(f"@{a}", f"copy of @{b}") for a, b in self.duplicates.items()]
-            lines += ["", "duplicated functions", *table(rows)]
+        tables["kernels that stay in floating point"] = [
+            (k.location or f"@{k.function}", k.value, k.kernel, k.float_reason)
+            for k in self.float_kernels
+        ]
+        tables["ops in no kernel"] = [
+            (op.location or f"@{op.function}", op.value, op.op) for op in self.float_ops
+        ]
+        tables["duplicated functions"] = [
+            (f"@{copy}", f"copy of @{root}") for copy, root in self.duplicates.items()
+        ]
+        for title, rows in tables.items():
+            lines += ["", title, *table(rows)] if rows else []
         return "\n".join(lines) + "\n"
 
 
