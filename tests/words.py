@@ -18,12 +18,12 @@ from typing import NamedTuple, cast
 ROOT = Path(__file__).parents[1]
 
 LIMITS = {
-    "lines of docstrings": 19_100,
-    "docstrings that begin with a clause": 930,
-    "functions whose docstring begins with a noun": 1_400,
-    "riddles in the package": 1_400,
-    "riddles in pages": 180,
-    "guides over 900 words": 10,
+    "lines of docstrings": 17_200,
+    "docstrings that begin with a clause": 0,
+    "functions whose docstring begins with a noun": 15,
+    "riddles in the package": 14,
+    "riddles in pages": 7,
+    "guides over 900 words": 0,
     "lines of README.md": 150,
     "lines of CHANGELOG.md": 120,
 }
