@@ -328,9 +328,9 @@ def _normalize(multipliers: Integers, shifts: Integers) -> tuple[Integers, Integ
     if (is_wrong := (right_shifts < MIN_SHIFT) | (right_shifts > MAX_SHIFT)).any():
         raise ValueError(
             f"multiplier {multipliers[is_wrong][0]} with a right shift of "
-            f"{shifts[is_wrong][0]} is '{significands[is_wrong][0]}p"
-            f"{-right_shifts[is_wrong][0]}', whose shift is not in the range {MIN_SHIFT} "
-            f"to {MAX_SHIFT}"
+            f"{shifts[is_wrong][0]} normalizes to '{significands[is_wrong][0]}p"
+            f"{-right_shifts[is_wrong][0]}': shift {right_shifts[is_wrong][0]} is not in "
+            f"the range {MIN_SHIFT} to {MAX_SHIFT}"
         )
     return significands, right_shifts
 

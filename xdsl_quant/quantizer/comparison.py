@@ -519,9 +519,8 @@ def _check_signatures(
         else:
             continue
         raise ValueError(
-            f"{noun} {number} of the quantized model is of type '{shortened(types[1])}', "
-            f"that of the float model of type '{shortened(types[0])}'; compare models with "
-            f"{remedy}"
+            f"{noun} {number} has type '{shortened(types[1])}' in the quantized model and "
+            f"type '{shortened(types[0])}' in the float model; compare models with {remedy}"
         )
 
 

@@ -139,7 +139,7 @@ def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
     if not supported:
         found = ", ".join(dict.fromkeys(filter(None, reasons.values())))
         raise ValueError(
-            "no product of the model can quantize activations at run time, found "
+            "cannot quantize activations at run time: "
             f"{counted_names(reasons)}: {found}; use mode 'weight-only'"
         )
     for op in supported:

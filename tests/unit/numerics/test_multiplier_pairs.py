@@ -105,22 +105,22 @@ def test_a_multiplier_of_0_is_tflites():
             normalize_multiplier,
             3,
             62,
-            "multiplier 3 with a right shift of 62 is '1610612736p-91', whose shift is "
-            "not in the range 2 to 62",
+            "multiplier 3 with a right shift of 62 normalizes to '1610612736p-91': "
+            "shift 91 is not in the range 2 to 62",
         ),
         (
             multiplier_from_tflite,
             1 << 30,
             30,
-            "multiplier 1073741824 with a right shift of 1 is '1073741824p-1', whose "
-            "shift is not in the range 2 to 62",
+            "multiplier 1073741824 with a right shift of 1 normalizes to '1073741824p-1': "
+            "shift 1 is not in the range 2 to 62",
         ),
         (
             multiplier_from_tflite,
             1 << 30,
             70,
-            "multiplier 1073741824 with a right shift of -39 is '1073741824p39', whose "
-            "shift is not in the range 2 to 62",
+            "multiplier 1073741824 with a right shift of -39 normalizes to '1073741824p39': "
+            "shift -39 is not in the range 2 to 62",
         ),
         (
             normalize_multiplier,
@@ -144,8 +144,8 @@ def test_a_multiplier_of_0_is_tflites():
             normalize_multiplier,
             1,
             (1 << 31) - 1,
-            "multiplier 1 with a right shift of 2147483647 is '1073741824p-2147483677', "
-            "whose shift is not in the range 2 to 62",
+            "multiplier 1 with a right shift of 2147483647 normalizes to "
+            "'1073741824p-2147483677': shift 2147483677 is not in the range 2 to 62",
         ),
         (
             multiplier_to_tflite,

@@ -328,16 +328,16 @@ def a_function(argument: str, result: str, body: str) -> ModuleOp:
             "tensor<4xi8>",
             "tensor<4xf32>",
             "%y = arith.sitofp %x : tensor<4xi8> to tensor<4xf32>",
-            "argument 0 of the quantized model is of type 'tensor<4xi8>', that of the "
-            "float model of type 'tensor<4xf32>'; compare models with floats or quantized "
+            "argument 0 has type 'tensor<4xi8>' in the quantized model and type "
+            "'tensor<4xf32>' in the float model; compare models with floats or quantized "
             "types, which have scales",
         ),
         (
             "tensor<4xf32>",
             "tensor<4xi8>",
             "%y = arith.fptosi %x : tensor<4xf32> to tensor<4xi8>",
-            "result 0 of the quantized model is of type 'tensor<4xi8>', that of the float "
-            "model of type 'tensor<4xf32>'; compare models with floats or quantized "
+            "result 0 has type 'tensor<4xi8>' in the quantized model and type "
+            "'tensor<4xf32>' in the float model; compare models with floats or quantized "
             "types, which have scales",
         ),
         (
@@ -345,8 +345,8 @@ def a_function(argument: str, result: str, body: str) -> ModuleOp:
             "tensor<4xf32>",
             "%y = tensor.collapse_shape %x [[0, 1]]"
             " : tensor<2x2xf32> into tensor<4xf32>",
-            "argument 0 of the quantized model is of type 'tensor<2x2xf32>', that of the "
-            "float model of type 'tensor<4xf32>'; compare models with arguments of the "
+            "argument 0 has type 'tensor<2x2xf32>' in the quantized model and "
+            "type 'tensor<4xf32>' in the float model; compare models with arguments of the "
             "same sizes",
         ),
         (

@@ -359,7 +359,7 @@ def test_stablehlo_without_integer_form(text: str, recipe: Recipe, message: str)
     with pytest.raises(ValueError, match="quantize activations") as caught:
         quantize_weights(parse_module(text), recipe)
     assert str(caught.value) == (
-        "no product of the model can quantize activations at run time, found 2 "
+        "cannot quantize activations at run time: 2 "
         f"'stablehlo.dot_general': {message}; use mode 'weight-only'"
     )
 

@@ -41,7 +41,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.diagnostics import location_prefix, warn
+from xdsl_quant.diagnostics import counted, location_prefix, warn
 from xdsl_quant.dialects.quant import (
     NoQuantizedType,
     QuantizedType,
@@ -200,9 +200,9 @@ class Propagation:
         for first in found[:1]:
             kernel, port = first.kernel, first.port
             kernel.warn(
-                f"values are clamped, found {len(found)}, the first one "
-                f"'{name_of(first.value.ssa)}' with statistics {_from_to(first.numbers)} "
-                f"and a range {_from_to(first.limits)} at {kernel.port_text(port)} "
+                f"{counted(len(found), 'value')} clamped, first "
+                f"'{name_of(first.value.ssa)}' at {kernel.port_text(port)}: statistics "
+                f"{_from_to(first.numbers)} exceed the range {_from_to(first.limits)} "
                 f"({kernel.decision(port)}); add a specification, or widen the "
                 "statistics of the values that share its scale"
             )
@@ -212,9 +212,9 @@ class Propagation:
         found = [each for each in self._without_axis if each[0].op in self._left]
         for kernel, port in found[:1]:
             kernel.warn(
-                f"weights lack the dimension of 'coefficient-axis' and get one scale, "
-                f"found {len(found)}, the first one '{kernel.op.inputs[port].type}' at "
-                f"{kernel.port_text(port)}, which lacks dimension "
+                "missing dimension 'coefficient-axis' in weights, which get one scale: "
+                f"found {len(found)}, first '{kernel.op.inputs[port].type}' at "
+                f"{kernel.port_text(port)} without dimension "
                 f"{kernel.constraints.coefficients[port]}; change the target"
             )
 

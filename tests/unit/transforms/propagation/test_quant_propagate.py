@@ -1048,10 +1048,10 @@ def test_values_that_exceed_what_they_have_one_scale_with(
     module = parsed(text)
     QuantPropagatePass("tflite-int8").apply(Context(), module)
     assert capsys.readouterr().err == (
-        "module:2:1: warning: values are clamped, found 1, the first one '%a' with "
-        "statistics from -4 to 4 and a range from 0 to 4 at result 0 of kernel "
-        "'tfl.maximum' (same scale of tfl.maximum); add a specification, or widen the "
-        "statistics of the values that share its scale\n"
+        "module:2:1: warning: 1 value clamped, first '%a' at result 0 of kernel "
+        "'tfl.maximum': statistics from -4 to 4 exceed the range from 0 to 4 (same scale "
+        "of tfl.maximum); add a specification, or widen the statistics of the values that "
+        "share its scale\n"
     )
     toy = replace(TFLITE, range_rule="exact")
     report = propagate(module := parsed(text), toy)
@@ -1125,9 +1125,9 @@ def test_dimension_that_a_weight_lacks(capsys: pytest.CaptureFixture[str]):
     )
     propagation.warn_of_missing_dimensions()
     assert capsys.readouterr().err == (
-        "module:3:1: warning: weights lack the dimension of 'coefficient-axis' and get one "
-        f"scale, found 2, the first one '{T}' at operand 1 of kernel 'k', which lacks "
-        "dimension 1; change the target\n"
+        "module:3:1: warning: missing dimension 'coefficient-axis' in weights, which get "
+        f"one scale: found 2, first '{T}' at operand 1 of kernel 'k' without dimension 1; "
+        "change the target\n"
     )
 
 
