@@ -119,8 +119,8 @@ def test_a_multiplier_of_0_is_tflites():
             multiplier_from_tflite,
             1 << 30,
             70,
-            "multiplier 1073741824 with a right shift of -39 normalizes to '1073741824p39': "
-            "shift -39 is not in the range 2 to 62",
+            "multiplier 1073741824 with a right shift of -39 normalizes to "
+            "'1073741824p39': shift -39 is not in the range 2 to 62",
         ),
         (
             normalize_multiplier,
