@@ -43,7 +43,7 @@ _CONVERTED = PIECE_BYTES // 4
 """Fastest buffer size for NumPy's conversion of integers, in elements."""
 
 _LONG_ROW = 1 << 13
-"""Row length from which broadcasting a scale per row is as fast as repeating it."""
+"""Row length from which broadcasting one scale per row is as fast as repeating it."""
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -121,9 +121,9 @@ class Arithmetic:
             grid_block_shape(parameters, shape),
             numbers if parameters.has_zero_points else numbers[:1],
         )
-        """Block shape, scales and, if any is not 0, zero points."""
+        """Block shape, and the arrays of scales and, unless all are 0, zero points."""
         self.count = len(self.grid[1])
-        """Number of parameter arrays, 1 or 2."""
+        """Number of parameter arrays: 1 for scales only, 2 with zero points."""
         self._rounding = rounding
         self._only_dequantizes = only_dequantizes
         self._uses_f64 = is_exact
@@ -218,7 +218,7 @@ class Arithmetic:
     # Parameters
 
     def operands(self, scales: Array, *zero_points: Array) -> list[Array]:
-        """Round scales and zero points to the compute type, in the dtype of the buffers."""
+        """Round parameters to the compute type; return them in the dtype of the buffers."""
         operands = [rounded(rounded(scales, self._expressed), self._compute)]
         operands += [
             rounded(array.astype(np.float64), self._compute) for array in zero_points
@@ -234,7 +234,7 @@ class Arithmetic:
         np.copyto(values, narrow)
 
     def _expanded(self, operands: list[Array], shape: Shape) -> list[Array]:
-        """Return operands in the shapes that are fastest to compute with."""
+        """Return operands, repeated to `shape` unless broadcasting is as fast."""
         previous, expanded = self._repeated
         # Consecutive pieces usually share their operands.
         if (
@@ -256,7 +256,7 @@ class Arithmetic:
 
         Args:
             expressed: at most `limit` expressed values.
-            operands: scales and zero points from `self.operands`, which broadcast to them.
+            operands: results of `self.operands` that broadcast to `expressed`.
         """
         operands = self._expanded(operands, expressed.shape)
         flat, values = self._buffers(expressed.shape)
@@ -277,7 +277,7 @@ class Arithmetic:
         return flat
 
     def is_out_of_range(self, scaled: Array) -> NDArray[np.bool_]:
-        """Return True for scaled values whose rounded value is out of the storage range."""
+        """Return the mask of values that are NaN or, once rounded, out of storage range."""
         if self._codec is not None:
             least, most = self._codec.limits
             return ~((scaled >= least) & (scaled <= most))
@@ -343,8 +343,8 @@ def operand_pieces(
     arrays: Sequence[Array], arithmetics: Sequence[Arithmetic], *grids: Grid
 ) -> Iterator[list[Array]]:
     """
-    Yield one piece of each array at a time, followed by the scales and zero points of each
-    arithmetic and the arrays of further grids for this piece.
+    Yield one list per piece: the piece of each array, then its scales and zero points in
+    the form of `Arithmetic.operands`, then its numbers from each further grid.
     """
     if not arrays[0].size:
         return

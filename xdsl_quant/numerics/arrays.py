@@ -121,7 +121,8 @@ def array_of_bytes(
     shape: tuple[int, ...], dtype: DType, fill: Callable[[Array], object]
 ) -> Array:
     """
-    Return a read-only array in the memory of a `bytes` object, which `bytes_of` returns.
+    Return a read-only array in the memory of a `bytes` object, so that `bytes_of(array)`
+    does not copy.
 
     Args:
         shape: the shape of the array.
@@ -160,7 +161,8 @@ def disjoint_output(
     values: Array, out: Array | None, dtype: DType
 ) -> tuple[Array, Array]:
     """
-    Return `values`, copied if they overlap `out`; and `out`, or a new array for `None`.
+    Return the input and the output array: `values`, copied if they overlap `out`; and
+    `out`, or a new array if it is `None`.
 
     Raises:
         TypeError: if `out` is masked or not an array of `dtype`.

@@ -18,7 +18,7 @@ from .quantization import dequantize, quantize
 
 
 class TypeWithBlockScales(Protocol):
-    """Type with block scales: the members from which parameters are built."""
+    """Protocol of types with block scales: the members that `from_type` uses."""
 
     @property
     def expressed_type(self) -> NamedType: ...
@@ -46,7 +46,7 @@ class BlockScaledParameters:
     """Pairs of dimension and block size, sorted. The last block may be shorter."""
 
     elements: QuantizationParameters
-    """Parameters of elements: scale 1. Intermediate results have their expressed type."""
+    """Parameters of unscaled elements; their expressed type is the compute type."""
 
     expressed: str
     """Expressed type, e.g. `f32`."""
@@ -57,7 +57,7 @@ class BlockScaledParameters:
         Return the parameters of a type.
 
         Raises:
-            ValueError: if the resource with its parameters is missing or damaged.
+            ValueError: if a resource that contains parameters is missing or damaged.
         """
         numbers = quantized_type.get_numbers()
         return cls(
@@ -79,8 +79,8 @@ def _with_numbers(
     values: Array, parameters: BlockScaledParameters
 ) -> tuple[Array, Mapping[str, Array]]:
     """
-    Return a view of values and, by name, the parameters of their blocks, which broadcast to
-    the view.
+    Return a view of `values`, and views of scales, zero points and offsets by name, which
+    broadcast to the view of `values`.
     """
     shape, sizes = values.shape, dict(parameters.block_sizes)
     counts = parameters.scales.shape

@@ -64,8 +64,9 @@ def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
 
 def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
     """
-    Return views of arrays, followed by their block parameters, which broadcast to the
-    views. All have as few dimensions as possible, in the memory order of the first array.
+    Return views of `arrays`, followed by the block parameters in `grids`, reshaped to
+    broadcast to these views. All results have as few dimensions as possible, in the memory
+    order of the first array.
 
     Args:
         arrays: arrays of the same shape, not empty.
@@ -87,7 +88,10 @@ def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
 
 
 def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
-    """Split a dimension's size into factors; a block is the product of the last ones."""
+    """
+    Split a dimension's size into factors, outermost first; each block size is the product
+    of the factors from some position on.
+    """
     sizes = sorted({size, *block_sizes}, reverse=True)
     if any(outer % inner for outer, inner in pairwise(sizes)):
         sizes = [size, gcd(*block_sizes)]
@@ -97,7 +101,7 @@ def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
 def _on_blocks(
     array: Array, block: Shape, shape: Shape, factors: list[list[int]]
 ) -> Array:
-    """Reshape block parameters to the factors, with size 1 for factors within a block."""
+    """Reshape block parameters to one dimension per factor, of size 1 within a block."""
     array = array.reshape([n // b for n, b in zip(shape, block, strict=True)])
     split: list[int] = []
     for axis, (size, axis_factors) in enumerate(zip(block, factors, strict=True)):
@@ -151,7 +155,10 @@ def merged_views(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array
 def _merged_dimensions(
     shape: Shape, strides: Sequence[Shape], order: Sequence[int]
 ) -> tuple[list[int], list[list[int]]]:
-    """Return the sizes of merged dimensions, and the strides of each array along them."""
+    """
+    Merge dimensions that are contiguous in all arrays. Return the size of each resulting
+    dimension, and for each of them the stride of every array.
+    """
     sizes: list[int] = []
     steps: list[list[int]] = []
     for axis in [axis for axis in order if shape[axis] > 1] or [0]:
@@ -169,8 +176,8 @@ def pieces(arrays: Sequence[Array], limit: int) -> Iterator[list[Array]]:
     """
     Yield pieces of arrays, of at most `limit` elements.
 
-    The first array has the full shape; the others broadcast to it. Consecutive pieces share
-    the object of an array that is not cut between them.
+    The first array has the full shape; the others broadcast to it. The
+    same part of an array in consecutive pieces is the same Python object.
     """
     shape = arrays[0].shape
     axis = len(shape) - 1

@@ -363,7 +363,7 @@ def _range_dtype(expressed: str, bounds: tuple[float, float]) -> DType:
 
 
 def range_scale(smallest: Any, largest: Any, steps: float) -> Any:
-    """Return the scale of ranges for a storage range of `steps` steps."""
+    """Return the scale that divides the range into `steps` steps."""
     return np.where(smallest == largest, 1.0, (largest - smallest) / steps)
 
 

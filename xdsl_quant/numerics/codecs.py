@@ -38,7 +38,7 @@ class Codec(ABC):
 
     @abstractmethod
     def load(self, stored: Array, out: Array) -> None:
-        """Write the numbers that stored values represent to `out`; all are exact."""
+        """Write to `out` the exact numbers that stored values represent."""
 
 
 class FloatCodec(Codec):
@@ -164,8 +164,8 @@ def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
 
 def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumbers:
     """
-    Return the numbers that stored values represent: integers in the storage range, but all
-    numbers of a float format or table.
+    Return bounds, unit and precision of the numbers that stored values represent: integers
+    in the storage range, but all numbers of a float format or table.
     """
     if (format := parameters.small_float) is not None:
         numbers = format.values[np.isfinite(format.values)].astype(np.float64)
@@ -195,8 +195,8 @@ def nearest_steps(table: Floats, dtype: DType) -> tuple[Floats, NDArray[np.int64
         dtype: the float type of the function's argument.
 
     Returns:
-        the largest number of `dtype` below each step, in ascending order; and the indices
-            below the first step, above it, and so on. Ties go to the smaller index.
+        the largest number of `dtype` below each step, in ascending order; and the table
+            index below the first step and above each step. Ties go to the smaller index.
     """
     numbers, indices = np.unique(table, return_index=True)
     is_up = np.diff(indices) < 0

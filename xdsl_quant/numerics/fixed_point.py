@@ -70,7 +70,7 @@ def quantize_multiplier(
 
 
 def first_unsupported(multipliers: Array, shifts: Array) -> tuple[int, str] | None:
-    """Return the flat index of the first unsupported multiplier, and the reason."""
+    """Return the flat index of an unsupported multiplier and the reason, or `None`."""
     for is_wrong, reason in (
         (shifts < MIN_SHIFT, "too large; expected less than 2**29"),
         (multipliers == 0, "too small; expected at least 2**-63"),
@@ -138,7 +138,7 @@ def _broadcast_shape(integers: Array, factors: Array, shifts: Array) -> tuple[in
 
 
 def _check_shiftable(values: Integers, shifts: Integers) -> None:
-    """Raise a `ValueError` if a value exceeds the range that the specification allows."""
+    """Raise a `ValueError` if a value is outside of TOSA's range for its shift."""
     bounds = np.int64(1) << (shifts - 1)
     if (does_fit := (values >= -bounds) & (values < bounds)).all():
         return

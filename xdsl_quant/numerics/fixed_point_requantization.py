@@ -80,7 +80,7 @@ def _broadcast_scales(arrays: Sequence[Floats]) -> Sequence[Floats]:
 
 
 def _integers_of(scales: Floats) -> tuple[Array, Integers]:
-    """Return flat arrays: significands as Python integers, and exponents of two."""
+    """Return the significands, as Python integers, and exponents of flattened scales."""
     fractions, exponents = np.frexp(scales.ravel())
     significands = np.ldexp(fractions, _SIGNIFICAND_BITS).astype(np.int64)
     return significands.astype(object), exponents.astype(np.int64) - _SIGNIFICAND_BITS

@@ -94,7 +94,7 @@ def rounded(values: Array, dtype: DType) -> Array:
 
 
 def nearest_floats(values: Floats, name: str) -> Floats:
-    """Round numbers to an MLIR type; return them unchanged if it has no float dtype."""
+    """Round numbers to a type by MLIR name; do not round if NumPy has no such float."""
     if (format := SMALL_FLOATS.get(name)) is not None:
         return format.decode(format.encode(values)).astype(np.float64)
     try:
@@ -108,7 +108,8 @@ def _f64_to_odd_f32(values: Array) -> Array:
     """
     Round f64 values to f32, to odd: the last bit of an inexact result is set.
 
-    Rounding again, to a significand at least two bits shorter, adds no double rounding.
+    Rounding the result to a significand at least two bits shorter is as exact as rounding
+    the f64 value directly.
     """
     nearest = np.asarray(values.astype(np.float32))
     back = np.abs(nearest.astype(np.float64))

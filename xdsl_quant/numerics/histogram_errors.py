@@ -134,7 +134,7 @@ class Quantizer(NamedTuple):
     """Largest stored value, zero-point-corrected."""
 
     def nearest(self, values: Floats) -> Floats:
-        """Return zero-point-corrected stored values for quotients by the scale."""
+        """Round and clamp values, already divided by the scale, to `first` to `last`."""
         nearest = np.rint(values)
         # Much faster than `clip`.
         np.maximum(nearest, self.first, out=nearest)
@@ -146,8 +146,8 @@ class Quantizer(NamedTuple):
 
     def error_integrals(self, edges: Floats) -> Floats:
         """
-        Return the integrals of the squared error from 0 to edges: `scale**3 / 12` for each
-        stored value, plus `rest**3 / 3`.
+        Return the integral of the squared error from 0 to each edge: `scale**3 / 12` for
+        each stored value in between, plus `error**3 / 3` for the error at the edge.
         """
         values = edges / self.steps
         nearest = self.nearest(values)
@@ -213,8 +213,8 @@ class SpreadValues:
 
     def clipping_errors(self, bounds: Floats) -> Floats:
         """
-        Return the least possible sum of squared errors of clipped values, that of values at
-        the inner edges of their bins.
+        Return a lower bound on the sum of squared errors of clipped values. Each value is
+        assumed to be at the edge of its bin that is closer to 0.
 
         Args:
             bounds: the clipping bound of each channel, of shape `(channels, 1)`.
@@ -231,8 +231,8 @@ class SpreadValues:
     @cached_property
     def _moments(self) -> list[Floats]:
         """
-        Sums of squares, magnitudes and counts over each bin and the bins farther from 0, of
-        both signs.
+        Sums of squares, magnitudes and counts. The sums at a magnitude cover all bins from
+        this magnitude on, positive and negative.
         """
         folded = self.counts[:, MIDDLE + 1 :] + self.counts[:, MIDDLE - 1 :: -1]
         return [
@@ -266,7 +266,7 @@ class SpreadValues:
 
     @staticmethod
     def sums_before(weights: Floats) -> Floats:
-        """Return for each bin edge the sum of `weights` of the bins below."""
+        """Return for each bin edge the sum of the `weights` of all bins below this edge."""
         sums = np.zeros((len(weights), BINS + 1))
         np.cumsum(weights, axis=1, out=sums[:, 1:])
         return sums

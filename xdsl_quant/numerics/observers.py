@@ -193,7 +193,7 @@ def observe_histogram(values: Array, axis: int | None = None) -> Histogram:
 class PercentileObserver(_HistogramObserver):
     """
     Observer of the range of the middle values. On each side, it excludes as many whole bins
-    as possible, with at most half of the values that are not in the middle.
+    as possible, with at most `(100 - percentile) / 2` percent of all values.
     """
 
     percentile: float = 99.99
@@ -265,8 +265,8 @@ class ClippingObserver(_HistogramObserver):
     @abstractmethod
     def best_bounds(self, values: SpreadValues) -> Floats:
         """
-        Return the best bound of each channel, or the largest of several, as a fraction of
-        the unit, of shape `(channels, 1)`.
+        Return the best bound of each channel, the largest one if several are equally good.
+        Bounds are fractions of the unit, of shape `(channels, 1)`.
         """
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -280,8 +280,8 @@ class ClippingObserver(_HistogramObserver):
 
     def bounds_to_try(self, values: SpreadValues) -> Iterator[tuple[Floats, Floats]]:
         """
-        Yield a bound for each channel, from the largest magnitude down, and the least
-        possible sum of squared errors of clipped values, which increases.
+        Yield candidate bounds, one per channel, in descending order from the largest
+        magnitude, with the `clipping_errors` of each, which increase.
         """
         # The zero point is rounded, so the representable range may extend one stored
         # value further.

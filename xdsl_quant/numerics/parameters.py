@@ -93,7 +93,7 @@ class NamedType(Protocol):
 
 
 class StoredType(Protocol):
-    """Quantized type: the members that describe its storage."""
+    """Protocol of quantized types: the members that describe the storage."""
 
     @property
     def name(self) -> str: ...
@@ -108,7 +108,7 @@ class StoredType(Protocol):
 
 
 class ScaledType(StoredType, Protocol):
-    """Quantized type: the members that describe storage, scales and zero points."""
+    """Protocol of types with scales: the members for storage, scales and zero points."""
 
     @property
     def expressed_type(self) -> NamedType: ...
@@ -121,7 +121,7 @@ class ScaledType(StoredType, Protocol):
 
 
 class TableType(Protocol):
-    """Storage type of table indices: the members that describe the table."""
+    """Protocol of storage types of table indices: the members that describe the table."""
 
     @property
     def quantile_type(self) -> NamedType: ...
@@ -397,8 +397,9 @@ class QuantizationParameters:
 
     def for_shape(self, shape: tuple[int, ...]) -> QuantizationParameters:
         """
-        Return equivalent parameters for arrays of a shape, without shorter last blocks:
-        only [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] support them.
+        Return equivalent parameters for arrays of this shape in which all blocks have full
+        size. Only [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] may have
+        shorter last blocks and change.
 
         Raises:
             ValueError: if a last block is shorter and the number of scales does not match.
@@ -570,8 +571,8 @@ def whole_blocks(
     arrays: Sequence[Array], block_sizes: Mapping[int, int], shape: tuple[int, ...]
 ) -> tuple[Sequence[Array], Mapping[int, int]]:
     """
-    Return block parameters and block sizes without shorter last blocks: a dimension with a
-    shorter last block gets one parameter per element.
+    Return equivalent block parameters and block sizes without shorter last blocks: along a
+    dimension with a shorter last block, blocks have size 1 and parameters are repeated.
 
     Args:
         arrays: block parameters, in arrays of one shape.

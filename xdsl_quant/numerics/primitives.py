@@ -167,7 +167,7 @@ def top_k(values: Array, count: int) -> tuple[Array, Array]:
 
 @primitive
 def with_part(values: Array, update: Array, start: Array | Sequence[int]) -> Array:
-    """Return a copy with `update` at index `start`, which is clamped so that it fits."""
+    """Copy `values` with `update` written at `start`, clamped so that `update` fits in."""
     result = values.copy()
     parts = [
         slice(first := min(max(int(s), 0), size - part), first + part)

@@ -103,8 +103,9 @@ class SmallFloat:
     @property
     def is_part_of_f16(self) -> bool:
         """
-        True if codes, shifted to the sign bit of f16, are the same numbers in f16, up to a
-        common power of two. `f8E5M2FNUZ` has numbers where f16 has infinities.
+        True if codes become the f16 bits of the same numbers, up to a common power of two,
+        by a shift that aligns the sign bits. Not true for `f8E5M2FNUZ`, which has numbers
+        where f16 has infinities.
         """
         return self.exponent_bits != 5 or self.infinity is not None
 
@@ -149,7 +150,7 @@ class SmallFloat:
 
     def encode(self, values: ArrayLike, *, saturate: bool = False) -> NDArray[np.uint8]:
         """
-        Encode floats, rounded half to even, once also for f64.
+        Encode floats, rounded half to even. Even f64 values are rounded only once.
 
         Overflow gives infinity if the format has it, otherwise NaN, otherwise the largest
         number. If the format has no NaN, NaN becomes -0, or 0 if its sign bit is set. In
@@ -218,7 +219,7 @@ class SmallFloat:
 
     def _magnitude(self, absolute: Any, is_double: bool) -> Any:
         """
-        Return codes of magnitudes with unlimited exponents; infinity exceeds all codes.
+        Return the codes of magnitudes, or integers greater than all codes on overflow.
         """
         if is_double:
             float_type, mantissa_bits, bias = np.float64, 52, 1023

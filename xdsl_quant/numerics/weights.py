@@ -118,7 +118,7 @@ def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
 
 
 def _mse_scales(blocks: Array, scales: Floats, last: int) -> Floats:
-    """Return the candidates for scales with the least sum of squared errors."""
+    """Return for each block the candidate scale with the least sum of squared errors."""
     rows, best = blocks.reshape(-1, blocks.shape[-1]), scales.reshape(-1).copy()
     step = max(1, _PIECE // rows.shape[1])
     for start in range(0, len(rows), step):

@@ -105,7 +105,7 @@ class BlockScaled(Stored):
     """
 
     block_shape: Shape
-    """Shape of a block, of the rank of the codes. Last blocks may be shorter."""
+    """Shape of a block, one size per dimension. Last blocks may be shorter."""
 
     scales: Stored
     """Scale of each block; the shape is the number of blocks along each dimension."""
@@ -161,7 +161,7 @@ class BlockScaled(Stored):
         return numbers
 
     def of_blocks(self, numbers: Array) -> Array:
-        """Repeat block parameters for the elements of blocks; the result broadcasts."""
+        """Repeat the parameter of each block along the block; the result broadcasts."""
         return spread(numbers, self.shape, self.block_shape)
 
     @property
@@ -227,7 +227,7 @@ def is_positive_integer(size: object) -> bool:
 
 def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
     """
-    Repeat block parameters for the elements of blocks; the result broadcasts to `shape`.
+    Repeat the parameter of each block along the block; the result broadcasts to `shape`.
     """
     for axis, (size, block) in enumerate(zip(shape, block_shape, strict=True)):
         if 1 < block and numbers.shape[axis] > 1:

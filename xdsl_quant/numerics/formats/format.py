@@ -93,7 +93,7 @@ class Format(ABC):
         zero_points: Stored | None = None,
         offsets: Stored | None = None,
     ) -> BlockScaled:
-        """Return elements with their block parameters."""
+        """Build an array of this format from its codes and block parameters."""
         return BlockScaled(
             codes,
             self.type,
@@ -104,7 +104,7 @@ class Format(ABC):
         )
 
     def independent_block_shape(self, stored: BlockScaled) -> Shape:
-        """Return the shape of the blocks of which no two share a scale."""
+        """Return the shape of blocks that share no scale with others, e.g. super-blocks."""
         return stored.block_shape
 
     def warn_of_zeros(self, values: ArrayLike, stored: BlockScaled) -> BlockScaled:

@@ -56,14 +56,14 @@ _PIECE = 1 << 12
 """Number of super-blocks quantized at a time, which bounds memory."""
 
 Planes = Sequence[tuple[int, int]]
-"""Width and run, as for `join_bits`, of each group of bits of codes, lowest bits first."""
+"""Groups of bits of codes, lowest bits first: `width` and `run` for `join_bits`."""
 
 Rounds = Literal["half-up", "half-away"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GGUFFormat(Format):
-    """GGUF format, packed into the array `data` of rows of bytes."""
+    """GGUF format, packed into the array `data`: a row of bytes per row of values."""
 
     layout: np.dtype[np.void]
     """Fields of a block, or of a super-block."""
@@ -128,7 +128,7 @@ def _packed_planes(codes: Array, type_name: str, planes: Planes) -> Iterator[Byt
 
 
 def _unpacked_planes(parts: Sequence[Bytes], type_name: str, planes: Planes) -> Array:
-    """Combine the bytes of all planes to codes."""
+    """Unpack codes from the bytes of their planes, the groups of their bits."""
     codes, above = np.uint8(0), 0
     for part, (width, run) in zip(parts, planes, strict=True):
         codes = codes | (split_bits(part, width, run) << np.uint8(above))
@@ -234,8 +234,7 @@ class GGUFMXFP4(GGUFFormat):
         check_finite(array, self.name)
         scale, element = small_float("f8E8M0FNU"), small_float(self.type)
         largest = np.abs(blocks).max(-1).astype(np.float64)
-        # The logarithm is rounded to f32, to an integer for numbers just below a power
-        # of two.
+        # Rounding to f32 makes the logarithm an integer just below a power of two.
         with np.errstate(divide="ignore"):
             logarithms = np.log2(largest).astype(np.float32)
         exponents = np.floor(logarithms) - 2
@@ -319,7 +318,7 @@ class GGUFSuperBlocks(GGUFFormat):
     def _quantized(
         self, rows: Floats, first: int
     ) -> tuple[Array, list[Array], list[Array]]:
-        """Return elements, parameters of blocks, and parameters of super-blocks."""
+        """Return codes, then scales and offsets of blocks, then those of super-blocks."""
         if self.is_signed:
             scales = _symmetric_scales(rows, self.bits)
             offsets = np.zeros_like(scales)
@@ -337,7 +336,7 @@ class GGUFSuperBlocks(GGUFFormat):
         return codes, [scale_codes, offset_codes], [scale_of, offset_of]
 
     def _of_super_blocks(self, numbers: Floats, first: int) -> tuple[Array, Array]:
-        """Quantize the scales or offsets of blocks, with an f16 scale per super-block."""
+        """Quantize block scales or offsets; return codes and f16 scales of super-blocks."""
         largest = _of_largest_magnitude(numbers)
         low = -(1 << (self.scale_bits - 1)) if self.is_signed else 0
         high = low + (1 << self.scale_bits) - 1
@@ -353,7 +352,7 @@ class GGUFSuperBlocks(GGUFFormat):
     def _with_scales(
         self, codes: Array, of_blocks: Sequence[Array], of_supers: Sequence[Array]
     ) -> BlockScaled:
-        """Return elements with block scales and, for unsigned elements, offsets."""
+        """Build the array from codes, and scales and offsets of blocks and super-blocks."""
         rows = (*codes.shape[:-1], codes.shape[-1] // self.block)
         shape = (*(1,) * (codes.ndim - 1), self.blocks)
         scales, *offsets = (

@@ -46,7 +46,7 @@ class GroupFormat(Format):
     """Number subtracted from zero points, modulo 16, when they are packed."""
 
     is_awq: bool = False
-    """True if an i32 has 8 outputs, False if it has 8 inputs."""
+    """True if an i32 packs elements of 8 outputs, False if it packs 8 inputs."""
 
     @property
     def parameter_types(self) -> Sequence[ParameterTypes]:

@@ -219,11 +219,12 @@ class NVFP4(PackedElements):
 
         Args:
             values: finite numbers in at least one dimension, which are rounded to f32.
-            tensor_scale: the f32 factor of all block scales. By default, it maps the
-                largest magnitude to 448 times 6, or is 1 if its reciprocal is not finite.
+            tensor_scale: the f32 factor of all block scales. By default, it is the
+                largest magnitude divided by 448 * 6, or 1 if that has no finite reciprocal.
 
         Warns:
-            RuntimeWarning: if nonzero values all become 0; scales are at least 2**-6.
+            RuntimeWarning: if nonzero values of a block all become 0, because stored block
+                scales are at least 2**-6.
 
         Raises:
             TypeError: if values or the scale are not numeric.
