@@ -344,7 +344,7 @@ def _check_range(
     high = (1 << (width - is_signed)) - 1
     if not array.size:
         return
-    # Weights are large: unsigned ones need a single pass.
+    # Weights are large: skip the pass for the minimum of unsigned ones.
     ends = (array.max,) if array.dtype.kind == "u" else (array.min, array.max)
     for end in ends:
         value = int(end())

@@ -32,11 +32,11 @@ def check_packages(feature: str, *packages: str) -> None:
     Check that packages are installed and that the subpackage `display` exists.
 
     Args:
-        feature: feature that needs them, as the subject of a sentence.
+        feature: feature that needs the packages, as the subject of a sentence.
         packages: package names; by default those for reports.
 
     Raises:
-        ImportError: if one of them is missing.
+        ImportError: if a package or the subpackage is missing.
     """
     _check_display(feature)
     for package in packages or _PACKAGES:
@@ -57,7 +57,7 @@ def display_function(feature: str, name: str) -> Callable[..., Any]:
     `plugins.lazy`.
 
     Args:
-        feature: feature that needs it, as the subject of a sentence.
+        feature: feature that needs the function, as the subject of a sentence.
         name: module in the subpackage and function name, e.g. `pages.render`.
 
     Raises:

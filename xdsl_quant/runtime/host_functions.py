@@ -32,8 +32,8 @@ class MinMaxFunction:
     A function of one float tensor that needs only the min/max of its values.
 
     Compiled code computes min/max in the loops that compute the values, which is much
-    faster than a call per tensor. At the end of a block, it calls `reduce_min_max` once
-    for all tensors of the block that share this callable.
+    faster than a call per tensor. At the end of a block of ops, it calls
+    `reduce_min_max` once for all tensors of the block that have the same callable.
 
     `function` is called instead by interpreters, by code compiled with `schedule=False`,
     and for tensors without the dimension `axis`, with size 0 or a dynamic size along
@@ -49,12 +49,13 @@ class MinMaxFunction:
     n)`: minima first, then maxima; `inf` and `-inf` for an empty tensor. The sign of a
     zero is unspecified.
 
-    If a value is NaN or infinite, min and max are NaN. Exception: they are unspecified
-    for a term or factor of another tensor in the same call, whose min/max are NaN then.
+    If a value is NaN or infinite, min and max are NaN. Exception: if the tensor is a
+    term or factor of another tensor in the same call, its min and max are unspecified;
+    those of the other tensor are NaN.
     """
 
     position: int = 0
-    """Position of the min/max; with an axis, that of index 0 along the axis."""
+    """Position for `reduce_min_max`; with an axis, that of index 0 along the axis."""
 
     axis: int | None = None
     """Dimension with separate min/max for each index, at consecutive positions."""

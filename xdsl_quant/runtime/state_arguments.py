@@ -1,4 +1,4 @@
-"""State arguments: variables that `tfl-variables-to-arguments` made arguments."""
+"""State arguments: variables that `tfl-variables-to-arguments` converted."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,7 +14,7 @@ INITIAL_VALUE = "tfl.initial_value"
 """Name of the attribute with the stored values of a state argument at the first call."""
 
 NEXT_STATE = "tfl.next_state"
-"""Name of the attribute with the index of the result for the next call."""
+"""Name of the attribute with the index of the result that is the next call's state."""
 
 InitialValue = DenseIntOrFPElementsAttr | DenseResourceAttr
 

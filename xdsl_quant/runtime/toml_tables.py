@@ -132,7 +132,7 @@ class TomlTable:
     values: Mapping[str, Any]
 
     found: str | None = None
-    """String in this table, to locate it if `path` leads to several inline tables."""
+    """String in this table, to find it among the inline tables of an array at `path`."""
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -202,7 +202,7 @@ class TomlTable:
         return TomlTable(self.file, (*self.path, key), values)
 
     def inline(self, key: str, values: Mapping[str, Any], found: str) -> TomlTable:
-        """Return `values`, an inline table in an array, located by its string `found`."""
+        """Return an inline table of the array at `key`; its string `found` locates it."""
         return TomlTable(self.file, (*self.path, key), values, found)
 
     def _value(self, key: str, kind: type, words: str) -> Any:
