@@ -43,8 +43,8 @@ def calibrate(
     `quant.stats_ref` ops. The function is compiled if the extra `mlir` is installed,
     and interpreted otherwise.
 
-    Values that a key has in one batch, from loop iterations or several calls, are
-    observed together. A batch with an empty argument of a dynamic shape is skipped with
+    If a `quant.stats_ref` runs several times in one batch, in loop iterations or calls,
+    its values are observed together. A batch with an empty argument of a dynamic shape is skipped with
     a warning. Fake-quantization ops quantize to their exact bit width; other
     instrumentation ops are identities.
 
@@ -156,7 +156,7 @@ def _collect_statistics(
 
 
 class _RunningStatistics(NamedTuple):
-    """Statistics of all batches so far; immutable, so interruptions are safe."""
+    """Statistics of all batches so far. An interruption leaves them consistent."""
 
     task: BatchTask
 
@@ -174,7 +174,7 @@ class _RunningStatistics(NamedTuple):
         Add the observations of the next batch.
 
         Raises:
-            ValueError: if they cannot be merged with the earlier ones, which are kept.
+            ValueError: if these observations cannot be merged; the earlier ones are kept.
         """
         # Merge histograms at once, as they are large.
         if not observed.observations:

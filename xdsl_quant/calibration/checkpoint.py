@@ -48,7 +48,7 @@ def locked(checkpoint: Path) -> Generator[None]:
     support locks, warn and hold none.
 
     Raises:
-        BlockingIOError: if another run holds it; the message names that run.
+        BlockingIOError: if another run holds the lock; the message names that run.
         FileExistsError: if a file of this name is not a lock file.
         OSError: if the lock file cannot be opened.
     """
@@ -172,8 +172,8 @@ class Checkpoint:
         Return a context manager that holds the lock of the file.
 
         Raises:
-            BlockingIOError: if another run uses it.
-            OSError: if its directory is missing or not writable.
+            BlockingIOError: if another run uses the file.
+            OSError: if the directory is missing or not writable.
         """
         return nullcontext() if self._path is None else locked(self._path)
 
@@ -183,8 +183,8 @@ class Checkpoint:
 
     def read(self, observer: str, histograms: bool) -> tuple[Statistics, str]:
         """
-        Return the statistics in the file and the digest of their batches; empty ones if
-        the file does not exist.
+        Return the statistics in the file and the digest of their batches; empty
+        statistics and an empty digest if the file does not exist.
 
         Raises:
             OSError: if the file cannot be read.
@@ -223,10 +223,10 @@ class Checkpoint:
 
     def skip(self, batches: Iterator[NumberedBatch], count: int, inputs: str) -> None:
         """
-        Skip the batches that the statistics already cover.
+        Skip the first `count` batches, which the statistics already cover.
 
         Raises:
-            ValueError: if there are fewer batches, or different ones.
+            ValueError: if there are fewer batches, or their digest is not `inputs`.
         """
         given, skipped = "", 0
         for skipped, (_, batch) in enumerate(islice(batches, count), 1):

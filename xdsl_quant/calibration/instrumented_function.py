@@ -139,7 +139,10 @@ class InstrumentedFunction:
             raise ValueError(str(e).partition("\n")[0]) from None
 
     def empty_argument(self, batch: Batch) -> int | None:
-        """Return the index of an empty argument of a type with elements, or `None`."""
+        """
+        Return the index of an argument that has no elements although its type has no
+        size 0; `None` if there is no such argument.
+        """
         pairs = zip(as_tuple(batch), self.argument_shapes, strict=False)
         for index, (argument, shape) in enumerate(pairs):
             if 0 not in shape and _has_no_elements(argument):
@@ -149,11 +152,11 @@ class InstrumentedFunction:
     def runnable(self, layout: MinMaxLayout | None = None) -> Run:
         """
         Return a runner: compiled code, or an interpreter if MLIR is missing or refuses
-        the function. It raises `TypeError`, `ValueError`, or errors of the sink.
+        the function. The runner raises `TypeError`, `ValueError`, or errors of the sink.
 
         Args:
-            layout: positions of the min/max by key, if the sink needs only min/max. It
-                may still receive some whole values.
+            layout: positions of the min/max by key, if the sink needs only min/max. The
+                runner may still pass it some whole values.
         """
         # Compiling is slow, and threads ask for the same function at the same time.
         key = self, layout
@@ -241,7 +244,10 @@ def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> Non
 
 
 def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
-    """Remove the results of a function, or of its copy if other functions call it."""
+    """
+    Remove the results of a function and return it. If other ops reference the function,
+    change and return a copy.
+    """
     if any(
         function.sym_name.data in referenced_symbols(other) for other in module.body.ops
     ):

@@ -56,7 +56,7 @@ class BatchObservation:
 
 @dataclass(frozen=True)
 class _Recorder:
-    """Sink for one batch; successive values of a key are observed together."""
+    """Sink for one batch; merges the observations of all values of a key."""
 
     task: BatchTask
 

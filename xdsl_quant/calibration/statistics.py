@@ -138,8 +138,8 @@ class Statistics:
 
     def merge(self, other: Statistics) -> Statistics:
         """
-        Return the statistics of the batches of both. Merging is associative and
-        commutative.
+        Return the statistics of the batches of `self` and `other`. Merging is
+        associative and commutative.
 
         Raises:
             TypeError: if `other` is not `Statistics`.
@@ -238,7 +238,7 @@ class Statistics:
 
         Raises:
             OSError: if the file cannot be read.
-            ValueError: if it is not a statistics file, or was changed afterwards.
+            ValueError: if it is not a statistics file, or not as `save` wrote it.
         """
         content = read_content(path, "calibrate again", needs_digest=True)
         return Statistics.from_content(content, str(path))
