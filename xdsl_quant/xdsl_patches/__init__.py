@@ -80,7 +80,7 @@ def _apply_to(dialect_name: str) -> None:
 
 
 def explanation() -> str:
-    """Return the end of a message about a rejected op: a hint if patches are off."""
+    """Return the end of a message about a rejected op: a hint, empty if patches are on."""
     return "" if are_on() else ", XDSL_QUANT_PATCHES is 'off'; unset it to patch xDSL"
 
 
@@ -110,7 +110,7 @@ def patched_pass(run: _Apply) -> _Apply:
     @wraps(run)
     def run_patched(self: object, ctx: Context, op: ModuleOp) -> object:
         apply()
-        # The printer gets resources that the pass creates from the loaded dialect.
+        # The printer looks up resources, which the pass may create, in the loaded dialect.
         ctx.get_optional_dialect("builtin")
         result = run(self, ctx, op)
         if not are_on():

@@ -82,7 +82,7 @@ def parse_dense_hexadecimal_floats() -> None:
     if Parser(Context(), text).parse_attribute() == infinity:
         return
 
-    # The class of elements of `[...]` before the type is parsed.
+    # xDSL parses `[...]` to objects of this class before it parses the type.
     element_class = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage] no public way
     to_type = element_class.to_type
 

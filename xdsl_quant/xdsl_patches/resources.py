@@ -76,7 +76,7 @@ def _has_both_cases(text: str) -> bool:
 
 
 class _Resources(OpAsmDialectInterface):
-    """The resources of a dialect, as bytes, or as text that bytes cannot reproduce."""
+    """The resources of a dialect, as bytes, or as text if bytes cannot reproduce it."""
 
     def __init__(self, texts: dict[str, str]):
         super().__init__()
