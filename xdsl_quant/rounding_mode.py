@@ -117,7 +117,7 @@ class RepresentedNumbers(NamedTuple):
 
     @classmethod
     def integers(cls, storage_range: tuple[int, int]) -> Self:
-        """Return the bounds and precision of the integers in a storage range."""
+        """Return the bounds, unit and precision of the integers in a storage range."""
         low, high = storage_range
         # The largest magnitude may be a power of two, whose significand has one bit.
         return cls(low, high, precision=(max(-low, high) - 1).bit_length())
@@ -166,8 +166,9 @@ def compute_type(
     MLIR; for other modes the first type that is wide enough.
 
     A type is wide enough if it exactly represents the numbers of all stored values, zero
-    points, zero-point-corrected values and, with zero points, the halves between them. It
-    also has at least 16 bits: narrower types often overflow to NaN instead of infinity.
+    points, zero-point-corrected values and, with zero points, the midpoints between
+    consecutive numbers. It also has at least 16 bits: narrower types often overflow to NaN
+    instead of infinity.
 
     Args:
         mode: the rounding mode of the cast.
