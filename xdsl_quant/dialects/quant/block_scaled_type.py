@@ -260,8 +260,8 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def codes(self, is_signed: bool) -> Array:
         """
-        Return the elements as a read-only array of integers, NumPy floats, or the bits of
-        other floats as unsigned integers.
+        Return the elements as a read-only array: integers, floats of types that NumPy has,
+        or unsigned integers with the bits of other floats.
 
         Args:
             is_signed: True to read signless integers as signed.
@@ -507,7 +507,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     Example:
 
     ```mlir
-    // Blocks of 32 along the second dimension, and a row along the first.
+    // Blocks of 32 elements along the second dimension, within one row.
     !quant.block_scaled<i4:f32:{0:1, 1:32}, scales = dense<0.5> : tensor<8x2xf16>>
 
     // With zero points and offsets. All rows share the scales.
@@ -582,7 +582,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         return tuple(zip(dimensions, self.block_sizes.get_values(), strict=True))
 
     def get_blocks(self) -> Mapping[int, tuple[int, int]]:
-        """Return the number of blocks and the block size of each quantized dimension."""
+        """Return, by quantized dimension, the number of blocks and the block size."""
         pairs = zip(self.block_size_info, self.scales.shape, strict=True)
         return {axis: (count, size) for (axis, size), count in pairs}
 

@@ -156,7 +156,7 @@ _NO_SEQUENCES: tuple[type, ...] = (str, bytes, bytearray, Mapping, AbstractSet)
 
 
 def _is_row(value: object) -> bool:
-    """Return True if an element of a sequence is a sequence."""
+    """Return True if `value`, an element of a sequence, is a sequence itself."""
     if hasattr(value, "ravel"):
         return getattr(value, "shape", ()) != ()
     # Strings are excluded: their elements are strings.

@@ -27,7 +27,7 @@ class DialectOps:
     """True if `compile` lowers the dialect with `to_linalg`."""
 
     is_lowered_in_kernels = False
-    """True if ops in kernels and instrumented functions are lowered too."""
+    """True if `to_linalg` also lowers bodies of kernels and instrumented functions."""
 
     quantized_constant: type[Operation] | None = None
     """Constant op with stored values, and their quantized type in the property `qtype`."""
@@ -47,7 +47,7 @@ class DialectOps:
         return expressed, self.quantize(expressed.results[0], type_)
 
     def _requantizes(self, element_type: QuantizedType) -> bool:
-        """Return True if the op that `quantize` builds also accepts this type."""
+        """Return True if the op that `quantize` builds also requantizes from this type."""
         return False
 
     def quantize(self, value: SSAValue, type_: Attribute) -> Operation:

@@ -351,8 +351,8 @@ class DynamicQuantizeCastOp(DynamicCastOp):
 
     The result is defined for every input and scale, even with the rounding mode
     `truncate`: values out of range saturate, and NaN is quantized to the smallest stored
-    value or, as an option, 0. Division by a scale of 0 yields infinities, or NaN for 0; a
-    negative scale changes the sign; a NaN scale yields NaN.
+    value or, as an option, 0. Division by a scale of 0 yields infinities, 0 / 0 yields NaN;
+    a negative scale changes the sign; a NaN scale yields NaN.
 
     With float or quantile storage, the quotient is rounded to the nearest float or table
     entry, as in `quant.qcast`.
@@ -431,7 +431,7 @@ class ChooseParametersOp(BlockedOp):
     """A float, or a tensor of one float per block with only the quantized dimensions."""
 
     zero_point = opt_result_def()
-    """One signless integer of the storage width per scale; absent if symmetric: all 0."""
+    """One signless integer of the storage width per scale; `None` if all are fixed at 0."""
 
     traits = traits_def(Pure())
 

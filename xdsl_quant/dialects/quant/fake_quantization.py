@@ -96,7 +96,9 @@ def quantized_result_type(
     op: FakeQuantOp, *, exact_bits: bool = False
 ) -> TypeAttribute:
     """
-    Return the result type of the `quant.qcast` that replaces a fake-quantization op.
+    Return the result type of the `quant.qcast` that replaces a fake-quantization op. The
+    storage type has the next larger width of 8, 16 and 32 bits or, with `exact_bits`, the
+    width of the op.
 
     Raises:
         PassFailedException: if no valid type exists.

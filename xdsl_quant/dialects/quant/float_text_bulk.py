@@ -152,7 +152,7 @@ def _nearest_texts(values: Iterable[float], float_format: FloatFormat) -> Floats
 
 
 def _long_texts(numbers: Floats, count: int) -> NDArray[object_]:
-    """Return texts with up to `count` digits; empty without a decimal point."""
+    """Return texts with up to `count` digits, empty for those without decimal point."""
     import numpy as np
 
     digits, exponents = _digits_in_bulk(numbers, count)

@@ -197,7 +197,7 @@ def ranges_of(attr: DenseIntOrFPElementsAttr) -> list[Range]:
 
 
 def _are_f32_ranges(attr: DenseIntOrFPElementsAttr, rank: int) -> bool:
-    """Return True if statistics have the custom form: the result of `_ranges_attr`."""
+    """Return True if statistics are f32 pairs of this rank, which the custom form needs."""
     shape = attr.get_shape()
     return (
         attr.type == TensorType(f32, shape)

@@ -32,7 +32,7 @@ def element_bytes(array: Array, element_type: AnyFloat | IntegerType) -> bytes:
     if isinstance(element_type, IntegerType) and (
         element_type.signedness.data is Signedness.SIGNLESS
     ):
-        # As the parser does.
+        # xDSL's parser sign-extends signless integers, too.
         array = sign_extended(array, element_type.bitwidth)
     return bytes_of(array)
 

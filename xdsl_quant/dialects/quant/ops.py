@@ -37,7 +37,7 @@ NAN_ATTRIBUTE = "quant.nan"
 """
 Name of the discardable attribute of `quant.qcast` and `quant.dynamic_qcast` that sets the
 result of quantizing NaN, a `NanResult`. Lowerings from dialects that define this result add
-it; it overrides the options of later passes and of execution.
+the attribute. It overrides the options of later passes and of execution.
 """
 
 

@@ -306,7 +306,7 @@ def _print_input(
 
 
 def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
-    """Parse a body in an empty scope: xDSL would copy the names of outer values."""
+    """Parse a body in an empty scope, because xDSL copies the scope for each region."""
     start = parser.pos
     names, parser.ssa_values = parser.ssa_values, {}
     body = parser.parse_region(arguments)

@@ -118,13 +118,13 @@ class AffineOpCoefficient(QuantizationTrait):
         return self.dimension
 
     def result_dimension_of(self, op: Operation) -> int:
-        """Return the result dimension of the output channels; -1 is the last one."""
+        """Return the dimension of the result with the output channels; -1 is the last."""
         return -1
 
     def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
         """
-        Return the input-channel dimensions of the input and of the weight, or `None` if
-        undetermined. If their sizes differ, the op is a grouped contraction.
+        Return the input-channel dimension of the input and that of the weight, or `None` if
+        undetermined. The sizes of both dimensions differ for a grouped contraction.
         """
         return None
 
@@ -145,10 +145,10 @@ class ChannelCoefficient(AffineOpCoefficient):
     """An operand is a weight with one output-channel and one input-channel dimension."""
 
     result_dimension: int = -1
-    """The result dimension of the output channels; -1 is the last one."""
+    """The dimension of the result with the output channels; -1 is the last."""
 
     input_dimensions: tuple[int, int] | None = None
-    """The input-channel dimensions of the input and of the weight."""
+    """The input-channel dimension of the input, and that of the weight."""
 
     def result_dimension_of(self, op: Operation) -> int:
         return self.result_dimension
@@ -341,7 +341,7 @@ _DECLARATIONS = {
     "stablehlo": ("xdsl_quant.frontends.stablehlo.dialect", "StableHLO"),
     "tfl": ("xdsl_quant.frontends.tflite.dialect", "TFL"),
 }
-"""Dialects whose traits apply by op name, also to ops that other packages define."""
+"""Module and variable of dialects whose traits apply to all ops of the same names."""
 
 
 @cache

@@ -82,7 +82,7 @@ class ScalesText(NamedTuple):
     """The expressed type and the storage parameters."""
 
     columns: Sequence[array[Any]]
-    """Scales and zero points, or multipliers, shifts and zero points."""
+    """Arrays of scales and zero points, or of multipliers, shifts and zero points."""
 
     shape: Sequence[int]
     """The shape of a list; empty for a per-tensor type."""
@@ -173,7 +173,10 @@ class TypeSyntax(TypeTokens):
         return (self._float_type(),)
 
     def _storage_and_expressed_type(self) -> tuple[AnyFloat, tuple[Attribute, ...]]:
-        """Parse the expressed type and the first parameters of all types with scales."""
+        """
+        Parse storage and expressed type. Return the expressed type, and the parameters with
+        which all types with scales start.
+        """
         storage = self._storage()
         self._expect(":")
         expressed_type = self._float_type()
@@ -274,7 +277,7 @@ class TypeSyntax(TypeTokens):
         return self._list(UNIFORM, read)
 
     def _list(self, typecodes: str, read: Callable[[], Sequence[float]]) -> Columns:
-        """Parse a nested list of elements with `read` into arrays of these type codes."""
+        """Parse a nested list; `read` parses an element, with one number per type code."""
         columns: list[array[Any]] = [array(typecode) for typecode in typecodes]
         max_depth = MAX_DEPTH[typecodes]
 

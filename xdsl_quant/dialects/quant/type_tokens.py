@@ -78,7 +78,8 @@ class TypeTokens:
             make: creates the type.
 
         Returns:
-            The type, which stands for its parameters: its errors thus have a location.
+            The finished type in place of its parameters. It is created here so that its
+            verification errors have a location.
 
         Raises:
             ParseError: with MLIR's message and location.
@@ -281,12 +282,12 @@ def integer_value(text: str) -> int:
 
 
 UNIFORM, FIXED_POINT = "dq", "qqq"
-"""Array type codes of the numbers of a list element; the last is the zero point."""
+"""Array type codes of the numbers of a list element, which end with the zero point."""
 
 MAX_DEPTH = {UNIFORM: 256, FIXED_POINT: 1}
 _PLAIN_NUMBERS = b"0123456789.eE+-{} \t\r\n"
 _NO_ZERO_POINT = re.compile(rb"(?<=[},])(?=[^:,{}]+[,{])")
-"""Position of a missing zero point in reversed text: lookbehinds have a fixed length."""
+"""Position of a missing zero point in reversed text: lookbehinds need a fixed length."""
 
 _AS_JSON = bytes.maketrans(b"{}:", b"[],")
 _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
@@ -295,8 +296,8 @@ _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
 
 def _read_plain_list(text: str, typecodes: str) -> Columns | None:
     """
-    Parse a regular list with decimal zero points as JSON, whose number syntax is a subset
-    of MLIR's; return `None` for other lists. JSON's NaN stands for a hexadecimal number.
+    Parse a list that is not ragged, with decimal zero points, as JSON, whose number syntax
+    is a subset of MLIR's. NaN replaces hexadecimal numbers. Return `None` for other lists.
     No Python code runs per element: a type may have a million scales.
     """
     try:

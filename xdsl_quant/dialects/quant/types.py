@@ -295,7 +295,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def full_storage_range(self) -> tuple[int, int]:
-        """Smallest and largest value of the storage type, or index of a quantile type."""
+        """Smallest and largest value, or table index, of the storage type."""
         return default_storage_range(self.storage_type, self.is_signed)
 
     @property
@@ -417,7 +417,10 @@ class StoredQuantizedType(QuantizedType, ABC):
 def _float_limits(
     storage_type: FloatStorageType, low: int, high: int
 ) -> tuple[str, str]:
-    """Format the exact range of a float type; integer bounds drop fractions (7.5)."""
+    """
+    Format the storage range of a float type, whose bounds are stored as integers. Bounds of
+    the full range are formatted exactly: 7.5, not 7.
+    """
     largest = float_format(storage_type).largest
     limits = (
         math.copysign(largest, limit) if abs(limit) == int(largest) else limit
@@ -718,7 +721,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @property
     def granularity(self) -> Literal["per-tensor", "per-axis", "sub-channel"]:
-        """Elements that share a scale: all of a tensor, of an index, or of a block."""
+        """Extent that shares a scale: the tensor, an index of a dimension, or a block."""
         if self.is_per_tensor:
             return "per-tensor"
         return "sub-channel" if self.axis is None else "per-axis"
@@ -1110,8 +1113,8 @@ class UniformQuantizedSubChannelType(UniformType):
     ) -> tuple[Attribute, ...]:
         """
         Return the parameters of the type. Round scales to the expressed type, and convert
-        negative zero points of unsigned storage, as MLIR prints large zero points, to the
-        unsigned integers with the same bits.
+        negative zero points of unsigned storage to the unsigned integers with the same
+        bits: MLIR prints large zero points as negative numbers.
         """
         expressed_type, storage_type, flags, *_ = common
         scale_format = float_format(cast(AnyFloat, expressed_type))
