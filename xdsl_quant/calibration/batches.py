@@ -44,9 +44,9 @@ def calibrate(
     and interpreted otherwise.
 
     If a `quant.stats_ref` runs several times in one batch, in loop iterations or calls,
-    its values are observed together. A batch with an empty argument of a dynamic shape is skipped with
-    a warning. Fake-quantization ops quantize to their exact bit width; other
-    instrumentation ops are identities.
+    its values are observed together. A batch with an empty argument of a dynamic shape
+    is skipped with a warning. Fake-quantization ops quantize to their exact bit width;
+    other instrumentation ops are identities.
 
     Statistics do not depend on the number of workers. Only `moving-average` depends on
     the order of batches.
