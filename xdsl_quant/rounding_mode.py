@@ -166,9 +166,8 @@ def compute_type(
     MLIR; for other modes the first type that is wide enough.
 
     A type is wide enough if it exactly represents the numbers of all stored values, zero
-    points, zero-point-corrected values and, with zero points, the midpoints between
-    consecutive numbers. It also has at least 16 bits: narrower types often overflow to NaN
-    instead of infinity.
+    points, zero-point-corrected values and, with zero points, midpoints between numbers. It
+    also has at least 16 bits: narrower types often overflow to NaN instead of infinity.
 
     Args:
         mode: the rounding mode of the cast.

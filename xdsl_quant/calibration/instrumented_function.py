@@ -139,10 +139,7 @@ class InstrumentedFunction:
             raise ValueError(str(e).partition("\n")[0]) from None
 
     def empty_argument(self, batch: Batch) -> int | None:
-        """
-        Return the index of an argument that has no elements although its type has no
-        size 0; `None` if there is no such argument.
-        """
+        """Return the index of an empty argument whose type has no size 0, or `None`."""
         pairs = zip(as_tuple(batch), self.argument_shapes, strict=False)
         for index, (argument, shape) in enumerate(pairs):
             if 0 not in shape and _has_no_elements(argument):
@@ -244,10 +241,7 @@ def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> Non
 
 
 def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
-    """
-    Remove the results of a function and return it. If other ops reference the function,
-    change and return a copy.
-    """
+    """Return the function without results: a copy if other ops reference it."""
     if any(
         function.sym_name.data in referenced_symbols(other) for other in module.body.ops
     ):

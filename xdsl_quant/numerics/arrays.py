@@ -121,8 +121,7 @@ def array_of_bytes(
     shape: tuple[int, ...], dtype: DType, fill: Callable[[Array], object]
 ) -> Array:
     """
-    Return a read-only array in the memory of a `bytes` object, so that `bytes_of(array)`
-    does not copy.
+    Return a read-only array that `bytes_of` converts to `bytes` without a copy.
 
     Args:
         shape: the shape of the array.

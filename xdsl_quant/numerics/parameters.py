@@ -210,8 +210,8 @@ class QuantizationParameters:
         """
         Args:
             scales: positive numbers in the range of the expressed type.
-            zero_points: integers of the storage type, one or as many as scales; with a
-                table, any integers.
+            zero_points: integers of the storage type, one per scale or one for all
+                scales; with a table, any integers.
             storage: `i1` to `i32`, `u1` to `u32`, `si8` and the like, or a small float,
                 e.g. `f8E4M3FN`.
             storage_min: smallest stored value, by default that of `storage` or of the
@@ -527,8 +527,8 @@ class DynamicParameters(QuantizationParameters):
         """
         Args:
             scales: floats.
-            zero_points: integers of the storage type, one or as many as scales; `None` for
-                symmetric quantization, with zero points 0.
+            zero_points: integers of the storage type, one per scale or one for all
+                scales; `None` for symmetric quantization, with zero points 0.
             options: the options of `QuantizationParameters`.
 
         Raises:

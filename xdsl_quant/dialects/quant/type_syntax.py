@@ -173,10 +173,7 @@ class TypeSyntax(TypeTokens):
         return (self._float_type(),)
 
     def _storage_and_expressed_type(self) -> tuple[AnyFloat, tuple[Attribute, ...]]:
-        """
-        Parse storage and expressed type. Return the expressed type, and the parameters with
-        which all types with scales start.
-        """
+        """Return the expressed type, and the first parameters of any type with scales."""
         storage = self._storage()
         self._expect(":")
         expressed_type = self._float_type()
