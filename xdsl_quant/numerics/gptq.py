@@ -1,8 +1,8 @@
 """
 GPTQ: rounding of weights that minimizes the change of matrix products.
 
-Weights are rounded input by input. After each input, the weights of all later inputs are
-changed to compensate its rounding errors, as far as the inputs are correlated
+The weights of one input are rounded at a time. The weights of all later inputs are then
+changed to compensate these rounding errors, as far as the inputs are correlated
 ([Frantar et al. 2022](https://arxiv.org/abs/2210.17323), algorithm 1).
 """
 

@@ -443,7 +443,7 @@ def parse_observer(text: str) -> Observer:
 
 
 def _option_number(name: str, text: str, number_type: type[float]) -> float:
-    """Parse the number of an observer; `number_type` is `bool` if it takes none."""
+    """Parse an observer's number; `number_type` is `bool` if the observer takes none."""
     if number_type is bool:
         raise ValueError(f"observer '{name}' takes no number, found '{text}'")
     with suppress(ValueError):
