@@ -95,7 +95,7 @@ class NumberKind(NamedTuple):
     """NumPy dtype kinds all of whose values fit this type code."""
 
     convert: Callable[[object], float]
-    """Converts a number; raises a `TypeError` for other values."""
+    """Function that converts a number and raises a `TypeError` for other values."""
 
     def checked(self, value: object, needed: str) -> float:
         """

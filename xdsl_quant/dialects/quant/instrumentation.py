@@ -230,7 +230,7 @@ class InstrumentationOp(IRDLOperation, ABC):
     """
     Base class of ops that return their operand.
 
-    `verify_`, not the op definition, checks types: this reports MLIR 14's messages.
+    `verify_` checks types, because the op definition would not report MLIR 14's messages.
     """
 
     input = operand_def()

@@ -41,7 +41,7 @@ def stored_codes(
     data: bytes, element_type: AnyFloat | IntegerType, is_signed: bool
 ) -> Array:
     """
-    Return elements as integers, NumPy floats, or the bits of other floats.
+    Return elements as integers, floats of NumPy types, or the bits of other floats.
 
     Args:
         data: the bytes of the elements.

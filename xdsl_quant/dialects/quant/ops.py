@@ -110,8 +110,8 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
     """
     Base class of elementwise casts.
 
-    `verify_`, not the op definition, checks types: this reports MLIR's messages in MLIR's
-    order.
+    `verify_` checks types, because the op definition would not report MLIR's messages in
+    MLIR's order.
     """
 
     input = operand_def()

@@ -42,7 +42,7 @@ class TypeUse(NamedTuple):
     quantized_type: QuantizedType
 
     container: Attribute | None
-    """The tensor, memref or vector type, or `None`."""
+    """The tensor, memref or vector type; `None` if the quantized type stands alone."""
 
 
 OpFinding = tuple[str, Finding]
@@ -65,15 +65,15 @@ class RuleSet:
     """Name of the tool that has these rules."""
 
     type_findings: Callable[[TypeUse], Iterable[Finding]]
-    """Returns the findings about a type."""
+    """Function that returns the findings about a type."""
 
     value_findings: Callable[[Operation], Callable[[SSAValue], Iterable[Finding]]] = (
         lambda _: _no_findings
     )
-    """Returns, for a module, the function that returns the findings about a value."""
+    """Function that returns, for a module, a function with the findings about a value."""
 
     op_findings: Callable[[Operation], Iterable[OpFinding]] = _no_op_findings
-    """Returns the findings about an op."""
+    """Function that returns the findings about an op."""
 
 
 def type_uses(attribute: Attribute) -> Iterator[TypeUse]:
