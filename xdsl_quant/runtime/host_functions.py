@@ -79,10 +79,10 @@ class MinMaxFunction:
 
 def checked_host_functions(host_functions: HostFunctions | None) -> HostFunctions:
     """
-    Check host functions and return them by name, empty for `None`.
+    Check host functions and return them; for `None`, return an empty mapping.
 
     Raises:
-        TypeError: if they are not a mapping to callables.
+        TypeError: if `host_functions` is not a mapping from names to callables.
     """
     if host_functions is None:
         return {}

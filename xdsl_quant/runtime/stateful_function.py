@@ -27,7 +27,7 @@ from .state_arguments import StateArgument, state_arguments
 _VARIABLES_TO_ARGUMENTS = "tfl-variables-to-arguments"
 
 Runner = Callable[[ModuleOp, str], Callable[..., Any]]
-"""Compiles a function of a module by name, e.g. `xdsl_quant.execution.compile`."""
+"""Compiler of a function of a module by name, e.g. `xdsl_quant.execution.compile`."""
 
 
 class StatefulFunction:
