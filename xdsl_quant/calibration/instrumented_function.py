@@ -85,7 +85,7 @@ class Sink(Protocol):
 
 
 Run = Callable[[Sink, Arguments], None]
-"""Runs a function on its arguments and records values in the sink."""
+"""Function that runs an instrumented function and passes its values to the sink."""
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def digest_of(batch: Batch) -> str:
     Return a digest of the arguments of a batch.
 
     Raises:
-        TypeError, ValueError: if they are not arrays, numbers or lists of numbers, or
+        TypeError, ValueError: if arguments are not arrays, numbers or number lists, or
             are masked.
     """
     digest = hashlib.blake2b()
