@@ -30,4 +30,4 @@ __all__ = [
 ]
 
 Comparison = RuntimeComparison
-"""Former name of `RuntimeComparison`; the API reference documented it."""
+"""Former public name of `RuntimeComparison`."""

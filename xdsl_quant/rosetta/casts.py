@@ -57,7 +57,7 @@ _CANDIDATES = (
         if rounding.mode != "truncate"
     ),
 )
-"""Rounding options to compare with runtimes; with `truncate`, NaN is undefined."""
+"""Rounding options that may reproduce a runtime. `truncate` leaves NaN undefined."""
 
 
 def compare_runtimes(
@@ -157,7 +157,8 @@ def _cast_comparison(
 ) -> RuntimeComparison:
     roundings = _CANDIDATES
     if op == "dequantize":
-        # Only the rounding mode selects the float type of the computation.
+        # Other rounding options do not affect dequantization; the mode selects the float
+        # type of the computation.
         roundings = tuple(r for r in ROUNDINGS if r[1:] == DEFAULT[1:])
         chosen = [
             runtime

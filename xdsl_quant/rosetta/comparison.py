@@ -26,16 +26,19 @@ class Match:
     """Options of compiled code that best reproduce a runtime."""
 
     options: Mapping[str, str]
-    """Options that are not at their default."""
+    """Options whose values differ from the default, by name."""
 
     differences: int
     """Number of inputs other than NaN whose results still differ."""
 
     first: Difference | None = None
-    """Difference at the smallest magnitude; `expected` is the compiled code's result."""
+    """
+    Difference at the input with the smallest magnitude; its `expected` is the result of
+    the compiled code.
+    """
 
     is_same_for_nan: bool = True
-    """True if the results for NaN are equal."""
+    """True if the compiled code and the runtime return equal results for NaN."""
 
     def __str__(self) -> str:
         pairs = (f"{name}={value}" for name, value in self.options.items())
@@ -53,7 +56,7 @@ class Row:
     runtime: str
 
     version: str
-    """Version of the runtime's package; empty for definitions and this package."""
+    """Name and version of the runtime's package; empty if it needs none."""
 
     differences: int
     """Number of inputs other than NaN whose results differ."""

@@ -23,7 +23,7 @@ ROUNDINGS = (
 
 
 def compile_options(rounding: Rounding) -> dict[str, str]:
-    """Return the non-default options of `compile` and `lower-quant-ops`."""
+    """Return the options of `lower-quant-ops` that select a non-default rounding."""
     names = ("rounding-mode", "zero-point-order", "nan")
     values = zip(names, rounding, DEFAULT, strict=True)
     return {name: value for name, value, default in values if value != default}
@@ -39,7 +39,7 @@ def _cast_text(parameters: QuantizationParameters, op: CastKind) -> str:
 
 
 class Compiled(Runtime):
-    """This package's lowering, compiled."""
+    """Machine code from this package's lowering."""
 
     modules = ("mlir",)
 
@@ -58,7 +58,10 @@ class Compiled(Runtime):
 
 
 class MLIRDefault(Runtime):
-    """MLIR's `lower-quant-ops`, compiled: rounds toward zero; overflow is undefined."""
+    """
+    Machine code from MLIR's `lower-quant-ops`, which rounds toward zero. Overflow is
+    undefined.
+    """
 
     name = "mlir"
     package = "xtc-mlir-python-bindings"

@@ -20,7 +20,7 @@ InputsT = TypeVar("InputsT")
 
 @dataclass(frozen=True)
 class RuntimeRun(Generic[InputsT]):
-    """A computation by a runtime."""
+    """Function of a runtime that computes results for inputs."""
 
     name: str
 
@@ -38,23 +38,26 @@ class RuntimeRun(Generic[InputsT]):
 
 @dataclass(frozen=True)
 class InputLabels:
-    """Texts and order of inputs."""
+    """Texts and sort keys of inputs."""
 
     numbers: Numbers
-    """Sort keys: the smallest magnitude is first; NaN is counted separately."""
+    """Sort key of each input: inputs are sorted by magnitude; NaN marks NaN inputs."""
 
     text: Callable[[int], str]
-    """Returns the text of the input with an index."""
+    """Returns the text of an input, given its index."""
 
 
 @dataclass
 class _Count:
-    """Number of inputs for which two runtimes differ."""
+    """Count of the inputs for which two runtimes return different results."""
 
     numbers: int = 0
     nans: int = 0
     first: tuple[tuple[float, bool], Difference] | None = None
-    """Magnitude and sign of the smallest input with a difference, and the difference."""
+    """
+    Difference at the input with the smallest magnitude, after that input's magnitude and
+    sign bit.
+    """
 
     def add(self, labels: InputLabels, actual: Numbers, expected: Numbers) -> None:
         """Count inputs with different results; skip undefined results, which are NaN."""
@@ -83,7 +86,7 @@ class _Count:
 
 @dataclass
 class _Tally(Generic[InputsT]):
-    """Counts for a runtime."""
+    """Counts of the inputs for which a runtime differs from others."""
 
     computation: RuntimeRun[InputsT]
     candidates: Sequence[_Count]
@@ -101,7 +104,7 @@ class _Tally(Generic[InputsT]):
         expected: Numbers,
         candidates: Sequence[Numbers],
     ) -> None:
-        """Count the inputs whose results differ from the reference and candidates."""
+        """Count differences from the results of the reference and of each candidate."""
         actual = _numbers_of_run(self.computation, inputs)
         self.own.add(labels, actual, expected)
         for count, candidate in zip(self.candidates, candidates, strict=True):
@@ -110,7 +113,7 @@ class _Tally(Generic[InputsT]):
         self.nan_results.update(map(_result_text, nans.tolist()))
 
     def row(self, options: Iterable[Mapping[str, str]]) -> Row:
-        """Return the row of the runtime, with the options of the nearest candidate."""
+        """Return the row of the runtime, with the options of the best candidate."""
         computation, own, match = self.computation, self.own, None
         if computation.options is None and self.candidates:
             best, chosen = min(
@@ -149,7 +152,7 @@ def counted_differences(
     reference = computations[0]
     left_out = {run.name: run.missing for run in computations if run.missing}
     present = [run for run in computations if not run.missing]
-    # Compiled code needs no candidates.
+    # Compiled code is not matched with compiled code.
     if all(run.options is not None for run in present):
         candidates = ()
     tallies = [_Tally(run, [_Count() for _ in candidates]) for run in present]

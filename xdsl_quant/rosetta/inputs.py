@@ -3,8 +3,8 @@ Inputs for which runtimes may return different stored values.
 
 Stored values change near multiples of half a scale, for any rounding mode and order of
 the zero point. All 16-bit floats are inputs. Wider floats are a sample: within 4 ulp of
-these multiples, zeros, infinities, NaN, the largest, 16 per sign and exponent, and
-65,536 random ones in range.
+these multiples and of zero, infinities, NaN, the largest finite floats, 16 random ones
+per sign and exponent, and 65,536 random ones in range.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,10 +20,10 @@ from xdsl_quant.numerics.arrays import Array
 from .runtimes import Unavailable
 
 _ULPS = 4
-"""Number of neighboring floats on each side of a multiple."""
+"""Number of neighboring floats on each side of a multiple of half a scale."""
 
 _SAMPLES = 1 << 16
-"""Number of random floats in range, or of stored values wider than 16 bits."""
+"""Number of random floats in range, and of random stored values above 16 bits."""
 
 _MANTISSAS = 16
 """Number of random floats per exponent and sign."""
@@ -58,7 +58,7 @@ def expressed_values(parameters: QuantizationParameters) -> Array:
     scale = np.float64(parameters.scales.astype(dtype))
     with np.errstate(over="ignore"):
         edges = (_middles(parameters, random) * scale).astype(dtype)
-    # Both zeros have neighbors.
+    # Add the neighbors of both zeros.
     edges = np.concatenate([edges, np.array([0.0, -0.0], dtype)]).view(bits_type)
     steps = np.arange(-_ULPS, _ULPS + 1).astype(bits_type)
     neighbours = (edges[:, None] + steps).ravel()
@@ -80,7 +80,7 @@ def expressed_values(parameters: QuantizationParameters) -> Array:
 
 
 def _range_with_margin(parameters: QuantizationParameters) -> tuple[float, float]:
-    """Return the range of the floats in range, extended by 10% on each side."""
+    """Return the range of floats that do not saturate, extended by 10% on each side."""
     low, high = parameters.storage_min, parameters.storage_max
     margin = (high - low) / 10
     ends = np.array([low - margin, high + margin]) - parameters.zero_points
@@ -92,7 +92,10 @@ def _range_with_margin(parameters: QuantizationParameters) -> tuple[float, float
 def _middles(
     parameters: QuantizationParameters, random: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return half-scale multiples, in scales, to one scale beyond the range."""
+    """
+    Return the multiples of half a scale, divided by the scale, up to one scale outside
+    the range; a sample if there are more than 2**18.
+    """
     first = 2 * (parameters.storage_min - int(parameters.zero_points) - 1)
     last = 2 * (parameters.storage_max - int(parameters.zero_points) + 1)
     if last - first <= 1 << 18:
@@ -114,7 +117,7 @@ def all_expressed_values(
         progress: wrapper of an iterable, to show progress over chunks.
 
     Raises:
-        Unavailable: if there are more than 2**32.
+        Unavailable: if there are more than 2**32 values.
     """
     dtype = parameters.expressed_dtype
     if dtype.itemsize < 4:

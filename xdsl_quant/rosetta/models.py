@@ -46,10 +46,10 @@ from .tosa import TosaTools
 from .worker import Worker
 
 _PAIRS = 1 << 16
-"""Number of inputs for an elementwise op with several operands."""
+"""Maximum number of operand combinations for an elementwise op on stored values."""
 
 _RESULTS, _MIN_RUNS = 1 << 12, 4
-"""Minimum number of result elements and of runs for other ops."""
+"""Minimum number of result elements and of runs for ops that are not elementwise."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class SingleOp:
     """Op of the model; its operands are arguments and constants."""
 
     name: str
-    """Name of its result, or empty."""
+    """Name of the op's result, or empty."""
 
     module: ModuleOp
 
@@ -87,7 +87,7 @@ class SingleOp:
 
     @property
     def labels(self) -> InputLabels:
-        """Labels of results: operands if elementwise, otherwise indices."""
+        """Labels of result elements: the operands of elementwise ops, otherwise indices."""
         run, count = self.runs[0], prod(_static_shape(self.op.results[0].type))
         if not self.is_elementwise:
             numbers = np.arange(len(self.runs) * count, dtype=np.float64)
@@ -172,7 +172,7 @@ def _is_elementwise_op(op: Operation) -> bool:
 def _copied_alone(
     op: Operation, is_argument: Sequence[bool], shape: Sequence[int] | None
 ) -> tuple[Operation, ModuleOp]:
-    """Copy an op into a module of its own, with another shape if given."""
+    """Copy an op into a module of its own. `shape` replaces the shapes of its types."""
     operand_types = zip(op.operand_types, is_argument, strict=True)
     block = Block(arg_types=[_with_shape(t, shape) for t, is_ in operand_types if is_])
     values = iter(block.args)
@@ -225,7 +225,7 @@ def _with_shape(type_: Attribute, shape: Sequence[int] | None) -> Attribute:
 def _elementwise_runs(
     arguments: Sequence[SSAValue], op: Operation
 ) -> Sequence[Sequence[Array]]:
-    """Return one run with all inputs, or with random ones if they are too many."""
+    """Return one run with all combinations of operands, or with random ones."""
     if isinstance(scalar_or_element_type(arguments[0].type), Float32Type):
         return [[expressed_values(parameters_of_type(op.results[0].type))]]
     values = [
@@ -269,7 +269,7 @@ def _options_name(options: Mapping[str, str]) -> str:
 
 
 TOSA = "tosa"
-"""Name of the runtime: the public converter to TOSA and TOSA's reference model."""
+"""Name of the runtime that uses the public converter and TOSA's reference model."""
 
 _LIBRARIES = (LiteRTReference, OnnxRuntime)
 

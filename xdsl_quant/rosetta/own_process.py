@@ -1,4 +1,4 @@
-"""Processes for libraries, which print, may abort, and cannot be unloaded."""
+"""Processes for libraries, as these may print or abort and cannot be unloaded."""
 
 import os
 import pickle

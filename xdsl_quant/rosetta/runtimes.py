@@ -40,7 +40,7 @@ class Runtime(ABC):
     """Package of the runtime; empty if it needs none."""
 
     modules: ClassVar[Sequence[str]] = ()
-    """Modules that the runtime imports, in a separate process."""
+    """Modules that the runtime needs; they are imported in a separate process."""
 
     only_quantizes: ClassVar[bool] = False
     """True if the runtime has no dequantization."""
@@ -54,7 +54,7 @@ class Runtime(ABC):
         return ""
 
     def version(self) -> str:
-        """Return package and version; empty if it needs no package."""
+        """Return the name and version of the package; empty if none is needed."""
         if not self.package:
             return ""
         try:

@@ -21,7 +21,7 @@ class TosaTools(LibraryProcess):
 
     def __init__(self, python: Path = TOSA_PYTHON):
         worker = Path(__file__).with_name("tosa_worker.py")
-        # Keeps the packages of this environment out of that one.
+        # The worker must not import packages of this environment.
         environment = {"PATH": os.environ["PATH"]}
         super().__init__(python, worker, environment=environment)
         self.python = python
@@ -33,7 +33,10 @@ class TosaTools(LibraryProcess):
 
     # The answers of the functions have several types.
     def call(self, name: str, *arguments: object) -> tuple[str, Any]:
-        """Call a function of `tosa_worker`; return `aborts` if it ends the process."""
+        """
+        Call a function of `tosa_worker` and return its status and answer. The status is
+        `aborts` if the process ends.
+        """
         try:
             return self.ask((name, arguments))
         except ProcessEnded:
