@@ -140,8 +140,8 @@ def calibration_report(
 
     Args:
         statistics: calibration statistics.
-        module: calibrated module or its text, for expressed types and coupled values;
-            by default all values are f32 and uncoupled.
+        module: calibrated module or its text, for expressed types and for the couplings of
+            `quant.coupled_ref`; by default all values are f32 and uncoupled.
         bits: bit width of stored values.
         signed: True for signed storage.
         symmetric: True to fix the zero point at the middle of the storage range.
@@ -292,7 +292,7 @@ def _saturated(evaluation: Evaluation) -> str:
 
 
 def _rough_mark(histogram: Histogram | None) -> str:
-    """Return a mark for a rough estimate: most nonzero values are in one bin."""
+    """Return a mark if the estimate is rough: most nonzero values are in one bin."""
     if histogram is None:
         return ""
     zeros = histogram.zeros.sum()
@@ -301,7 +301,7 @@ def _rough_mark(histogram: Histogram | None) -> str:
 
 
 def _channel(parameters: QuantizationParameters, index: int) -> tuple[float, int]:
-    """Return scale and zero point of a channel; index 0 if per-tensor."""
+    """Return scale and zero point of a channel; pass index 0 for per-tensor types."""
     return float(parameters.scales.flat[index]), int(parameters.zero_points.flat[index])
 
 
@@ -315,7 +315,7 @@ def _stored_range(parameters: QuantizationParameters, index: int) -> Range:
 
 
 def _type_text(evaluation: Evaluation) -> str:
-    """Return the type without per-channel scales, or why there is none."""
+    """Return the type without per-channel scales, or why the key has no type."""
     quantized_type = evaluation.quantized_type
     if quantized_type is None:
         return f"none: {evaluation.reason}"
@@ -327,7 +327,7 @@ def _type_text(evaluation: Evaluation) -> str:
 
 
 def _type_summary(evaluation: Evaluation) -> tuple[str, str]:
-    """Return the beginning of the type, and its parameters in words."""
+    """Return storage type, expressed type and axis; and the parameters in words."""
     parameters = evaluation.parameters
     assert parameters is not None
     head = _type_text(evaluation).removeprefix("!quant.uniform<").partition(", ")[0]

@@ -49,13 +49,13 @@ class StoredAxis:
     """Upper bound of values that do not saturate."""
 
     numbers: Floats
-    """Numbers drawn as lines, in ascending order; empty if too many."""
+    """Stored values drawn as lines, in ascending order; empty if too many."""
 
     bins: int
     """Number of equally wide bins between `low` and `high`."""
 
     linear_range: float | None = None
-    """Magnitude up to which a logarithmic axis is linear; `None` if all is linear."""
+    """Magnitude up to which a logarithmic axis is linear; `None` for a linear axis."""
 
     @property
     def scale(self) -> dict[str, Any]:
@@ -125,15 +125,15 @@ class StoredAxis:
         if steps.size and steps.max() > _MAX_STEP_RATIO * steps.min():
             linear_range = 4 * float(steps.min())
         if low == high:
-            # A single number has no width.
+            # The range of a single number would have no width.
             low, high = low - 0.5, high + 0.5
-        # The limit does not saturate, but a bin excludes its upper edge.
+        # The upper limit itself does not saturate, but a bin excludes its upper edge.
         high = float(np.nextafter(high, np.inf))
         return cls(low, high, drawn, BINS, linear_range)
 
 
 def _axis_positions(positions: Floats, linear_range: float | None) -> Floats:
-    """Return the positions of numbers on an axis, up to a factor."""
+    """Return the positions of numbers along an axis, in an arbitrary unit."""
     if linear_range is None:
         return positions
     return SymmetricalLogTransform(10, linear_range, 1).transform(positions)
@@ -213,12 +213,15 @@ def _plot_errors(axes: Any, errors: Floats, largest_scale: float) -> None:
         xlabel="dequantized value - value",
         **_COUNT_AXIS,
     )
-    # Labels of small numbers are long: more of them would overlap.
+    # Small numbers have long labels: more than five of them would overlap.
     axes.xaxis.set_major_locator(MaxNLocator(5))
 
 
 def _plot_sqnr(figure: Any, axes: Any, parts: PartsOfTensor) -> None:
-    """Plot the SQNR of channels as bars, of blocks in two dimensions as an image."""
+    """
+    Plot the SQNR of each channel or block: as an image if two dimensions are divided
+    into blocks, otherwise as bars.
+    """
     noun, sqnr = parts.noun, parts.sqnr
     axes.set(title=f"signal-to-noise ratio of each {noun}")
     if np.isposinf(sqnr).all():

@@ -88,14 +88,14 @@ def evaluate(
     module: ModuleOp | str | None = None,
 ) -> list[Evaluation]:
     """
-    Return the effect of quantization by key: keys without a type first, then by
-    ascending SQNR.
+    Return the evaluation of each key: keys without a type first, then by ascending
+    SQNR, then keys with unknown SQNR.
 
     Args:
         statistics: calibration statistics.
         conversion: pass that chooses types.
-        module: calibrated module or its text, for expressed types and coupled values;
-            by default all values are f32 and uncoupled.
+        module: calibrated module or its text, for expressed types and for the couplings of
+            `quant.coupled_ref`; by default all values are f32 and uncoupled.
 
     Raises:
         TypeError: if `module` is neither a module nor text.
@@ -151,7 +151,7 @@ def suggested_types(
     try:
         return {**_key_types(statistics, conversion, module)}
     except ValueError:
-        # Find the keys that fail on their own, and convert the remaining ones.
+        # Find the keys that fail even alone, and convert the remaining ones.
         reasons: dict[str, QuantizedType | str] = {}
         for key, known in statistics.items():
             try:
@@ -165,7 +165,7 @@ def suggested_types(
 
 
 def _f32_type(statistics: KeyStatistics) -> Attribute:
-    """Return an f32 tensor type for values with these statistics."""
+    """Return an f32 tensor type; its channel count is that of the statistics, if any."""
     axis, ranges = statistics.axis, statistics.axis_ranges
     if axis is None or ranges is None:
         return TensorType(f32, [DYNAMIC_INDEX])

@@ -1,6 +1,6 @@
 """
-SVG plots for report pages: ratios in dB of kernels side by side, and the trade-off
-between model size and SQNR. Axes take the color of the surrounding text; marks have
+SVG plots for report pages: the SQNR of each kernel in dB, and the trade-off between
+model size and SQNR. Axes take the color of the surrounding text; marks have
 tooltips.
 
 The plots avoid pyplot, so that no windows are opened and no global state changes.
@@ -82,7 +82,7 @@ class Plot:
         self._titles.append(titles)
 
     def word(self, text: str, place: Place, offset: Place, side: str = "left") -> None:
-        """Write text whose `side` is at an offset, in points, from `place`."""
+        """Write text; its edge `side` is `offset` points away from `place`."""
         style = {"textcoords": "offset points", "ha": side}
         self.axes.annotate(text, place, offset, **style)
 
@@ -153,7 +153,7 @@ _MARKERS = {"own": ("o", BLUE), "accumulated": ("D", BROWN)}
 
 @dataclass(frozen=True)
 class Series:
-    """Ratios of one kind."""
+    """Named series of ratios in dB, one for each item of a plot."""
 
     name: str
 
@@ -166,12 +166,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Scale:
-    """Range of the ratios in a plot."""
+    """Range of a plot's dB axis, from `low` to `high`."""
 
     low: float
     high: float
     step: float
-    """Distance between grid lines."""
+    """Distance between grid lines in dB."""
 
     @staticmethod
     def of(series: Sequence[Series]) -> Scale:
@@ -194,18 +194,18 @@ class Scale:
 
 def decibel_plot(names: Sequence[str], series: Sequence[Series], title: str) -> str:
     """
-    Plot the ratios of items in their order, numbered from 1.
+    Plot ratios in dB over items, which are numbered from 1.
 
     Args:
         names: names of the items.
-        series: ratios of the items.
+        series: ratios to plot, one per item in each series.
         title: title for tooltips and screen readers.
 
     Raises:
         ImportError: if matplotlib is not installed.
     """
     scale = Scale.of(series)
-    # Infinite ratios are drawn beyond the finite ones.
+    # Leave margins for infinite ratios above and below the finite ones.
     margin = (scale.high - scale.low) / 14
     ends = scale.low - margin, scale.high + margin
     size = 6.5 if len(names) <= 60 else 4.5 if len(names) <= 140 else 3.5
@@ -286,7 +286,7 @@ def trade_off_svg(points: Sequence[Point], limit: Limit, title: str) -> str:
     """
     Plot SQNR against size: the points, a line through those on the Pareto curve, and a
     line for the budget. Points with infinite SQNR are skipped. The result is also a
-    valid SVG file; empty if no point is on the curve.
+    valid SVG file; an empty text if no point is on the curve.
 
     Args:
         points: measured models.

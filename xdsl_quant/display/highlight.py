@@ -37,7 +37,7 @@ TOKEN = re.compile(
 """Pattern of one token; the name of the last matching group is its kind."""
 
 _CLASSES = {None: "t", "shape": "t", "alias": "q", "dense": "n"}
-"""CSS class by kind, where the names differ."""
+"""CSS class by token kind, where it differs from the name of the kind."""
 
 _DEFINITION = re.compile(r"^([!#][A-Za-z_][\w$]*+)\s*=\s*(.*)$", re.MULTILINE)
 

@@ -50,13 +50,13 @@ def histogram_svg(
 def _values_in_bars(
     histogram: Histogram, bounds: tuple[float, float], low: float, high: float
 ) -> tuple[Array, Array]:
-    """Return the value counts of each bar inside and outside of the bounds."""
+    """Return how many values of each bar are inside, and how many outside `bounds`."""
     used = np.flatnonzero(histogram.counts)
     starts, stops, counts = BIN_EDGES[used], BIN_EDGES[used + 1], histogram.counts[used]
     bar_count = min(_BARS, int(used[-1] - used[0]) + 1)
     middles = (starts + stops) / 2
     bars = ((middles - low) * (bar_count / (high - low))).astype(np.int64)
-    # A bin across a bound counts as inside.
+    # Test the value nearest to 0: a bin across a bound counts as inside.
     nearest = np.clip(0.0, starts, stops)
     is_in = (bounds[0] <= nearest) & (nearest <= bounds[1])
     return (

@@ -42,7 +42,7 @@ def _shown_lines(text: str) -> list[str]:
 
 
 class _PlainText:
-    """Base class of views: notebooks also store shortened text; `str` is complete."""
+    """Base class of views. Notebooks store a shortened text; `str` is complete."""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {

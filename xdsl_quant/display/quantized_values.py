@@ -214,7 +214,7 @@ def _saturated_part(
 
 
 def _sqnr(signal: Floats, noise: Floats, block_sizes: dict[int, int]) -> Floats:
-    """Return the SQNR in dB of each block; axes without block size are not divided."""
+    """Return the SQNR in dB of each block; an axis without block size is one block."""
     with np.errstate(all="ignore"):
         sums = [np.square(signal), np.square(noise)]
         for axis, count in enumerate(signal.shape):

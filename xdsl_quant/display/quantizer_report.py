@@ -21,7 +21,7 @@ from .pages import location_name, page, render
 _MAX_HISTOGRAMS = 6
 
 _LEAST_PART = 0.01
-"""Saturated fraction that fills a bar unless a kernel has a larger one."""
+"""Saturated fraction that a full bar stands for, unless a kernel has a larger one."""
 
 
 def quantizer_html(report: ModelReport, title: str | None) -> str:
@@ -92,7 +92,7 @@ def _series(kernels: Sequence[KernelReport]) -> Sequence[Series]:
 
 
 def _bar_limits(kernels: Sequence[KernelReport]) -> Mapping[str, float]:
-    """Return, for each column, the value that fills a bar."""
+    """Return, for each table column, the value that a full bar stands for."""
     seconds = [
         time
         for kernel in kernels
@@ -111,7 +111,7 @@ def _with_unit(sqnr: float) -> str:
 
 
 def _values_text(kernel: KernelReport) -> str:
-    """Return the range of the values of a kernel, and its range without saturation."""
+    """Return the range of a kernel's result, and the range that does not saturate."""
     assert kernel.histogram is not None
     low, high = float(kernel.histogram.lows), float(kernel.histogram.highs)
     values = f"values {low:.4g} to {high:.4g}"
