@@ -49,7 +49,10 @@ def _read_input(text: str) -> list[ArrayLike]:
 
 
 def _path_and_key(text: str) -> tuple[str | None, str | None]:
-    """Return the file, or `None` for numbers; and the array name, or `None` for all."""
+    """
+    Return the path and the array name. The path is `None` if the text is not a file but
+    numbers; the name is `None` if all arrays are meant.
+    """
     path, _, key = text.rpartition(":")
     if has_suffix(path, ".npz"):
         return path, key
@@ -108,9 +111,9 @@ def check_files(
 
     Args:
         options: the parsed options, with `module` and, optionally, `inputs`.
-        inputs: the flag for inputs.
-        outputs: output files by their flags.
-        modules: other input files, by the name to use in messages.
+        inputs: the flag for inputs, to use in messages.
+        outputs: path of each output file by flag; `None` if the flag is not set.
+        modules: paths of further input files, by the name to use in messages.
 
     Raises:
         Failure: if a directory is missing, a path is a directory, or files coincide.
@@ -146,7 +149,7 @@ def _is_same_file(one: str, other: str) -> bool:
 
 def check_output(path: str, count: int) -> None:
     """
-    Check the type of the file for `count` results.
+    Check that the suffix of an output file suits `count` results.
 
     Raises:
         ValueError: if the file is neither .npy nor .npz, or .npy and `count` is not 1.
@@ -177,7 +180,7 @@ def write_results(path: str, results: Sequence[Array]) -> None:
 
 @dataclass(frozen=True)
 class _Stream:
-    """Wrapper that preserves the reason for write errors: for files, NumPy drops it."""
+    """Wrapper of a file: NumPy reports errors of a wrapper with the system's reason."""
 
     stream: BinaryIO
 

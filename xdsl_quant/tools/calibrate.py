@@ -303,7 +303,7 @@ def _sample_counts(
         for index, (value, type_) in enumerate(zip(inputs, types, strict=True))
         if index not in options.whole
         and (rows := _rows(value))
-        # A static first dimension takes all rows.
+        # An argument whose static first dimension equals the row count is not split.
         and not (isinstance(type_, TensorType) and type_.get_shape()[:1] == rows)
     }
 

@@ -25,8 +25,8 @@ def _import_library(name: str):
     Import a module.
 
     Raises:
-        KeyboardInterrupt: if the user interrupts the import, even if that of NumPy, which
-            replaces this error by an `ImportError`.
+        KeyboardInterrupt: if the user interrupts the import, also where NumPy replaces
+            this error by an `ImportError`.
     """
     from signal import SIGINT, default_int_handler, getsignal, signal
 

@@ -140,7 +140,7 @@ def drop_output() -> None:
 
 
 def failure_at(place: str, error: BaseException) -> Failure:
-    """Return an error as message for the user; `place` is a file or option, a prefix."""
+    """Return an error as a message that starts with `place`, a file or an option."""
     # Errors in samples carry their file.
     place = getattr(error, "source", "") or place
     message = str(getattr(error, "message", error)).partition("\n")[0]

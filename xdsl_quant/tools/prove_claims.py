@@ -106,7 +106,7 @@ def _cast_claims(
 def _commands(
     options: argparse.Namespace, inputs: Sequence[str], lowered_by: str
 ) -> str:
-    """Return two commands that run inputs: without and with the passes of `--after`."""
+    """Return two commands that run `inputs`: without and with the passes of `--after`."""
     arguments = [f"--shape={shape}" for shape in options.shape]
     arguments += ["--static"] if options.static else []
     arguments += [] if options.entry is None else [f"--entry={options.entry}"]
@@ -144,7 +144,7 @@ def _check_options(options: argparse.Namespace) -> None:
 
 def _check_unused(options: argparse.Namespace, unused: set[str], where: str) -> None:
     """
-    Raise a `ValueError` if an unused option is set.
+    Raise a `ValueError` if an option in `unused` is set; `where` says why it has no effect.
     """
     for name in sorted(unused & _given(options)):
         raise ValueError(f"option {name} has no effect {where}; remove it")

@@ -174,7 +174,7 @@ _ERRORS = (ValueError, TypeError, PassFailedException, OSError)
 
 
 def _check_files(options: argparse.Namespace) -> None:
-    """Check that one file has the samples, and that outputs differ from other files."""
+    """Check that --data names one file, and that no output file is an input file."""
     outputs = {
         "-o": options.output,
         "--report": options.report,
