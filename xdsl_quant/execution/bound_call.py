@@ -66,7 +66,7 @@ class BoundCall:
         try:
             self._kernel(self._address)
         finally:
-            # After an interruption too, or the next call would fail.
+            # End the call after an interruption too, or the next call would fail.
             failure = runtime_library.end()
         if failure is None:
             return self._result

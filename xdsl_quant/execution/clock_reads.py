@@ -21,7 +21,7 @@ class ClockReads:
     """Clock reads between the steps of a function, and their times in the last call."""
 
     steps: Sequence[Sequence[int]]
-    """Source op numbers of each step, first that of the op that names the step."""
+    """Source op numbers of each step; the step is named after the first of these ops."""
 
     callbacks: Mapping[str, object]
     """Ctypes function pointers that the code calls, by symbol."""

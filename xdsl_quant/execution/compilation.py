@@ -217,7 +217,7 @@ def _lowered(
 def _module_digest(module: ModuleOp | str | Path) -> str:
     """Return a digest of a file's content, a text, or a module and its resources."""
     if is_model_file(module):
-        # Loading reports a missing file.
+        # Ignore a missing file here: loading reports it.
         with suppress(OSError):
             content = Path(module).read_bytes()
             return f"file {sha256(content).hexdigest()}"
@@ -233,7 +233,7 @@ def _resources(module: ModuleOp) -> Iterator[bytes]:
     for op in module.walk():
         for value in (*op.properties.values(), *op.attributes.values()):
             if isinstance(value, DenseResourceAttr):
-                # Lowering reports damaged data.
+                # Ignore damaged data here: lowering reports it.
                 with suppress(ValueError):
                     yield resource_data(value) or b""
 

@@ -313,7 +313,7 @@ def _host_callback(
     See `xdsl_quant.runtime.host_functions`.
 
     Args:
-        arguments: argument types; the memory layout of each is that of its array.
+        arguments: boundaries of the arguments; each memref has its array's layout.
         function: Python function that takes the arrays.
     """
 

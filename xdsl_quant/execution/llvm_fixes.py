@@ -56,9 +56,9 @@ _NUMBER_EXTREMES = {
 
 def reduce_with_ordered_zeros(module: ir.Module) -> None:
     """
-    Replace `maxnum` and `minnum` without constants by `maximumnum` and `minimumnum`.
-
-    The results are the same, except that -0.0 is always less than 0.0.
+    Replace `maxnum` and `minnum` by `maximumnum` and `minimumnum`, unless they have
+    `nnan` or a constant operand. The results are the same, except that -0.0 is always
+    less than 0.0.
 
     LLVM 22 drops rows when it masks the last vector of a `maxnum` reduction without
     `nnan`: see `docs/upstream/llvm-maxnum-reductions.md`. Clamps to constant bounds are

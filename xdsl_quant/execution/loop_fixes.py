@@ -138,8 +138,8 @@ def _dense_integers(
     elements: ir.DenseElementsAttr, type_: ir.MemRefType
 ) -> NDArray[np.int64]:
     """
-    Return the elements of an attribute (only one of a splat) whose bit width the
-    bindings do not support; floats as bit patterns. Bits above the width are undefined.
+    Return the elements of an attribute whose bit width MLIR's bindings do not support:
+    one for a splat, floats as bit patterns. Bits above the width are undefined.
     """
     element_type = type_.element_type
     width = mlir.bits(element_type)

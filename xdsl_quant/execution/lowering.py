@@ -210,7 +210,7 @@ _Move = tensor.ConcatOp | tensor.ExtractSliceOp | tensor.InsertSliceOp | tensor.
 
 
 def remove_empty_data_movement(module: ModuleOp) -> None:
-    """Remove data movement ops with empty results, and empty operands of the others."""
+    """Remove data movement ops with empty results; simplify those with empty operands."""
     for op in [*module.walk()]:
         if not isinstance(op, _Move):
             continue

@@ -103,7 +103,7 @@ class MachineCode:
     """True if the code calls host functions, or callbacks that record min/max."""
 
     thread_functions: ThreadFunctions
-    """Functions to run on several threads."""
+    """Functions to run on several threads, by dispatch symbol."""
 
     is_complete: bool
     """True if all scheduling steps succeeded."""

@@ -333,7 +333,7 @@ def bits(type_: ir.Type) -> int:
 
 
 def dimensions_of(map_: ir.AffineMap) -> list[int]:
-    """Return the positions of the dimensions among the results of an affine map."""
+    """Return the dimension numbers of those results of a map that are dimensions."""
     return [e.position for e in map_.results if isinstance(e, ir.AffineDimExpr)]
 
 

@@ -26,7 +26,7 @@ MAX_SHOWN = 50
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """Code shared by fused ops, and its duration."""
+    """Duration of the code of an op and of the ops fused with it."""
 
     number: int
     """Row number, from 1."""
@@ -38,7 +38,7 @@ class ProfileRow:
     """
 
     parts: Sequence[int]
-    """Row numbers of ops that are partly computed here."""
+    """Numbers of other rows, whose ops are partly computed by this row's code."""
 
     seconds: float
     """Median duration of the code in a call, in seconds; 0 without code."""
@@ -191,8 +191,8 @@ def rows_of(
     seconds: Sequence[float],
 ) -> Sequence[ProfileRow]:
     """
-    Return the rows of a profile. `products` are multiply-accumulates by op index. A
-    step is a list of op indices, first that of the op that the step is named after.
+    Return the rows of a profile. `products` has the multiply-accumulates by op index. A
+    step is a list of op indices; it is named after the first of these ops.
 
     Each step belongs to the row of the op that it is named after; fused loops are named
     after their last op. An op that names no step joins the row of the first step that
@@ -225,7 +225,7 @@ def rows_of(
 def _row_owners(
     count: int, owners: Sequence[int | None], steps: Sequence[Sequence[int]]
 ) -> Mapping[int | None, int | None]:
-    """Map each op to the first op of its row; `None` stands for code without an op."""
+    """Map op indices to the first index of the row; `None` is code without an op."""
     row_of: dict[int | None, int | None] = {owner: owner for owner in owners}
     for owner, step in zip(owners, steps, strict=True):
         for index in step:

@@ -197,8 +197,8 @@ def _address(callback: object) -> int:
 
 def addresses(more: Mapping[str, object]) -> dict[str, int]:
     """
-    Return the addresses of all functions that compiled code may call, by symbol. The
-    ctypes callbacks in `more` must stay alive.
+    Return the addresses of all functions that compiled code may call, by symbol. They
+    include the ctypes callbacks in `more`, which must stay alive.
     """
     if more and not isinstance(sys.unraisablehook, _Hook):
         sys.unraisablehook = _Hook(sys.unraisablehook)
@@ -218,7 +218,7 @@ def register(engine: _Engine, more: Mapping[str, object]) -> None:
 # Threads
 
 ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]
-"""By dispatch symbol: argument count, and names of functions to run on threads."""
+"""Argument count and names of the functions that each dispatch symbol runs."""
 
 
 _THREAD_CALLS = "xdsl_quant.execution.scheduling.thread_calls"
@@ -233,7 +233,7 @@ class CallsByThreads(Protocol):
         ...
 
     def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
-        """Look up the compiled functions by name."""
+        """Look up the compiled functions to dispatch; `function` finds them by name."""
 
 
 def thread_calls_of(functions: ThreadFunctions) -> CallsByThreads | None:

@@ -36,7 +36,7 @@ class Schedule:
     """Ctypes callbacks that scheduling adds to the module, by symbol."""
 
     thread_functions: ThreadFunctions
-    """Functions to run on several threads."""
+    """Functions to run on several threads, by dispatch symbol."""
 
     can_stream: bool
     """True if the kernel has a result that it can store with streaming stores."""

@@ -34,7 +34,7 @@ _OTHER_COUNT = "has a result with a different element count"
 
 
 def _mixed(op: ir.Operation, name: str, dynamic: Iterable[ir.Value]) -> Values:
-    """Return the values of a static attribute, with dynamic operands filled in."""
+    """Return the integers of an attribute, with dynamic ones replaced by operands."""
     rest = iter(dynamic)
     static = mlir.attribute_of(op, name, ir.DenseI64ArrayAttr)
     return [next(rest) if is_dynamic(value) else index(value) for value in static]
@@ -53,7 +53,7 @@ def _all(conditions: Values) -> ir.Value:
 
 
 def _are_counts(values: Values) -> ir.Value:
-    """Build the condition that no value is negative, for at least one value."""
+    """Build the condition that no value is negative; `values` must not be empty."""
     return _all([_index_comparison("sge", value, index(0)) for value in values])
 
 

@@ -66,11 +66,11 @@ class _Run(NamedTuple):
     """Number of tiles; the last ones may overlap."""
 
     blocks: int
-    """Number of blocks, which have the same number of tiles."""
+    """Number of blocks into which the tiles are divided evenly."""
 
     @staticmethod
     def of(size: int, most: int) -> _Run:
-        """Return tiles with rows of at least four bytes, at most `most` per block."""
+        """Divide a run of `size` bytes (at least four); `most` limits tiles per block."""
         steps = -(-size // _MAX_ROW_BYTES)
         depth = min(-(-size // (4 * steps)) * 4, size // 4 * 4)
         steps = -(-size // depth)
@@ -169,7 +169,7 @@ class _Tiles:
 
     @property
     def block(self) -> int:
-        """Iterations of the outermost row loop per block; 0 if no block fits."""
+        """Iterations of the outermost row loop per block; 0 if its sums are too large."""
         first, *inner = self.loops
         most = _BLOCK_BYTES // max(abs(first.steps[0]), 1)
         unit = 1 if inner else self.group[0]
@@ -366,7 +366,7 @@ class _TileFunction(ProductFunction):
     def _packed_reductions(
         self, loops: Sequence[Axis], inner: Sequence[Axis], panel: _Panel
     ) -> Sequence[Axis]:
-        """Return reduction loops with strides of packed columns before the others."""
+        """Return loops with the stride of packed columns before the other strides."""
         tiles = self._tiles
         size = tiles.run.steps * math.prod(loop.size for loop in inner)
         return packed_loops(loops, size * tiles.columns_bytes * panel.vectors)

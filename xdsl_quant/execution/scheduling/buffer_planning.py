@@ -72,7 +72,7 @@ def plan_memory(
 
 
 def _neighbors(lifetimes: Sequence[Lifetime]) -> Sequence[Sequence[int]]:
-    """Return the buffers whose lifetimes overlap each buffer's lifetime."""
+    """Return, for each buffer, the indices of buffers with overlapping lifetimes."""
     neighbors: list[list[int]] = [[] for _ in lifetimes]
     needed: list[int] = []
     for i in sorted(range(len(lifetimes)), key=lambda i: lifetimes[i].start):
@@ -104,7 +104,7 @@ def _aligned_size(size: int) -> int:
 
 
 def _offset(size: int, taken: Sequence[tuple[int, int]]) -> int:
-    """Return the offset of the smallest sufficient gap, or the end of all ranges."""
+    """Return the start of the smallest sufficient gap, else the end of all ranges."""
     gaps: list[tuple[int, int]] = []
     end = 0
     for start, stop in taken:

@@ -204,7 +204,7 @@ def _product_of_channels(
 ) -> ChannelProduct | None:
     """
     Return the depthwise product, with taps in groups of four that adjacent result rows
-    share; `None` if there are too many. Weights outside i8 become sums of i8 terms.
+    share; `None` for too many groups. Weights outside i8 become sums of i8 terms.
     """
     loops = [loop for loop in loops if loop.size > 1] or [Axis(1, [0])]
     offsets: NDArray[np.int64] = np.zeros((), np.int64)
@@ -294,7 +294,7 @@ def _row_major(
 ) -> tuple[Transposition | None, Mapping[int, int]]:
     """
     Return the transposition that makes a reduced dimension of a factor contiguous
-    (`None` if unneeded or unsupported), and the byte strides by loop after it.
+    (`None` if unneeded or unsupported), and the resulting byte strides by loop.
     """
     summed = [i for i in sizes if i not in contraction.result and sizes[i] > 1]
     if not summed or 1 in (steps.get(i) for i in summed):
@@ -322,8 +322,8 @@ def _row_major(
 
 def _without_quotient(lhs: Factor) -> tuple[Factor, int]:
     """
-    Replace a quotient in the last index of a factor by its dividend; return the factor
-    and the divisor (else 1). The quotients come from `merge_channels`.
+    Replace a quotient in the last index of a factor by its dividend. Return the factor
+    and the divisor, or 1 without a quotient. Quotients come from `merge_channels`.
     """
     *indices, last = lhs.indices or [None]
     if isinstance(last, ir.AffineFloorDivExpr):

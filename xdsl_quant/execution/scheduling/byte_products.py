@@ -146,7 +146,7 @@ class _ProductCalls:
         self._names = names
 
     def compute(self, contraction: ByteContraction, epilogue: Epilogue | None) -> None:
-        """Call functions that compute a product and its epilogue."""
+        """Add functions that compute a product and its epilogue, and calls of them."""
         results = _result_operands(contraction.source.op, epilogue)
         buffers, bytes_ = _buffers(contraction), contraction.bytes
         if contraction.transposition is not None:
@@ -288,7 +288,7 @@ def _buffers(contraction: ByteContraction) -> Sequence[BytesOperand]:
 def _buffer(
     contraction: ByteContraction, dimensions: Sequence[int], size: int
 ) -> BytesOperand:
-    """Allocate `size` bytes per index of these dimensions, ignoring the column."""
+    """Allocate `size` bytes per index of these dimensions (without the column)."""
     steps: dict[int, int] = {}
     for d in reversed(dimensions):
         if d != contraction.column:
@@ -324,7 +324,7 @@ def _add_text(module: ir.Module, text: str) -> None:
 def _parts_of_rows(
     product: WeightedSum, memrefs: Sequence[Memref], threads: int
 ) -> Sequence[tuple[Sequence[Memref], WeightedSum]]:
-    """Split the rows of a large product into parts for threads."""
+    """Split a large product for threads; return the memrefs and product of each part."""
     loops = [*product.batches, *product.rows]
     first, *inner = loops
     size = math.prod(loop.size for loop in loops) * product.weights.size
@@ -351,8 +351,8 @@ def _with_pixels(
     product: ChannelProduct, epilogue: Epilogue | None, sizes: Sequence[int]
 ) -> tuple[ChannelProduct, Epilogue | None]:
     """
-    Merge adjacent pixels of few channels, so that their channels fill a vector. `sizes`
-    are the element sizes of the memrefs in bytes.
+    Merge adjacent pixels with few channels, so that these fill a vector. `sizes` are
+    the element sizes of the memrefs in bytes.
     """
     assert isinstance(product.weights, np.ndarray)
     width, row = product.weights.shape[1], product.rows[-1]

@@ -261,7 +261,7 @@ def select_from_tables(module: ir.Module) -> None:
 
 
 def _selected_number(numbers: list[float], byte: ir.Value, type_: ir.Type) -> ir.Value:
-    """Return the indexed number by halving the candidates with each bit."""
+    """Select the number at index `byte`: each bit halves the candidates."""
     candidates = [arith.constant(type_, number) for number in numbers]
     zero = arith.constant(byte.type, 0)
     for bit in range(len(numbers).bit_length() - 1):

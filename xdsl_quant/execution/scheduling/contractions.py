@@ -18,7 +18,7 @@ class Factor(NamedTuple):
     """Tensor or memref of the factor."""
 
     indices: Sequence[ir.AffineExpr]
-    """Affine expressions of the loops that index the element."""
+    """Indices of the element, as affine expressions of the loops."""
 
     conversion: ir.Operation | None
     """Op that extends elements to the type of the product, or `None`."""

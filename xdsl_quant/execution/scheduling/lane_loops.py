@@ -32,7 +32,7 @@ class LaneIndex(NamedTuple):
     """Index in a lane loop: a linear combination of values plus a number per lane."""
 
     terms: Mapping[ir.Value | _Quotient, int]
-    """Factors of the values and quotients, which are the same for all lanes."""
+    """Factor of each value or quotient; these terms are the same for all lanes."""
 
     numbers: _Lanes
     """Addend of each lane."""
@@ -149,7 +149,7 @@ _WITHOUT_OTHER_EFFECTS = (
 
 
 def has_lanes(loop: ir.Operation) -> bool:
-    """Return True if the iterations of an `scf.for` fill a few pairs of vectors."""
+    """Return True if the iterations of an `scf.for` fill one to four vector pairs."""
     lanes = iterations(loop)
     is_whole = lanes.step == 1 and not len(lanes) % (2 * LANES)
     return is_whole and 0 < len(lanes) <= _MAX_LANES and not loop.results

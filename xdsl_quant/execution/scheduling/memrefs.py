@@ -31,7 +31,7 @@ def buffer_of(memref: ir.Value) -> ir.Value:
 
 
 def is_distinct_buffer(memref: ir.Value) -> bool:
-    """Return True if no two buffers for which this is true can alias."""
+    """Return True for buffers that do not alias: allocations, globals, arguments."""
     if (block := mlir.argument_block(memref)) is not None:
         return block.owner.operation.name == "func.func"
     return bool(mlir.defining_op(memref, "memref.alloc", "memref.get_global"))
@@ -120,7 +120,7 @@ def strides_by_loop(
 def dimensions_by_loop(
     indices: Sequence[ir.AffineExpr], shape: Sequence[int]
 ) -> dict[int, int] | None:
-    """Return the dimension that each loop indexes; `None` if others exceed size 1."""
+    """Map loops to the dimensions they index; `None` if the rest exceeds size 1."""
     positions = {
         index.position: dimension
         for dimension, index in enumerate(indices)

@@ -30,10 +30,13 @@ class Packing:
     """Packing of a matrix into groups of four bytes per column."""
 
     batches: Sequence[Axis]
-    """Loops over matrices; strides of bytes, packed bytes and initial values."""
+    """
+    Loops over the matrices of a batch, with their strides in the source, in the packed
+    bytes and in the initial values.
+    """
 
     reductions: Sequence[Axis]
-    """Reduction loops of the product; the second stride is that of the bytes."""
+    """Reduction loops of the product, with strides in the left factor and the source."""
 
     width: int
 
@@ -44,7 +47,7 @@ class Packing:
     """True if 128 is subtracted from the bytes by flipping a bit."""
 
     offset: int
-    """Negated factor by which column sums are multiplied to get initial values."""
+    """Zero point of the left factor; initial values are `-offset` times column sums."""
 
     vectors: int
     """Number of column vectors per tile."""
@@ -92,11 +95,11 @@ class _Packer:
 
     @property
     def _run_bytes(self) -> int:
-        """Packed bytes of the innermost loop per column vector."""
+        """Number of bytes per column vector that the innermost loop packs."""
         return 64 * -(-self._run.size // 4)
 
     def _add_tile(self, pointers: Names, counts: Sequence[int]) -> None:
-        """Pack column vectors with these numbers of columns."""
+        """Pack a tile; `counts` are the numbers of columns in its column vectors."""
         code, packing = self.code, self.packing
         source, packed, starts = pointers
         pack = self._pack_rows if packing.column_step == 1 else self._pack_columns
@@ -184,7 +187,7 @@ class _Packer:
     def _column_groups(
         self, counts: Sequence[int], pointers: Names, load: Callable[[Names], Names]
     ) -> list[Names]:
-        """Return for each group the bytes of each column vector."""
+        """Load column vectors; return for each group the bytes of each vector."""
         bytes_, _ = pointers
         step = self.packing.column_step
         vectors = [
@@ -208,7 +211,7 @@ class _Packer:
         ]
 
     def _last(self, pointers: Names, whole: int, rest: int) -> str:
-        """Return the last group of each column, without bytes of the previous one."""
+        """Return the `rest` last bytes of each column as a group padded with zeros."""
         code = self.code
         vector = code.splat(0, SUMS)
         back, count = (rest - 4, 4) if whole else (0, rest)
@@ -274,7 +277,7 @@ def _transpose_lanes(code: Code, rows: Names) -> Names:
 
 
 class Transposition(NamedTuple):
-    """Transposition of byte matrices; loops have strides of source and target."""
+    """Transposition of byte matrices; each loop has a source and a target stride."""
 
     batches: Sequence[Axis]
     """Loops over matrices."""
@@ -341,7 +344,7 @@ class _Transposer:
 
 
 class RowSums(NamedTuple):
-    """Row sums of zero-point-corrected bytes; loops have strides of bytes and sums."""
+    """Row sums of zero-point-corrected bytes; loops have strides in bytes and sums."""
 
     rows: Sequence[Axis]
 

@@ -67,7 +67,7 @@ func.func private @{name}(%buffer: i64, %target: i64, %size: i64) attributes {{
 
 
 _DYNAMIC_SIZE = 1024
-"""Assumed dynamic size, for comparison of total sizes."""
+"""Assumed size of a dynamic dimension, for comparison of total sizes."""
 
 
 def writes_more_than_it_reads(module: ir.Module, name: str) -> bool:

@@ -20,8 +20,8 @@ class ThreadCalls:
 
     def __init__(self, functions: ThreadFunctions):
         """
-        `functions` of a dispatch symbol have the same memref arguments and no results.
-        A dispatch returns when all of its functions have returned.
+        The functions of one dispatch symbol take the same memrefs and have no results.
+        The dispatch returns when all of them have returned.
         """
         self._functions = functions
         self._linked: dict[str, Callable[[int], None]] = {}
@@ -37,7 +37,7 @@ class ThreadCalls:
         return called
 
     def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
-        """Look up the compiled functions by name."""
+        """Look up the compiled functions to dispatch; `function` finds them by name."""
         for _, names in self._functions.values():
             self._linked |= {name: function(name) for name in names}
 

@@ -62,7 +62,7 @@ class _TiledContraction(Contraction):
 
     @cached_property
     def column_dimension(self) -> int | None:
-        """Dimension of the right factor over columns; `None` if not exactly one."""
+        """Right factor's only dimension indexed by the column loop; `None` otherwise."""
         used = [self.column in loops_in(index) for index in self.rhs.indices]
         return used.index(True) if used.count(True) == 1 else None
 

@@ -75,7 +75,7 @@ class VectorBody:
         return self._block.arguments[number]
 
     def only_use(self, value: ir.Value, name: str) -> tuple[ir.Value, _Numbers] | None:
-        """Return result and constant of a value's only user if it is `arith.{name}`."""
+        """Return the result and constant operand of a value's only user `arith.{name}`."""
         users = mlir.users_of(value)
         if len(users) != 1 or not users[0].results:
             return None
@@ -197,8 +197,8 @@ class VectorBody:
     ) -> _FixedPointProduct:
         """
         Return a product that rounds once and has the same results after clamping, if
-        there is one. Both products increase with the number, so they agree if each
-        result starts at the same number; this bounds the addend.
+        there is one. Both products increase with the number, so they agree if the least
+        number with each result is the same; this condition bounds the addend.
         """
         low, high = self.interval(rounded.number)
         bounds = self._clamped(value)
@@ -318,7 +318,7 @@ class VectorBody:
             or not sums
             or not sums.fits(32)
             or not ((last[1] > 0) & (last[1] < 31)).all()
-            # Then the sign of a product that rounds to 0 does not matter.
+            # With this addend, the sign of a product that rounds to 0 does not matter.
             or not (half == 1 << (last[1] - 1)).all()
         ):
             return None
@@ -333,7 +333,7 @@ def _wrapped_to_type(numbers: _Numbers, value: ir.Value) -> _Numbers:
 
 
 def _is_stored(value: ir.Value) -> bool:
-    """Return True if a value has 8, 16 or 32 bits, as elements in memory."""
+    """Return True if a value has a width of elements in memory: 8, 16 or 32 bits."""
     return mlir.bits(value.type) in (8, 16, 32)
 
 
@@ -452,7 +452,7 @@ class _WideCode:
         return self._code.add(f"arith.{name} {left}, {right} : {_WIDE}")
 
     def low(self, value: str) -> str:
-        """Return the sign-extended lower halves."""
+        """Return the lower halves of the lanes, sign-extended to 64 bits."""
         return self.op("shrsi", self.op("shli", value, self.bits), self.bits)
 
     def constant(self, numbers: _Numbers, lanes: int) -> str:

@@ -48,8 +48,8 @@ def coalesce_loops(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
 
 def packed_loops(loops: Sequence[Axis], size: int) -> list[Axis]:
     """
-    Return a loop nest with the stride of a packed memref before the others. The packed
-    memref has `size` contiguous bytes per innermost iteration.
+    Return a loop nest with the stride of a packed memref before the other strides. The
+    packed memref has `size` contiguous bytes per innermost iteration.
     """
     result: list[Axis] = []
     for loop in reversed(loops):

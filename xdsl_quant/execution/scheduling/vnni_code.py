@@ -77,9 +77,9 @@ class WeightedSum:
 
     rows: Sequence[Axis]
     """
-    Loops over rows of the result, the outermost first. Memref operands in order: the
-    bytes, the result, other epilogue operands, zero-point-corrected row sums (only if
-    the weights have a zero point), packed bytes and initial values (only of a
+    Loops over rows of the result, the outermost first. Each has a stride per memref:
+    the bytes, the result, other epilogue operands, zero-point-corrected row sums (only
+    if the weights have a zero point), packed bytes and initial values (only of a
     `RuntimeMatrix`).
     """
 
