@@ -30,10 +30,10 @@ Range = tuple[float, float]
 """Minimum and maximum."""
 
 _MAX_SHOWN = 50
-"""Maximum number of keys in a notebook."""
+"""Maximum number of keys that a notebook shows."""
 
 _MAX_CHANNELS = 5
-"""Maximum number of channels per key."""
+"""Maximum number of channels shown per key."""
 
 _UNKNOWN = "Histograms and errors are missing: calibrate with"
 
@@ -207,7 +207,7 @@ class _Row:
 
     @property
     def values(self) -> str:
-        """Range of the values, if it differs from the observer's range."""
+        """Range of the values as text; empty if it equals the observer's range."""
         if self.histogram is None or _value_range(self.histogram) == self.bounds:
             return ""
         return _range_text(_value_range(self.histogram))

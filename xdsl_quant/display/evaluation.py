@@ -165,7 +165,7 @@ def suggested_types(
 
 
 def _f32_type(statistics: KeyStatistics) -> Attribute:
-    """Return an f32 tensor type; its channel count is that of the statistics, if any."""
+    """Return an f32 tensor type with the channel axis and count of the statistics."""
     axis, ranges = statistics.axis, statistics.axis_ranges
     if axis is None or ranges is None:
         return TensorType(f32, [DYNAMIC_INDEX])

@@ -153,7 +153,7 @@ _MARKERS = {"own": ("o", BLUE), "accumulated": ("D", BROWN)}
 
 @dataclass(frozen=True)
 class Series:
-    """Named series of ratios in dB, one for each item of a plot."""
+    """Named sequence with a ratio in dB for each item of a plot."""
 
     name: str
 

@@ -48,7 +48,7 @@ def alias_definitions(text: str) -> dict[str, str]:
 
 
 def cut(text: str) -> str:
-    """Return a text, without its middle if it is long."""
+    """Shorten a long text by omitting its middle."""
     if len(text) <= _MAX_TOKEN:
         return text
     head, tail = _MAX_TOKEN * 2 // 3, _MAX_TOKEN // 6

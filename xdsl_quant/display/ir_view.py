@@ -15,7 +15,7 @@ from xdsl_quant.targets.mlir_aliased import AliasPrinter
 from .highlight import STYLE, alias_definitions, highlighted, with_shortened_tokens
 
 _MAX_LINES = 1000
-"""Maximum number of lines in a notebook."""
+"""Maximum number of IR lines that a notebook shows."""
 
 
 def _ir_text(ir: Operation | str, aliases: dict[QuantizedType, str] | None) -> str:
@@ -112,7 +112,7 @@ def _column(title: str, lines: Iterable[tuple[str | None, bool]], text: str) -> 
 
 
 class IRComparison(_PlainText):
-    """Two IR texts, side by side in notebooks, and one after the other as text."""
+    """Two IR texts: side by side in notebooks, one after the other in plain text."""
 
     def __init__(self, before: str, after: str):
         self.before = before

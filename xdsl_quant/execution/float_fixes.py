@@ -127,7 +127,7 @@ def _bf16_to_f32(half: ir.Value) -> ir.Value:
 
 
 def _f32_to_bf16(single: ir.Value) -> ir.Value:
-    """Convert an f32 to bf16 (its upper half), rounded half to even."""
+    """Convert an f32 to bf16, i.e. round half to even to the upper 16 bits."""
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.bitcast(i32, single)
     sixteen = arith.constant(i32, 16)

@@ -250,7 +250,7 @@ def replace_op(op: ir.Operation, value: ir.Value) -> None:
 
 
 def replace_uses_except(value: ir.Value, new: ir.Value, user: ir.Operation) -> None:
-    """Replace all uses of a value except those in one op."""
+    """Replace all uses of a value except the uses in `user`."""
     value.replace_all_uses_except(new, user)
 
 

@@ -72,7 +72,7 @@ class ProfileRow:
 
     @property
     def fused(self) -> str:
-        """Other ops in the code, e.g. `tfl.add, part of 3`; empty if there are none."""
+        """Fused ops, and rows of partly fused ones: e.g. `tfl.add, part of 3`, or empty."""
         names = [op.name for op in self.ops[1:]]
         return ", ".join([*names, *(f"part of {number}" for number in self.parts)])
 

@@ -29,7 +29,7 @@ class Match:
     """Options whose values differ from the default, by name."""
 
     differences: int
-    """Number of inputs other than NaN whose results still differ."""
+    """Number of inputs other than NaN whose results differ even with these options."""
 
     first: Difference | None = None
     """
@@ -59,7 +59,7 @@ class Row:
     """Name and version of the runtime's package; empty if it needs none."""
 
     differences: int
-    """Number of inputs other than NaN whose results differ."""
+    """Number of inputs other than NaN whose results differ from the reference."""
 
     first: Difference | None
     """Difference at the input with the smallest magnitude, positive before negative."""

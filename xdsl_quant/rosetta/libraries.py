@@ -213,7 +213,7 @@ class LiteRTReference(Library):
         return _invoked(interpreter, [values])
 
     def run_file(self, file: bytes, runs: Sequence[Sequence[Array]]) -> list[Array]:
-        """Run a model with one result on each list of arguments; flatten the results."""
+        """Run a `.tflite` file on each list of arguments; return the flattened results."""
         interpreter = _loaded_model(file, self.resolver)
         return [_invoked(interpreter, run).ravel() for run in runs]
 

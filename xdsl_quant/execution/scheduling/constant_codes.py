@@ -109,8 +109,8 @@ _Numbers = tuple[ir.Value, Array]
 
 def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
     """
-    Return the f32 SSA values that a chain of single-use ops computes from a byte, with
-    their numbers. Other operands must be constants or constant tables.
+    Return the f32 SSA values that a chain of single-use ops computes from a byte, each
+    with its numbers for all bytes. Other operands must be constants or constant tables.
     """
     numbers: Array = np.arange(256).astype(np.uint8).view(np.int8)
     chain: list[_Numbers] = []
@@ -124,7 +124,7 @@ def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
 def _next_numbers(
     value: ir.Value, numbers: Array, symbols: ir.SymbolTable
 ) -> _Numbers | None:
-    """Return the only user's result and its numbers, or `None` if unsupported."""
+    """Return the result of a value's only user, with its numbers; or `None`."""
     uses = [*value.uses]
     if len(uses) != 1:
         return None
@@ -229,7 +229,7 @@ def codes_of(constant: Op) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
 def _replace_decoded(
     load: ir.Operation, decoded: ir.Value, encoding: _Encoding, constant: ir.Operation
 ) -> None:
-    """Replace a decoded value by one decoded from the re-encoded constant."""
+    """Replace `decoded` by a value that is decoded from the re-encoded `constant`."""
     with ir.InsertionPoint(load), load.location:
         byte = memref.load(read_global(constant), [*load.operands][1:])
         decoded.replace_all_uses_with(encoding.build(byte))

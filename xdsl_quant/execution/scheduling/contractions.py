@@ -201,7 +201,7 @@ def _is_plain_value(value: ir.Value) -> bool:
 def _converted_from(
     value: ir.Value,
 ) -> tuple[ir.Value, tuple[ir.Operation | None, int]]:
-    """Return the unconverted value, and its conversion op and zero point."""
+    """Return the value before conversion, the conversion op and the zero point."""
     zero_point = 0
     if (
         (difference := mlir.defining_op(value, "arith.subi"))

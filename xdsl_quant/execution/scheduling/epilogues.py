@@ -42,7 +42,7 @@ class Epilogue:
     """Numbers per column of each constant operand, by operand number."""
 
     inputs: Sequence[int]
-    """Operand numbers of the other input memrefs."""
+    """Operand numbers of the input memrefs other than sums and constants."""
 
     steps: Sequence[Mapping[int, int]]
     """Element strides of the result and each of `inputs`, by dimension of the sums."""

@@ -29,7 +29,7 @@ _MAX_LANES = 128
 
 
 class LaneIndex(NamedTuple):
-    """Index in a lane loop: a linear combination of values plus a number per lane."""
+    """Index in a lane loop: terms common to all lanes plus a constant per lane."""
 
     terms: Mapping[ir.Value | _Quotient, int]
     """Factor of each value or quotient; these terms are the same for all lanes."""
@@ -185,7 +185,7 @@ class LaneLoop:
         return mlir.ops_in(self._loop, "memref.load")
 
     def define(self, value: ir.Value, vector_of: Callable[[int], ir.Value]) -> None:
-        """Set the function that builds a value's vector, given its first lane."""
+        """Set the function that builds the vector of a value from a lane on."""
         self._defined[value] = vector_of
 
     def index(self, value: ir.Value) -> LaneIndex | None:

@@ -118,8 +118,8 @@ class _MinMax(NamedTuple):
 
 def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
     """
-    Compute the min/max of the argument of each call, and pass them to one function at
-    the end of the block. Return the number of channels of each call.
+    Compute the min/max of the argument of each call, and pass all to the function
+    `name` at the end of the block. Return the number of channels of each call.
     """
     reductions: list[_MinMax] = []
     for call, function in calls:

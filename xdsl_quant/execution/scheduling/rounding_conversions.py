@@ -103,7 +103,7 @@ def _rounded_away(
 
 
 def _rounded_and_clamped(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]] | None:
-    """Return a value that is rounded half to even, and its clamps; or `None`."""
+    """Return the value before rounding half to even, and the later clamps; or `None`."""
     if not isinstance(value.type, ir.F32Type | ir.F64Type):
         return None
     clamps: list[ir.Operation] = []

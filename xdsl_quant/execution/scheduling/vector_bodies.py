@@ -103,7 +103,7 @@ class VectorBody:
     # Analysis
 
     def constant(self, value: ir.Value) -> _Numbers | None:
-        """Return the number of a constant, or its numbers per column, or `None`."""
+        """Return a constant's number or numbers per column; `None` for other values."""
         if isinstance(value, ir.BlockArgument):
             return self._constants.get(value)
         if (number := mlir.integer_of(value)) is not None:
@@ -138,7 +138,7 @@ class VectorBody:
         return self._exact_interval(op)
 
     def _exact_interval(self, op: ir.Operation) -> Interval | None:
-        """Return the interval of a result before it wraps to its width."""
+        """Return the interval of an op's result before the result wraps to its width."""
         operands = [*map(self.interval, op.operands)]
         ends = [(a, b) for a in operands[0] for b in operands[-1]]
         match op.name.removeprefix("arith."):

@@ -294,7 +294,7 @@ class ColumnTable:
         self._rows: list[bytes] = []
 
     def add(self, numbers: NDArray[np.int64], dtype: str = "<i4") -> int:
-        """Add a number per column, or one for all, and return its byte offset."""
+        """Add a constant (one number, or one per column); return its byte offset."""
         columns = np.zeros(self.vectors * LANES, np.int64)
         columns[: self._width] = numbers
         return self._add(columns.reshape(self.vectors, LANES).astype(dtype))

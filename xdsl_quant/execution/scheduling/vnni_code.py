@@ -498,8 +498,8 @@ class _VectorFunction(ProductFunction):
         """Number of memrefs for bytes, result and other epilogue operands."""
         self.signs = ""
         """
-        Sign bits of all bytes, in a vector that LLVM cannot fold: it would flip bits
-        before a broadcast, which takes one more instruction.
+        Sign bits of all bytes, in a vector that is opaque to LLVM: otherwise LLVM would
+        flip bits before each broadcast, which takes one more instruction.
         """
         row = product.rows[-1].size
         if isinstance(product, ChannelProduct):
