@@ -89,7 +89,7 @@ class _Tiles:
     product: Product
 
     outer: Sequence[Axis]
-    """Loops over rows outside the loop over tiles."""
+    """Loops over rows outside the loop over row tiles."""
 
     tiles: Axis
 
@@ -149,7 +149,7 @@ class _Tiles:
 
     @property
     def loops(self) -> Sequence[Axis]:
-        """Loops over rows, down to the loop over tiles."""
+        """Loops over rows, down to the loop over row tiles."""
         return [*self.outer, self.tiles]
 
     @property

@@ -100,7 +100,7 @@ def is_byte_product(op: ir.Operation) -> bool:
 
 
 def _materialize_operand(op: ir.Operation, operand: int) -> None:
-    """Make MLIR compute an operand in memory before the loops of an op."""
+    """Make MLIR store a computed operand in memory before the loops of an op."""
     maps = indexing_maps(op)
     with ir.InsertionPoint(op), op.location:
         factor = Factor(op.operands[operand], maps[operand].results, None).in_memory()
@@ -136,7 +136,7 @@ def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunct
 
 
 class _ProductCalls:
-    """Builder of functions for products and of calls to them."""
+    """Builder of functions that compute products, and of calls to these functions."""
 
     def __init__(self, module: ir.Module, cpu: Cpu, threads: int, names: Iterator[str]):
         self.by_threads: dict[str, tuple[int, Sequence[str]]] = {}

@@ -440,7 +440,7 @@ _WIDE = f"vector<{LANES // 2}xi64>"
 
 
 class _WideCode:
-    """Builder of 64-bit ops on the even lanes (0) or odd lanes (1)."""
+    """Builder of 64-bit ops; `lanes` is 0 for the even and 1 for the odd lanes."""
 
     def __init__(self, code: Code, table: ColumnTable, columns: str):
         self.bits = code.splat(32, _WIDE)
