@@ -50,7 +50,7 @@ def histogram_svg(
 def _values_in_bars(
     histogram: Histogram, bounds: tuple[float, float], low: float, high: float
 ) -> tuple[Array, Array]:
-    """Return how many values of each bar are inside, and how many outside `bounds`."""
+    """Return two value counts per bar: of values inside and outside `bounds`."""
     used = np.flatnonzero(histogram.counts)
     starts, stops, counts = BIN_EDGES[used], BIN_EDGES[used + 1], histogram.counts[used]
     bar_count = min(_BARS, int(used[-1] - used[0]) + 1)
