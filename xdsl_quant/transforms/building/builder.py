@@ -207,7 +207,7 @@ class LoweringBuilder(Builder):
     # Elementwise arithmetic, which `TensorwiseBuilder` overrides
 
     def type(self, element_type: Attribute) -> Attribute:
-        """Return the type of operands of elementwise ops with this element type."""
+        """Return the type of elementwise operands with this element type."""
         return element_type
 
     def lift(self, scalar: SSAValue) -> SSAValue:
@@ -363,7 +363,7 @@ class LoweringBuilder(Builder):
         kinds: Sequence[IteratorTypeAttr],
     ) -> Values:
         """
-        Build a `linalg.generic` from a body that is built already: see `generic`.
+        Build a `linalg.generic` with an existing body: see `generic`.
 
         Args:
             block: the body without its terminator, with an argument for each operand.
@@ -397,7 +397,7 @@ class LoweringBuilder(Builder):
     def _read_as_inputs(
         self, block: Block, arguments: Sequence[BlockArgument], outputs: Values
     ) -> Values:
-        """Turn output arguments of a block into inputs; return new, empty outputs."""
+        """Turn outputs of a block into inputs; return empty tensors as new outputs."""
         for argument in arguments:
             argument.name_hint = "in"
             new = block.insert_arg(argument.type, len(block.args))
@@ -446,7 +446,7 @@ class LoweringBuilder(Builder):
         source: Sequence[AffineExpr],
         body: Body | None = None,
     ) -> SSAValue:
-        """Build a tensor whose elements are read from the input at `source`."""
+        """Build a tensor whose elements are read from `value` at indices `source`."""
         body = body or (lambda _, args: args[0])
         return self.map([(value, source)], type_, sizes, body)
 
@@ -454,7 +454,7 @@ class LoweringBuilder(Builder):
         """
         Build a `linalg.transpose`, or return the tensor if the order does not change.
 
-        Fusion would turn a `linalg.generic` for it into strided reads by each consumer.
+        A `linalg.generic` instead would be fused into each consumer as strided reads.
         """
         if [*permutation] == [*range(len(permutation))]:
             return value

@@ -97,7 +97,7 @@ class PatternPass(CountingPass):
     """Noun for the ops that the pass rewrites, for warnings."""
 
     replaces_all: ClassVar[bool] = False
-    """True if the pass warns about each of these ops that remains."""
+    """True if the pass warns about each op of `op_types` that remains."""
 
     remedy: ClassVar[str] = ""
     """Advice for the warning about ops that remain."""

@@ -102,7 +102,8 @@ def decoded(
         format: the format of the code.
 
     Raises:
-        ValueError: for `f8E5M2FNUZ`, where the codes of f16's infinities are numbers.
+        ValueError: for `f8E5M2FNUZ`, which uses the codes of f16 infinities for
+            numbers.
     """
     signed = IntegerExpression(builder, code, signed_bounds(format.bits))
     if not format.is_signed:
@@ -379,7 +380,7 @@ class BlockDequantization(BlockScaledArithmetic, Dequantization):
 
 
 class BlockQuantization(BlockScaledArithmetic, Quantization):
-    """Quantization to a block-scaled type. Blocks with scale 0 store the quotient 0."""
+    """Quantization to a block-scaled type. Quotients by a scale of 0 are 0."""
 
     def quotient(
         self, builder: LoweringBuilder, value: SSAValue, scale: SSAValue
@@ -398,8 +399,8 @@ def block_or_codec_cast(
     is_quantization: bool,
 ) -> ElementConversion:
     """
-    Return the conversion to or from a block-scaled type, or one whose stored values are
-    small floats or table indices.
+    Return the conversion to or from a block-scaled type, or a type whose stored values
+    are small floats or table indices.
 
     Raises:
         ValueError: for an unsupported rounding or table, or a missing resource.

@@ -65,10 +65,11 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     floats.
 
     Quantized operands are dequantized (`quant.dcast`) and results quantized
-    (`quant.qcast`) by their own types: scalars, ranked and unranked tensors. Other values
-    (floats, integers, indices) are passed unchanged, so mixed ops work as well. New ops
-    get the location of the lowered op, unless `lower_float` sets one. Results keep their
-    names, and floats are named after the quantized value (`%sum_f32` for `%sum`).
+    (`quant.qcast`) with the parameters of their types; both may be scalars, ranked or
+    unranked tensors. Other values (floats, integers, indices) are passed unchanged, so
+    mixed ops work as well. New ops get the location of the lowered op, unless
+    `lower_float` sets one. Results keep their names, and floats are named after the
+    quantized value (`%sum_f32` for `%sum`).
 
     Put patterns that lower some cases directly before this one, and apply all of them
     with

@@ -83,7 +83,8 @@ class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_Plan]):
     Lower `quant.dynamic_qcast` and `quant.dynamic_dcast` to arith, math, tensor and
     linalg.
 
-    With `runtime_checks`, assert that dynamic numbers of scales match.
+    With `runtime_checks`, assert at run time that the numbers of scales and zero points
+    match dynamic sizes.
     """
 
     def plan(self, op: Operation) -> _Plan | None:
@@ -175,7 +176,7 @@ class DynamicDequantization(OperandParameters, Dequantization):
 def _scalar_or_blocks(
     builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
 ) -> tuple[LoweringBuilder, SSAValue]:
-    """Return scales or zero points, scalar if per-tensor, and a builder for them."""
+    """Return scales or zero points, and a builder whose elementwise ops take them."""
     if not isinstance(value.type, TensorType):
         return builder, value
     if blocks:
@@ -186,7 +187,7 @@ def _scalar_or_blocks(
 
 
 def _assert_counts(builder: LoweringBuilder, op: DynamicCastOp) -> None:
-    """Assert one scale and zero point per block."""
+    """Assert at run time that there is one scale and one zero point per block."""
     if not (blocks := op.blocks):
         return
     operands = {"scales": op.scale, "zero points": op.zero_point}
@@ -283,7 +284,7 @@ def _map_blocks(
     element_type: AnyFloat | IntegerType,
     body: Body,
 ) -> SSAValue:
-    """Compute a scalar from `values`, or an element for each block."""
+    """Apply `body` to scalar `values` or, if there are blocks, to their elements."""
     if not blocks:
         return body(builder, values)
     inputs = [(value, dimensions(range(len(blocks)))) for value in values]

@@ -88,7 +88,7 @@ def rounded_shift(
 
 
 def _known_integer(number: SSAValue) -> int | None:
-    """Return the value of an integer constant, or `None`."""
+    """Return the value of an integer constant, or `None` for other values."""
     if isinstance(op := number.owner, arith.ConstantOp):
         attr = op.value
         return attr.value.data if isinstance(attr, IntegerAttr) else None
@@ -98,7 +98,7 @@ def _known_integer(number: SSAValue) -> int | None:
 def _rounded_first(
     builder: LoweringBuilder, product: SSAValue, value: SSAValue, shift: SSAValue
 ) -> SSAValue:
-    """Add the first rounding term of `double`, `±2**30`, to shifts of more than 31."""
+    """Add `±2**30`, the extra rounding term of `double`, if the shift exceeds 31."""
     known_shift = _known_integer(shift)
     if known_shift is not None and known_shift <= 31:
         return product

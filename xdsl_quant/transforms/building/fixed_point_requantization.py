@@ -7,8 +7,8 @@ Stored values are bit-identical to those of
 
     clamp(apply_scale(stored - source zero point) + target zero point, min, max)
 
-Multiplier and shift are computed here, from the exact ratio of the two scales.
-Parameters that are the same for all channels become scalar constants.
+Multiplier and shift are computed at compile time, from the exact ratio of the two
+scales. Parameters that are the same for all channels become scalar constants.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ class Requantization(ElementConversion):
     source: FixedPointType
     target: FixedPointType
     rounding: ScaleRounding = "single"
-    """Rounding mode of the ops; the parameters do not depend on it."""
+    """Rounding mode of the ops; multipliers and shifts do not depend on it."""
 
     def __post_init__(self) -> None:
         # Fail before the rewrite starts.
@@ -59,13 +59,13 @@ class Requantization(ElementConversion):
 
     @cached_property
     def axes(self) -> Sequence[int]:
-        """Dimensions along which the scale of the source or target changes."""
+        """Dimensions along which the source or target type has several scales."""
         axes = {self.source.axis, self.target.axis}
         return sorted(axis for axis in axes if axis is not None)
 
     @cached_property
     def numbers(self) -> Mapping[str, Array]:
-        """Multipliers, shifts and zero points, with a dimension for each axis."""
+        """Arrays of multipliers, shifts and zero points with dimensions `axes`."""
         scales, source_zero_points = _parameter_arrays(self.source, self.axes)
         target_scales, zero_points = _parameter_arrays(self.target, self.axes)
         if (
@@ -89,7 +89,7 @@ class Requantization(ElementConversion):
 
     @cached_property
     def _uniform_parameters(self) -> Mapping[str, int]:
-        """Parameters that are the same for all channels."""
+        """Parameters that are the same for all channels, by name."""
         return {
             name: int(array.flat[0])
             for name, array in self.numbers.items()
@@ -98,7 +98,7 @@ class Requantization(ElementConversion):
 
     @cached_property
     def _tensors(self) -> Mapping[str, DenseIntOrFPElementsAttr]:
-        """Parameters that differ between channels."""
+        """Parameters that differ between channels, by name."""
         return {
             name: elements_attr(array.astype("<i8"), i64)
             for name, array in self.numbers.items()

@@ -65,7 +65,7 @@ _FROM_FLOAT = {
 def dense(
     values: Sequence[float], element_type: AnyFloat | IntegerType, shape: Sequence[int]
 ) -> DenseIntOrFPElementsAttr:
-    """Return a tensor attribute; numbers are rounded to a float type."""
+    """Return a tensor attribute; a float element type rounds the numbers."""
     packed = cast("PackableType[float]", element_type).pack(values)
     return DenseIntOrFPElementsAttr(TensorType(element_type, shape), BytesAttr(packed))
 
@@ -121,7 +121,7 @@ class CastArithmetic(ElementConversion, ABC):
     """Arithmetic shared by quantization and dequantization with one quantized type."""
 
     quantized_type: StoredQuantizedType
-    """Type with the storage and, unless they are operands, scales and zero points."""
+    """Quantized type; its scales and zero points are unused if they are operands."""
 
     rounding: Rounding
     fuse: bool
@@ -161,7 +161,7 @@ class CastArithmetic(ElementConversion, ABC):
     def compute(
         self, builder: LoweringBuilder, value: SSAValue, operands: Operands
     ) -> SSAValue:
-        """Convert values, with parameters by role (`scale`, `zero_point`, `offset`)."""
+        """Convert a value with `scale`, `zero_point` and `offset` from `operands`."""
 
     def convert(
         self, builder: LoweringBuilder, number: SSAValue, parameters: Operands
@@ -277,7 +277,7 @@ class CastArithmetic(ElementConversion, ABC):
     def zero_point_operand(
         self, builder: LoweringBuilder, zero_point: SSAValue
     ) -> SSAValue:
-        """Return a zero point, an integer or already a float, as a float operand."""
+        """Return a zero point as a float operand; convert it if it is an integer."""
         operand = builder.lift(zero_point)
         if zero_point.type != self.storage:
             return operand

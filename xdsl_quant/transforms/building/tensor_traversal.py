@@ -35,7 +35,7 @@ from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from .builder import INDEX, LoweringBuilder, Values, dimensions, ranked_type, shape_of
 
 Operands: TypeAlias = "Mapping[str, SSAValue]"
-"""Scales and other parameters by name: scalars of one element, or tensors."""
+"""Scales and other parameters by name: scalars for one element, or tensors."""
 
 _SHAPE_TYPE = TensorType(INDEX, [DYNAMIC_INDEX])
 
@@ -101,7 +101,7 @@ class Layout(NamedTuple):
         return f"size of dimension {axis} must be {self.size(axis)}: {reason}"
 
     def flattened(self) -> Layout:
-        """Return the layout after flattening, with quantized odd dimensions."""
+        """Return the layout of the flattened tensor; odd dimensions are quantized."""
         axes = dict(enumerate(self.counts))
         return Layout(
             {2 * i + 1: self.counts[axis] for i, axis in axes.items()},
@@ -111,7 +111,7 @@ class Layout(NamedTuple):
 
 
 class ElementConversion(ABC):
-    """Elementwise quantization, dequantization or requantization by one type."""
+    """Elementwise quantization, dequantization or requantization."""
 
     @property
     @abstractmethod
@@ -237,7 +237,7 @@ def _split_shape(
 def _flattened(
     builder: LoweringBuilder, value: SSAValue, shape: SSAValue, layout: Layout | None
 ) -> SSAValue:
-    """Reshape to alternate merged unquantized (even) and quantized (odd) dimensions."""
+    """Merge unquantized dimensions so that the quantized ones have odd positions."""
     if layout is None or not layout.counts:
         count = _element_count(builder, shape)
         return _reshape_flat(builder, value, [count], [DYNAMIC_INDEX])
@@ -322,7 +322,7 @@ def _assert_sizes(
 
 
 def _assert_rank(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> None:
-    """Assert the rank of the scales, or a rank above all quantized dimensions."""
+    """Assert that the rank equals that of the scales, or exceeds all quantized axes."""
     rank = builder.op(tensor.DimOp, (shape, builder.index(0)), INDEX)
     if layout.rank is not None:
         message = f"rank must be {layout.rank}: the rank of the scales"

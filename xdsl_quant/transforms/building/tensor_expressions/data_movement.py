@@ -67,7 +67,7 @@ def reshaped(x: TensorExpression, shape: Sequence[int]) -> TensorExpression:
 
 
 def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
-    """Return the parts of each old dimension; `None` if dimensions are merged."""
+    """Return the new dimensions that each old one splits into; `None` for merges."""
     parts: list[list[int]] = []
     position = 0
     for size in old:
@@ -86,7 +86,7 @@ def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
 def _joined_indices(
     parts: Sequence[Sequence[int]], shape: Shape, indices: Indices
 ) -> Indices:
-    """Return the index in each old dimension from the indices in its parts."""
+    """Return the indices in the old dimensions, from those in the new dimensions."""
 
     def index(group: Sequence[int]) -> AffineExpr:
         formula: AffineExpr | None = None
@@ -113,7 +113,7 @@ def _transposition(
 
 @implements("part")
 def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
-    """Index as NumPy does, with slices and numbers or with arrays of indices."""
+    """Index an array as NumPy does, with slices and numbers, or with index arrays."""
     indexed_count = sum(item is not None and item is not ... for item in key)
     free_dimensions = [slice(None)] * (x.ndim - indexed_count)
     items = [*key]
@@ -140,7 +140,7 @@ def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
 
 
 def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
-    """Index as NumPy does, with slices and numbers."""
+    """Index an array as NumPy does, with slices and numbers."""
     shape: list[int] = []
     sources: list[range | None] = []
     sizes = iter(x.shape)
@@ -195,7 +195,7 @@ def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
 
 
 def _is_kept(item: object) -> bool:
-    """Return True if an item of an index keeps a dimension."""
+    """Return True if an item of a NumPy index yields a dimension: it is no number."""
     return item is None or isinstance(item, slice)
 
 
@@ -212,7 +212,7 @@ def _taken(x: TensorExpression, indices: Value, axis: int = 0) -> TensorExpressi
 def _elements_at(
     x: TensorExpression, arrays: Sequence[Value], axis: int
 ) -> TensorExpression:
-    """Return slices at indices from arrays, one for each dimension from `axis` on."""
+    """Return slices at index arrays for dimension `axis` and those that follow it."""
     shape = common_shape(*arrays)
     expressions = [
         broadcast(as_expression(array, x.builder), shape) for array in arrays
@@ -279,8 +279,9 @@ def _padded_elements(
 
 def _preimage(x: Mapped, value: object) -> tuple[TensorExpression, int] | None:
     """
-    Find an array and a number that an elementwise function maps to `value`, to pad the
-    array instead of the result.
+    Return the operand array of an elementwise function, and a number that the function
+    maps to `value`: the array can be padded instead of the result. Return `None` if
+    there is no such number.
     """
     tensors = [o for o in x.operands if isinstance(o, TensorExpression)]
     if len(tensors) != 1 or len(x.operands) > 2 or x.dtype.kind != "i":

@@ -151,7 +151,7 @@ class Loaded(TensorExpression):
 
     dtype: DType
     bounds: Bounds = ANY_INTEGER
-    """Bounds of integer elements; nonnegative if their type is taken as unsigned."""
+    """Bounds of integer elements; elements are unsigned if the bounds require it."""
 
     def __post_init__(self):
         self.shape = shape_of(self.value)
@@ -173,7 +173,7 @@ class Loaded(TensorExpression):
         return self.number(loops, loops.load(self.value, indices))
 
     def number(self, loops: Loops, value: SSAValue) -> Scalar:
-        """Return a scalar read from memory as an expression."""
+        """Convert a scalar read from memory to an expression."""
         builder, type_ = loops.builder, value.type
         if isinstance(type_, AnyFloat):
             return FloatExpression(builder, value)
@@ -295,12 +295,12 @@ class Transposed(TensorExpression):
 
 @dataclass(eq=False)
 class Picked(TensorExpression):
-    """Elements of a tensor, with elements of other arrays as some of the indices."""
+    """Elements of a tensor at indices that may be elements of other arrays."""
 
     base: Loaded
     shape: Shape
     source: Callable[[Indices], Sequence[AffineExpr | tuple[TensorExpression, Indices]]]
-    """Map from the indices of an element to indices of the base tensor."""
+    """Map from an element's indices to base indices: affine, or elements of arrays."""
 
     def __post_init__(self):
         self.builder, self.dtype = self.base.builder, self.base.dtype
@@ -403,7 +403,7 @@ def storage_type(bounds: Bounds) -> IntegerType:
 
 
 def memory_type(scalar: Scalar, dtype: DType) -> Attribute:
-    """Return the element type in memory."""
+    """Return the element type of a tensor that stores elements such as `scalar`."""
     if dtype == np.bool_:
         return i1
     if dtype.kind == "f":
@@ -418,7 +418,7 @@ def integer_bounds(scalar: Scalar) -> Bounds:
 
 
 def as_scalar(builder: LoweringBuilder, scalar: Scalar, type_: Attribute) -> SSAValue:
-    """Build an element as a value of a type."""
+    """Build the SSA value of an element with a given type."""
     if isinstance(scalar, np.generic):
         return builder.number(scalar.item(), type_)
     return scalar.as_value(type_)
@@ -454,7 +454,7 @@ def as_expression(value: Value, builder: LoweringBuilder) -> TensorExpression:
 
 @implements("as_expression_like")
 def with_expression(value: Value, *others: Value) -> TensorExpression:
-    """Return a value as an expression, with the builder of any of the operands."""
+    """Convert `value` to an expression with the builder of any operand that has one."""
     return as_expression(value, builder_of(value, *others))
 
 
@@ -510,7 +510,7 @@ def _mapped_elements(
 
 @implements(np.broadcast_to)
 def broadcast(x: TensorExpression, shape: Shape) -> TensorExpression:
-    """Repeat an array along new dimensions and those of size 1."""
+    """Repeat an array along new dimensions and along dimensions of size 1."""
     if x.shape == shape:
         return x
     if not x.is_in_memory and x.size < math.prod(shape):
@@ -554,7 +554,7 @@ def _clipped_elements(x: Value, low: Value, high: Value) -> TensorExpression:
 def _apply_elementwise(
     function: Callable[..., object], x: TensorExpression, *operands: int
 ) -> TensorExpression:
-    """Apply a function to each element and further constant operands."""
+    """Apply a function of an element and constant operands to each element."""
     return Mapped(x.builder, x.shape, x.dtype, function, (x, *operands))
 
 

@@ -21,10 +21,10 @@ from xdsl_quant.machines.arith import Condition, FloatExpression, IntegerExpress
 from ..builder import INDEX, PARALLEL, REDUCTION, LoweringBuilder, shape_of
 
 Scalar: TypeAlias = "IntegerExpression | FloatExpression | Condition | np.generic"
-"""Element: an expression of a number, or a constant."""
+"""Element of an array: an expression or a constant."""
 
 Indices: TypeAlias = tuple[AffineExpr, ...]
-"""Affine indices of an element in terms of loops."""
+"""Indices of an element, as affine expressions of the loop indices."""
 
 DType: TypeAlias = np.dtype[Any]
 
@@ -70,10 +70,10 @@ class Loops:
         self._indices: dict[AffineExpr, SSAValue] = {}
         # Keys are `id`s: expressions live as long as the loops that they build.
         self.memory: dict[tuple[int, Indices], Scalar] = {}
-        """Cache of the elements built so far."""
+        """Cache of the elements built so far, by `id` of the array and indices."""
 
     def load(self, value: SSAValue, indices: Indices) -> SSAValue:
-        """Return the element of a tensor at affine indices: an argument of the body."""
+        """Return the body's argument for the element of a tensor at affine indices."""
         key = value, indices
         if (argument := self._loads.get(key)) is None:
             type_ = cast(TensorType, value.type).element_type
@@ -83,7 +83,7 @@ class Loops:
         return argument
 
     def index(self, formula: AffineExpr) -> SSAValue:
-        """Build the value of an affine expression of the loops, as an index."""
+        """Build the `index` value of an affine expression of the loop indices."""
         if (cached := self._indices.get(formula)) is None:
             cached = self._indices[formula] = self._index(formula)
         return cached
@@ -148,7 +148,7 @@ class Loops:
     def _part(
         self, value: SSAValue, formulas: Indices, sizes: Sequence[int]
     ) -> SSAValue:
-        """Slice a tensor to the dimensions that the loops cover."""
+        """Slice a tensor to the sizes of the loops that index it."""
         shape = shape_of(value)
         part = [
             sizes[formula.position] if isinstance(formula, AffineDimExpr) else size

@@ -84,7 +84,8 @@ def _contracted(
     dtype: DTypeLike | None = None,
 ) -> TensorExpression:
     """
-    Multiply arrays with named dimensions, and reduce the names that the result lacks.
+    Multiply arrays with named dimensions, and reduce along the dimensions that the
+    result lacks.
 
     Args:
         kind: a key of `_COMBINED`.
@@ -137,7 +138,7 @@ def _contracted(
 def _in_memory_order(
     x: TensorExpression, names: Sequence[Name]
 ) -> tuple[TensorExpression, Sequence[Name]]:
-    """Return the base array of transpositions, and the names of its dimensions."""
+    """Undo transpositions; return the base array and the names of its dimensions."""
     while isinstance(x, Transposed):
         by_dimension = dict(zip(x.order, names, strict=True))
         x, names = x.base, [by_dimension[d] for d in range(x.ndim)]
