@@ -103,13 +103,13 @@ class CodegenExport(KernelExport):
         super().__init__(module)
         self.module, self.reference = module, reference
         self.rescales = 0
-        """Number of rescales."""
+        """Number of rescales built so far."""
 
         self.rounding: dict[_PortKey, Fraction] = {}
         """Upper bound on the deviation from the exact result at each port."""
 
         self._integers: dict[SSAValue, Integers] = {}
-        """Integers of kernel results."""
+        """Integers that represent each kernel result."""
 
         self._stored: dict[tuple[SSAValue, ScaledQuantizedType], Integers] = {}
         self._expressed: dict[SSAValue, SSAValue] = {}
@@ -249,7 +249,7 @@ class CodegenExport(KernelExport):
         port: StoredRange,
         may_wait: bool,
     ) -> Integers:
-        """Return the integers of an operand."""
+        """Return the integers that represent an operand of a kernel."""
         integers = self._integers.get(value)
         if integers is not None and may_wait and not port.is_of(integers):
             if integers.port == port.type:
@@ -331,7 +331,7 @@ class CodegenExport(KernelExport):
     def _at_port(
         self, value: SSAValue, port: StoredRange, key: _PortKey | None = None
     ) -> Integers:
-        """Return a value with the type of a port; kernels share the result."""
+        """Convert a value to the type of a port; kernels share the converted value."""
         known = (value, port.type)
         if known not in self._stored:
             integers = self._integers.get(value)

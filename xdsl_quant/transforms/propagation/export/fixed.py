@@ -58,7 +58,7 @@ from .quantized_kernels import QuantizedKernel
 
 
 def dialect_ops_of(region: RegionOp) -> DialectOps:
-    """Return the ops of the kernel's dialect if they accept all port types."""
+    """Return the kernel's dialect ops, or `QUANT_OPS` if these reject a port type."""
     dialects = (op.name.partition(".")[0] for op in region.body.block.ops)
     ops = next(
         (known for name in dialects if (known := dialect_ops(name)) is not QUANT_OPS),
@@ -74,13 +74,13 @@ class FixedExport(KernelExport):
     def __init__(self, module: ModuleOp):
         super().__init__(module)
         self.stored: dict[SSAValue, dict[Attribute, SSAValue]] = {}
-        """Quantized forms of values by element type."""
+        """Quantized forms of each value, by element type."""
 
         self.dialect_ops: dict[SSAValue, DialectOps] = {}
-        """Cast ops for the results of kernels."""
+        """Ops that cast each kernel result: those of the kernel's dialect."""
 
         self.dequantizations: dict[Operation, None] = {}
-        """Casts whose operand kernels use directly."""
+        """Dequantizations that kernels bypass by using the quantized operand."""
 
     def run(self) -> None:
         self.export_kernels()
@@ -142,7 +142,7 @@ class FixedExport(KernelExport):
     def _quantized(
         self, value: SSAValue, spec: ParametersType, dialect_ops: DialectOps
     ) -> SSAValue:
-        """Return a value with a quantized element type; kernels share the cast."""
+        """Cast a value to a quantized element type; kernels share the cast."""
         known = self.stored.setdefault(value, {})
         if (stored := _as_stored(value, spec)) is not None:
             self.dequantizations[cast(Operation, value.owner)] = None
@@ -166,7 +166,7 @@ class FixedExport(KernelExport):
         return value if value.first_use is None else self._expressed(value)
 
     def _expressed(self, value: SSAValue) -> SSAValue:
-        """Return a value as floats."""
+        """Return a value, dequantized if a kernel computes stored values for it."""
         if (dialect_ops := self.dialect_ops.get(value)) is None:
             return value
         known, expressed = self.stored[value], scalar_or_element_type(value.type)
@@ -179,7 +179,7 @@ class FixedExport(KernelExport):
 
 
 def _as_stored(value: SSAValue, spec: ParametersType) -> SSAValue | None:
-    """Return the operand that a value is dequantized from, if its type is `spec`."""
+    """Return the operand of the cast that defines a value if its type is `spec`."""
     op = value.owner
     if not isinstance(op, Operation) or not has_quantization_trait(
         op, CastsQuantization
@@ -196,7 +196,7 @@ def _inserted_after(value: SSAValue, new_ops: Sequence[Operation]) -> SSAValue:
 
 
 def widen_biases(module: ModuleOp) -> None:
-    """Widen constant biases of ops on 16-bit activations if the dialect needs it."""
+    """Widen constant biases of ops on 16-bit activations if the dialect requires it."""
     for op in module.walk():
         trait = quantization_trait(op, AccumulatorUniformScale)
         if trait is None or trait.bias >= len(op.operands):

@@ -81,7 +81,7 @@ def reason_of(error: Exception, name: str) -> str:
 
 
 def in_names_of_kernel(reason: str, op: Operation) -> str:
-    """Replace names of lowered ops by the StableHLO op in their location."""
+    """Replace lowered ops in a message by the StableHLO op of their location."""
     location = op.location
     if isinstance(location, NameLoc) and location.desc.data.startswith("stablehlo."):
         for inner in op.walk():
@@ -183,7 +183,10 @@ _MINIMA = {"minimum", "minimumf", "minnumf"}
 
 
 def stored_as(region: RegionOp, value: SSAValue) -> ScaledQuantizedType | None:
-    """Return the type of the result that takes a value's elements, or `None`."""
+    """
+    Return the type of the only kernel result that is a value moved, ordered or clamped;
+    `None` if there is no such result, or there are several types.
+    """
     returned = region.returned
     if value in returned:
         spec = region.output_specs.data[[*returned].index(value)]
@@ -243,8 +246,8 @@ def check_not_clamped(
 
 def check_constants(region: RegionOp) -> None:
     """
-    Raise `ResultOutOfRange` if a result's type clamps elements of a constant without a
-    type, or `Unsupported` if its elements are unknown.
+    Raise `ResultOutOfRange` if a result's type clamps elements of a constant without
+    parameters, or `Unsupported` if these elements are unknown.
     """
     for op in region.body.block.ops:
         if (
@@ -265,11 +268,12 @@ def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
 
     Args:
         region: the kernel.
-        numbers: out-of-range element of each float result of other kernels.
+        numbers: results of other kernels in floating point, each mapped to an element
+            that its type would clamp.
 
     Raises:
-        ResultOutOfRange: if the kernel with the port only moves and orders elements.
-        Unsupported: if the kernel with the port computes anything else.
+        ResultOutOfRange: if `region` only moves, orders and clamps elements.
+        Unsupported: if `region` computes anything else.
     """
     for index, (_, value, spec) in enumerate(operands_of(region)):
         if value not in numbers or not cuts_off(spec, number := numbers[value]):
@@ -290,7 +294,7 @@ def cuts_off(spec: Attribute, number: float) -> bool:
 
 
 def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
-    """Return the operand whose elements a value has, or `None` if it has parameters."""
+    """Return the kernel operand behind data movement; `None` if it has parameters."""
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, traits.MovesElements)
         if moves is None or len(moved := moves.moved(op)) != 1:
@@ -322,7 +326,7 @@ class KernelExport(ABC):
         """Kernels that stay in floating point, with reasons."""
 
         self.out_of_range: dict[SSAValue, float] = {}
-        """Float results that their types would clamp, each with such an element."""
+        """Results with elements that their types clamp, mapped to such an element."""
 
     def export_kernels(self) -> None:
         """Export all kernels; insert the new ops of each kernel before the kernel."""
@@ -363,7 +367,7 @@ class KernelExport(ABC):
 
     @abstractmethod
     def floats(self, value: SSAValue) -> SSAValue:
-        """Return a value as floats."""
+        """Return a value, dequantized if necessary."""
 
     def is_clamped(self, value: SSAValue, spec: Attribute) -> bool:
         """Return True if a port would clamp a value that stays in floating point."""

@@ -64,7 +64,7 @@ from .loops import (
 )
 
 _CONSTANT_BITS = 24
-"""Bits of constants inside kernels, as in the significand of a 32-bit float."""
+"""Width of integers for constants inside kernels: the significand of `f32`."""
 
 
 Value: TypeAlias = Integers | RealConstant | Empty | SSAValue
@@ -82,7 +82,7 @@ _MULTIPLIES = "arith.mulf", "stablehlo.multiply"
 
 
 def multiplies(op: Operation) -> bool:
-    """Return True if an op multiplies; its factors must then be narrow."""
+    """Return True if an op multiplies, and therefore needs factors with few bits."""
     return any(
         inner.name in _MULTIPLIES
         or quantization_trait(inner, MultipliesAndAccumulates) is not None
@@ -535,7 +535,7 @@ def _result_axis(nest: LoopNest, result: Integers) -> int | None:
 def _count_and_weight(
     nest: LoopNest, factor: Integers, map_: AffineMap
 ) -> tuple[int, int]:
-    """Return the number of terms per sum, and the largest absolute sum of a factor."""
+    """Return the number of terms per sum, and a bound on sums of absolute factors."""
     sizes = [_MANY if d == DYNAMIC_INDEX else d for d in nest.loop_sizes()]
     reduced = [d for d, kind in enumerate(nest.kinds) if kind == REDUCTION]
     count = prod(sizes[d] for d in reduced)

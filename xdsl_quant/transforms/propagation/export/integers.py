@@ -81,7 +81,7 @@ class Integers(ScaledRange):
     """Constant elements, or `None`."""
 
     error: Fraction = Fraction(0)
-    """Upper bound on the deviation from the exact result for the values at ports."""
+    """Upper bound on the deviation from exact computation with the values at ports."""
 
     difference: Fraction = Fraction(0)
     """
@@ -93,10 +93,10 @@ class Integers(ScaledRange):
     """Upper bound on the deviation that the last rescale introduced."""
 
     port: ScaledQuantizedType | None = None
-    """Type of the last port."""
+    """Type of the last port that the value passed."""
 
     is_same_at_port: bool = False
-    """True if a rescale at the last port equals the result of rescales at all ports."""
+    """True if rescaling at the last port alone gives the result of rescaling at all."""
 
     def computed(self, value: SSAValue, bounds: Bounds) -> Integers:
         """Return the result of an op, with the scales and errors of these integers."""
@@ -178,7 +178,7 @@ class StoredRange(ScaledRange):
         )
 
     def cuts_off(self, integers: Integers) -> bool:
-        """Return True if the type would clamp all values within some bounds."""
+        """Return True if the type would clamp all values in the bounds of integers."""
         low, high = (
             [(end - integers.zero_point) * scale for scale in integers.scales]
             for end in integers.bounds
@@ -249,8 +249,8 @@ def common_scale(values: Sequence[Integers]) -> Fraction:
     """
     Return the scale for the terms of a sum: the smallest scale or a common divisor of
     all scales, if all scales are multiples of it within the precision of a multiplier.
-    Otherwise return a scale of a term, divided by a power of two, with the smallest
-    error among those whose sum fits `SUM_BITS`.
+    Otherwise return the scale of a term divided by a power of two: the one with the
+    smallest error for which the terms fit `SUM_BITS`.
 
     Raises:
         Unsupported: if no scale fits.

@@ -125,9 +125,9 @@ class LoopNest:
 
     def combined(self) -> tuple[str, Sequence[SSAValue]] | None:
         """
-        Return the name of the op that combines a result element with arguments of the
-        body in a reduction, and these arguments. `arith.mulf` stands for adding a
-        product. Return `None` for other bodies.
+        If the body reduces, return the name of the op that combines the accumulator
+        with inputs, and these inputs; `arith.mulf` means that a product of inputs is
+        added. Return `None` for other bodies.
         """
         if not isinstance(op := self.result.owner, Operation) or op not in self.ops:
             return None
@@ -149,7 +149,7 @@ class LoopNest:
 
 
 def loop_nest_of(op: Operation) -> LoopNest | None:
-    """Return an op as a loop nest, or `None` if it is not one."""
+    """View an op as a loop nest; return `None` if that is impossible."""
     if (parts := _loop_parts(op)) is None:
         return None
     maps, kinds, block = parts
@@ -168,7 +168,7 @@ def loop_nest_of(op: Operation) -> LoopNest | None:
 def _loop_parts(
     op: Operation,
 ) -> tuple[Sequence[AffineMap], Sequence[IteratorTypeAttr], Block | None] | None:
-    """Return the maps, the kinds of loops, and the body, or `None`."""
+    """Return indexing maps, iterator types and body (`None` for elementwise ops)."""
     rank = len(shape_of(op.results[0]))
     identity = AffineMap.identity(rank)
     match op:

@@ -43,7 +43,7 @@ from .integers import (
 _LEAST_MULTIPLIER_BITS = 8
 
 _FINE = 1 << 15
-"""Minimum `largest` of integers to whose scale constants are rounded."""
+"""Minimum of `largest` of integers for rounding a constant to their scale."""
 
 ScaledNumber: TypeAlias = Integers | float
 """A scaled element, or a constant real number."""
@@ -103,7 +103,7 @@ class IntegerLoop:
     def parameter(
         self, numbers: Sequence[int], axis: int | None
     ) -> IntegerExpression | int:
-        """Return the only number, or an element of a constant of the numbers."""
+        """Return the number if all are equal, else its element at the loop `axis`."""
         if len({*numbers}) == 1:
             return numbers[0]
         key = (axis, *numbers)
@@ -122,7 +122,7 @@ class IntegerLoop:
         shape: Sequence[int],
         indices: Sequence[AffineExpr] | None = None,
     ) -> Integers:
-        """Build the op and return its tensor, whose elements are at `indices`."""
+        """Build the op; return its result, where iterations write to `indices`."""
         indices = dimensions(range(self.rank)) if indices is None else indices
         number, fitting = result.value, type_for(result.bounds)
         if cast(IntegerType, number.type).bitwidth > fitting.bitwidth:
@@ -175,8 +175,8 @@ class IntegerLoop:
 
     def constant(self, number: Fraction, like: Integers) -> Integers:
         """
-        Return a real number with the parameters of a scaled integer, or with its own
-        scale if the scale of `like` is too coarse for it.
+        Convert a real number to an integer with the parameters of `like`, or with a
+        scale of its own if the scale of `like` is too coarse.
         """
         scales, axis, zero_point = like.scales, like.axis, like.zero_point
         if like.largest < _FINE and any((number / s).denominator > 1 for s in scales):
@@ -366,7 +366,7 @@ def _combination(
     b: Integers,
     both: Callable[[Iterable[Fraction]], Fraction | int],
 ) -> Integers:
-    """Return an integer computed from two, with its error bounds."""
+    """Return a number computed from `a` and `b`; `both` combines their error bounds."""
     error, difference = both((a.error, b.error)), both((a.difference, b.difference))
     return replace(
         _with_number(a, number), error=Fraction(error), difference=Fraction(difference)
@@ -381,7 +381,8 @@ def _fraction(number: float) -> Fraction:
 
 def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     """
-    Clamp a constant at an end of the range of `x`; `max` or `min` of both stays equal.
+    Clamp a constant to the lower end of the range of `x` for a maximum of both, or the
+    upper end for a minimum: this does not change the result.
 
     Raises:
         Unsupported: if the result would always be infinite.
@@ -430,7 +431,7 @@ def sizes_of(
         maps: the indices of the operands' elements by loop.
 
     Raises:
-        Unsupported: if no operand has a dynamic size of the result.
+        Unsupported: if a dynamic size of the result is not the size of an operand.
     """
 
     def size_of(index: AffineExpr) -> Size:

@@ -111,7 +111,7 @@ def _accumulator_type(
 def _along_each_axis(
     type_: ScaledQuantizedType, result: SSAValue
 ) -> Sequence[QuantizedType]:
-    """Return a per-axis type with each axis that fits a result, last axis first."""
+    """Return variants of a per-axis type for the axes that fit a result, last first."""
     if type_.axis is None:
         return (type_,)
     parameters = QuantizationParameters.from_integer_type(type_)
@@ -129,7 +129,7 @@ class QuantizedKernel:
     region: RegionOp
     dialect_ops: DialectOps
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Quantized forms of arguments and results of the ops."""
+    """Quantized form of each block argument and each result of an op."""
 
     ops: list[Operation] = field(default_factory=list[Operation])
 
@@ -207,9 +207,10 @@ class QuantizedKernel:
     ) -> Values:
         """
         Quantize float constants such as the 0 of a rectifier to the type of another
-        operand. The operands of a sum all get its type. The operands of a data movement
-        or ordering op all get the type of the result if the op accepts no accumulator,
-        types differ, or a constant would be rounded: rounding commutes with these ops.
+        operand. The operands of a sum all get the type of the sum. The operands of a
+        data movement or ordering op all get the type of the result if the op accepts no
+        accumulator, types differ, or a constant would be rounded: rounding commutes
+        with these ops.
         """
         peer, *_ = quantized
         constants = [x for x in operands if is_float_value(x)]
@@ -384,7 +385,7 @@ def _is_sum(op: Operation) -> bool:
 def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
     """
     Return the type of a sum of terms: 32 bits, with the scale of the terms. Raise
-    `Unsupported` if it may overflow.
+    `Unsupported` if the sum may overflow.
     """
     type_ = scalar_or_element_type(terms.type)
     if not isinstance(type_, ScaledQuantizedType):
@@ -417,8 +418,8 @@ def _with_types(
     op: Operation, operands: Values, types: Sequence[Attribute]
 ) -> Operation:
     """
-    Copy an op with other operands and types. Raise `Unsupported` if regions use values
-    from outside.
+    Copy an op with new operands and result types. Raise `Unsupported` if regions use
+    values from outside.
     """
     check_uses_own_values(op)
     return type(op).create(
