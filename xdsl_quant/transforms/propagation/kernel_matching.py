@@ -61,7 +61,7 @@ class KernelMatch:
     """Positions of the ops in their block."""
 
     float_constants: AbstractSet[SSAValue]
-    """Constants at ports with floats, e.g. the 0 of a rectifier."""
+    """Constants at ports that the target keeps in floating point."""
 
 
 def kernel_matches(
@@ -102,7 +102,7 @@ def kernel_matches(
 def _are_in(
     value: SSAValue, constants: Mapping[Operation, AbstractSet[SSAValue]]
 ) -> bool:
-    """Return True if a value has users, all of which list it among their constants."""
+    """Return True if a value has users and `constants` lists it for each of them."""
     users = [use.operation for use in value.uses]
     return bool(users) and all(value in constants.get(user, ()) for user in users)
 
@@ -147,7 +147,7 @@ def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
 
 
 def _moved_operands(op: Operation) -> Sequence[SSAValue]:
-    """Return the operands whose elements appear in the results."""
+    """Return the operands that results depend on; for data movement, the moved ones."""
     moves = quantization_trait(op, traits.MovesElements)
     return op.operands if moves is None else moves.moved(op)
 
@@ -207,7 +207,7 @@ def pattern_names(op: Operation) -> Sequence[str]:
 
 
 def uses_from_outside(ops: Sequence[Operation]) -> Iterator[Use]:
-    """Yield the uses in ops, nested ones included, of values from outside."""
+    """Yield uses of outside values by ops and by the ops in their regions."""
     inside = {inner for op in ops for inner in op.walk()}
     for inner in (inner for op in ops for inner in op.walk()):
         for index, operand in enumerate(inner.operands):
@@ -307,7 +307,7 @@ class _Matcher:
         return KernelMatch(kernel, ops, outputs, positions, float_constants)
 
     def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:
-        """Return the results, or nothing if another op uses one before the last op."""
+        """Return results of a kernel; empty if another op uses one before its end."""
         inside = {inner for op in ops for inner in op.walk()}
         last = self.positions[ops[-1]]
         outputs: list[SSAValue] = []
@@ -320,7 +320,7 @@ class _Matcher:
         return [*outputs, *ops[-1].results]
 
     def position(self, op: Operation, sibling: Operation) -> int:
-        """Return the position of an op or of its ancestor next to `sibling`."""
+        """Return the position of an op or its ancestor in the block of `sibling`."""
         while (
             op.parent is not sibling.parent and (parent := op.parent_op()) is not None
         ):
@@ -329,7 +329,7 @@ class _Matcher:
 
 
 def without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternStep]]:
-    """Yield the pattern with each choice of optional steps."""
+    """Yield each pattern that remains after omitting some optional steps or none."""
     choices = [(True, False) if step.is_optional else (True,) for step in steps]
     for choice in product(*choices):
         if any(choice):
@@ -337,7 +337,7 @@ def without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternSt
 
 
 def _chain(op: Operation, steps: Sequence[PatternStep]) -> Sequence[Operation]:
-    """Return the chain of ops that matches a pattern and ends with `op`, or nothing."""
+    """Return the chain of ops that matches a pattern and ends with `op`; else `()`."""
     *earlier, last = steps
     if not any(name in last.names for name in pattern_names(op)):
         return ()

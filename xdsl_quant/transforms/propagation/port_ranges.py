@@ -72,7 +72,7 @@ def _refuse_ranges(kernel: RegionOp, message: str) -> NoReturn:
 
 
 def _port_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] | None:
-    """Return the entries of an attribute with their ports; `None` if malformed."""
+    """Return the entries of an attribute with port numbers; `None` if malformed."""
     entries = kernel.attributes.get(name, ArrayAttr[DictionaryAttr](()))
     if not isa(entries, ArrayAttr[DictionaryAttr]):
         return None
@@ -149,7 +149,7 @@ def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
 
 
 def remove_used_ranges(kernel: RegionOp) -> None:
-    """Remove ranges in attributes from ports that have parameters."""
+    """Remove the ranges of ports with parameters from attributes."""
     left = {
         index: entry
         for index, entry in _port_stats(kernel).items()
@@ -188,7 +188,7 @@ def set_specs(
 
 
 def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
-    """Return True if a type may have a range for each index of the axis."""
+    """Return True if the axis of a type may have as many indices as `ranges`."""
     _, axis, pairs = ranges
     if axis is None or pairs is None or not isinstance(type_, TensorType):
         return False
@@ -198,7 +198,7 @@ def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
 
 def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
     """
-    Return the keys of ports by port number.
+    Return the coupling keys of ports by port number.
 
     Raises:
         PassFailedException: if the attribute `quant.coupled_ports` is invalid.
@@ -218,7 +218,7 @@ def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
 
 
 def set_coupled_ports(kernel: RegionOp, keys: Mapping[int, str]) -> None:
-    """Set the keys of ports by port number, keeping those of other ports."""
+    """Set coupling keys by port number; ports that are not in `keys` keep theirs."""
     keys = {**coupled_ports(kernel), **keys}
     entries = {port: {"key": StringAttr(key)} for port, key in keys.items()}
     _set_port_entries(kernel, COUPLED_PORTS, entries)

@@ -186,7 +186,7 @@ class Constraint:
         return self._calibrated(type_) or self.type
 
     def parts(self, type_: Attribute) -> Sequence[Constraint]:
-        """Return separate constraints for storage and range."""
+        """Split `!quant.any` with ranges into constraints on storage and on range."""
         calibrated = self._calibrated(type_)
         if calibrated is None or not isinstance(self.type, AnyQuantizedType):
             return (self,)
@@ -195,14 +195,15 @@ class Constraint:
 
 def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
     """
-    Return the constraint of an op, or `None` if it has none or repeats the cast before.
+    Return the constraint of an op, or `None` if it has none or only repeats the
+    preceding cast.
 
     Args:
         op: the op.
         exact_bits: the option of `quant-convert-simulated-quantization`.
 
     Raises:
-        PassFailedException: if the type does not exist.
+        PassFailedException: if no quantized type exists for fake quantization.
     """
     if isinstance(op, DequantizeCastOp) and isinstance(op.input.owner, QuantizeCastOp):
         return None
@@ -263,7 +264,7 @@ def _fulfils(type_: QuantizedType, required: QuantizedType) -> bool:
 
 
 def _united_constraints(a: Constraint, b: Constraint) -> Constraint:
-    """Return the first constraint with the union of both ranges."""
+    """Return `a` with the union of the ranges of both constraints."""
     assert a.ranges is not None
     assert b.ranges is not None
     assert isinstance(a.type.expressed_type, AnyFloat)
@@ -273,7 +274,7 @@ def _united_constraints(a: Constraint, b: Constraint) -> Constraint:
 
 
 def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
-    """Return True if per-axis ranges are equal, or only one has any."""
+    """Return True if both per-axis ranges are equal, or one of them is missing."""
     if a.axis_ranges is None or b.axis_ranges is None:
         return True
     return a.axis == b.axis and a.axis_ranges.tolist() == b.axis_ranges.tolist()
@@ -287,7 +288,7 @@ class _LinkGroup:
     ports: list[KernelPort] = field(default_factory=list[KernelPort])
 
     passed: list[_LinkGroup] = field(default_factory=list["_LinkGroup"])
-    """Groups of the same value in callers and callees, if they have no ports."""
+    """Groups without ports that contain the same value in callers and callees."""
 
     @cached_property
     def couplings(self) -> Sequence[CoupledRefOp]:
@@ -467,7 +468,8 @@ class _Splitting:
         self, pending: list[SSAValue], members: set[SSAValue], links: set[LinkOp]
     ) -> tuple[Sequence[LinkOp], bool]:
         """
-        Collect links; return the casts that follow, and True if there are other uses.
+        Collect the links that use `pending`. Return the casts among the users, and True
+        if there are other users.
         """
         casts: dict[LinkOp, None] = {}
         is_used = False
@@ -486,7 +488,7 @@ class _Splitting:
 
 
 def _passed(call: CallOp, function: FuncOp) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """Yield the operand and argument, or returned value and result, of a call."""
+    """Yield pairs of operand and argument, then of result and returned value."""
     yield from zip(call.operands, function.body.block.args, strict=False)
     end = function.body.blocks[-1].last_op
     if len(function.body.blocks) == 1 and isinstance(end, ReturnOp):
@@ -600,10 +602,10 @@ class _Resolution:
         ops = [*ops_outside_kernels(module)]
         self.links = [op for op in ops if isinstance(op, LinkOp)]
         self.specs = defaultdict[RegionOp, dict[int, Constraint]](dict)
-        """Constraints of ports by number."""
+        """Constraints of ports, by kernel and port number."""
 
         self.coupled = defaultdict[RegionOp, dict[int, str]](dict)
-        """Keys of coupled ports without parameters by number."""
+        """Coupling keys of ports without parameters, by kernel and port number."""
 
         self.specified: set[LinkOp] = set()
         """Links that specifications replace."""
@@ -615,7 +617,7 @@ class _Resolution:
         """Links of values without ports."""
 
         self.unconstrained: set[LinkOp] = set()
-        """Couplings without constraints."""
+        """Coupling ops whose values have no constraints."""
 
         ports = [x for op in ops if isinstance(op, RegionOp) for x in kernel_ports(op)]
         pairs = [(op.input, op.result) for op in self.links]

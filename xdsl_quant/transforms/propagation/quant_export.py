@@ -232,7 +232,7 @@ def _check_fully_quantized(module: ModuleOp, copy: KernelExport) -> None:
 
 
 def _rescales(export: CodegenExport) -> DictionaryAttr:
-    """Return the rescale counts with and without pushing, and differences."""
+    """Return the rescale counts with and without pushing, and bounds of differences."""
     numbers: dict[str, Attribute] = {"inserted": IntegerAttr(export.rescales, i64)}
     if export.reference is not None:
         numbers["at_ports"] = IntegerAttr(export.reference.rescales, i64)

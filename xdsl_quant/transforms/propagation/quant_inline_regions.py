@@ -96,8 +96,8 @@ def _has_kernel(target: TargetSpec, region: RegionOp) -> bool:
 
 def inline_regions(regions: Sequence[RegionOp]) -> None:
     """
-    Replace kernels by their ops, with casts for specifications. Restore the order of
-    ops before fusion if it is unchanged otherwise.
+    Replace kernels by their ops, with casts for specifications. Without quantized
+    specifications, restore the order that ops had before fusion.
     """
     if any(isinstance(spec, QuantizedType) for each in regions for spec in each.specs):
         for region in regions:

@@ -64,7 +64,7 @@ def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
 def _patterns(
     entry: TomlTable, kernel: KernelSpec
 ) -> Iterator[tuple[str, str, OpPattern | MatchFn]]:
-    """Yield the patterns of a kernel with key and text; one per entry of `ops`."""
+    """Yield TOML key, text and pattern for each entry of `ops` and `patterns`."""
     patterns = iter(kernel.patterns)
     if "ops" in entry and isinstance(ops := next(patterns), OpPattern):
         for name in ops.steps[0].names:
@@ -77,7 +77,7 @@ def _patterns(
 
 
 def _op_names(pattern: OpPattern | MatchFn) -> Iterator[tuple[str, bool]]:
-    """Yield the op names of a pattern, and True for ops in a region."""
+    """Yield each op name in a pattern, with True if the op is in a region."""
     for step in pattern.steps if isinstance(pattern, OpPattern) else ():
         for name in step.names:
             outer, *inner = re.findall(r"[\w.]+", name)
@@ -89,8 +89,8 @@ def _check_op(
     name: str, is_in_region: bool, ctx: Context, entry: TomlTable, key: str, text: str
 ) -> str | None:
     """
-    Return a warning if the op is unknown; raise `TargetError` if a kernel cannot have
-    it.
+    Return a warning if the op is unknown; raise `TargetError` if kernels cannot contain
+    the op.
     """
     place = f"{entry.location(key, text)}: warning:"
     dialect_name, _, _ = name.partition(".")
@@ -151,7 +151,7 @@ def _is_constrained(signature: Signature, port: int) -> bool:
 
 
 def _is_product(step: PatternStep, ctx: Context, bias: int | None) -> bool:
-    """Return True if an op is a contraction without `bias` as its bias operand."""
+    """Return True if a step matches a contraction whose bias is not operand `bias`."""
     for name in step.names:
         op_type = ctx.get_optional_op(name)
         if op_type is None:

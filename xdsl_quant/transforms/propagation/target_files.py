@@ -159,8 +159,8 @@ def parse_target(
 
 def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
     """
-    Build a target from a root table, read from the last of the `files` that extend each
-    other.
+    Build a target from the root table of the last of `files`; the other files extend
+    it.
     """
     table.check_keys(_TARGET_KEYS, "a target")
     bases = extended_targets(table, files)
@@ -520,4 +520,4 @@ _ARGUMENTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "int | None": (_is_index, "an integer"),
     "Sequence[int]": (_are_indices, "an array of integers"),
 }
-"""Check and description of a field of a constraint, by its annotation."""
+"""Check and description of a constraint field, by annotation of the field."""

@@ -42,7 +42,7 @@ class MultiplierUniformScale:
 
 @dataclass(frozen=True)
 class CoefficientOfOp:
-    """Weights and per-axis dimensions from the traits of the kernel's ops."""
+    """Constraint: op traits define the weights and their per-axis dimensions."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from .parameters import with_axis
 
 
 def coefficient_axis(kernel: Kernel, port: int) -> int | None:
-    """Return the dimension of a weight's per-axis scales; `None` if it is missing."""
+    """Return the dimension of a weight's per-axis scales; `None` if there is none."""
     axis = kernel.constraints.coefficients.get(port)
     type_ = kernel.op.inputs[port].type
     if axis is None or not isinstance(type_, TensorType):
@@ -58,8 +58,9 @@ def ports_without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]
 
 def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
     """
-    Return the axis and per-axis ranges, of shape `(n, 2)`, of a value. Return `None` if
-    a kernel computes the value, or the weight axis of a user is different.
+    Return the axis and per-axis ranges, of shape `(n, 2)`, of a value. Return `None`
+    without such ranges, if a kernel computes the value, or if it is a weight with
+    another axis for a user.
     """
     type_ = value.ssa.type
     if value.ranges is None or value.producer is not None:
@@ -102,7 +103,7 @@ def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
 def _moved_dimensions(op: Operation) -> Sequence[int | None]:
     """
     Return the operand dimension of each result dimension, or `None` for a repeated or
-    changed one. Return nothing if the mapping is unknown.
+    changed one. Return an empty sequence if the mapping is unknown.
     """
     if not has_quantization_trait(op, traits.MovesElements):
         return ()
@@ -138,7 +139,7 @@ def _moved_dimensions(op: Operation) -> Sequence[int | None]:
 
 
 def _counts(shape: Sequence[int], dimension: int) -> Iterator[tuple[str, int]]:
-    """Yield the static element counts before and after a dimension."""
+    """Yield static element counts of the sizes `before` and `after` a dimension."""
     for side, sizes in (
         ("before", shape[:dimension]),
         ("after", shape[dimension + 1 :]),

@@ -126,20 +126,20 @@ class Constraints:
     fixed: dict[int, traits.FixedResultUniformScale] = field(
         default_factory=dict[int, traits.FixedResultUniformScale]
     )
-    """Results with a fixed range."""
+    """Traits of results with a fixed range, by port."""
 
     products: list[tuple[int, Sequence[int]]] = field(
         default_factory=list[tuple[int, Sequence[int]]]
     )
-    """Results whose scale is the product of the scales of other ports."""
+    """Results whose scale is a product, with the ports of the factors."""
 
     biases: list[tuple[int, Sequence[int]]] = field(
         default_factory=list[tuple[int, Sequence[int]]]
     )
-    """Biases with the ports of their factors."""
+    """Biases whose scale is a product, with the ports of the factors."""
 
     coefficients: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
-    """Weights with the dimension of per-axis scales."""
+    """Dimension of the per-axis scales of each weight, by port."""
 
     functions: list[QuantFn] = field(default_factory=list[QuantFn])
 
@@ -157,7 +157,7 @@ class Kernel:
     rescaled: dict[int, tuple[UniformType, str]] = field(
         default_factory=dict[int, tuple[UniformType, str]]
     )
-    """Parameters of ports that differ from those of the value, and their decision."""
+    """Parameters of ports that differ from the value's, with decision text, by port."""
 
     ranges: Mapping[int, ValueRanges] = field(default_factory=dict[int, ValueRanges])
     """Ranges from the attribute `quant.port_stats` by port."""
@@ -280,7 +280,7 @@ def computing_ops(op: RegionOp) -> Sequence[Operation]:
 
 
 def _operand_port(block: Block, op: Operation, operand: int) -> int | None:
-    """Return the port that an op of the kernel's block takes as operand, or `None`."""
+    """Return the port that is the given operand of an op, or `None` if none is."""
     if operand >= len(op.operands):
         return None
     value = op.operands[operand]
@@ -468,7 +468,7 @@ def _kernel_of(
 def _mismatch_reason(
     op: RegionOp, known: KernelSpec, specs: Sequence[Attribute]
 ) -> str:
-    """Return the reason why no signature matches, if possible a specification."""
+    """Return the reason why no signature matches: a wrong specification if possible."""
     count = len(op.inputs)
     types = [scalar_or_element_type(value.type) for value, _ in ports_of(op)]
 

@@ -107,9 +107,10 @@ class ParameterChoice:
         self, factors: Sequence[UniformType], axis: int
     ) -> UniformType | None:
         """
-        Return the product of the scales of factors with zero point 0: per-axis along
-        `axis` if a factor has several scales, else per-tensor. Return `None` if the
-        numbers of scales differ, or factors are sub-channel quantized.
+        Return parameters with zero point 0, and with the product of the scales of
+        `factors`: per-axis along `axis` if a factor has several scales, else
+        per-tensor. Return `None` if the numbers of scales differ, or factors are
+        sub-channel quantized.
 
         Raises:
             ValueError: if the expressed type cannot represent the scale.

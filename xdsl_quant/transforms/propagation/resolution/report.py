@@ -133,7 +133,7 @@ class PropagationReport:
 
     @property
     def rescales(self) -> Sequence[tuple[ValueReport, PortRescale]]:
-        """Rescales with their values."""
+        """Pairs of a value and a rescale of it."""
         return [(value, rescale) for value in self.values for rescale in value.rescales]
 
     @property
@@ -236,7 +236,7 @@ def describe(
 
 
 def undecided_port(kernel: Kernel) -> str | None:
-    """Return the port that keeps a kernel in floating point, e.g. `operand 0`."""
+    """Return the name of a port that keeps a kernel in floating point."""
     undecided = (
         kernel.port_name(port)
         for port, (ssa, spec) in enumerate(ports_of(kernel.op))

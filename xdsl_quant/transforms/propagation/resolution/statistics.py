@@ -81,7 +81,7 @@ def _reverse_users(value: PortValue) -> None:
 
 
 def _preceding_ranges(values: Sequence[PortValue]) -> set[PortValue]:
-    """Return the operands with ranges from which same-scale kernels compute values."""
+    """Return operands with ranges from which same-scale kernels compute `values`."""
     preceding: set[PortValue] = set()
     stack, seen = [*values], {*values}
     while stack:
@@ -136,7 +136,7 @@ class Clamped:
     """Minimum and maximum that the parameters represent."""
 
     kernel: Kernel
-    """Kernel that computes the value, or uses the clamped value."""
+    """Kernel with the port that clamps the value: the producer or a user."""
 
     port: int
 

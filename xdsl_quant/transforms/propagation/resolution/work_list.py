@@ -29,7 +29,7 @@ from .parameters import ParameterChoice, with_scales
 from .statistics import remove_redundant_statistics, unite_ranges
 
 _LARGEST_BIAS = (2**31 - 1) // 2
-"""Smallest absolute stored bias value that might overflow after adding products."""
+"""Largest absolute stored bias that cannot overflow when products are added."""
 
 
 class Resolver:
@@ -112,7 +112,7 @@ class Resolver:
                 self._push_producer(coupled)
 
     def _choice(self, value: PortValue) -> ParameterChoice:
-        """Return the settings of the port where a value is computed or first used."""
+        """Return the settings of a value's first port, if possible no wildcard port."""
         kernel, port = min(value.ports, key=lambda p: p[0].ports[p[1]].is_wildcard)
         choice = kernel.choice(port, self.rule)
         is_power_of_two = any(k.constraints.is_power_of_two for k, _ in value.ports)
@@ -227,7 +227,7 @@ class Resolver:
     def _set(
         self, kernel: Kernel, port: int, parameters: UniformType, decision: str
     ) -> None:
-        """Set the parameters of a port's value, or rescale if it has others."""
+        """Set the parameters of a port's value; rescale if it has other parameters."""
         parameters = self._acceptable(kernel, port, parameters)
         if kernel.parameters(port) == parameters:
             return
@@ -265,7 +265,7 @@ class Resolver:
     def _multiply(
         self, kernel: Kernel, port: int, factors: Sequence[int], rule: str
     ) -> bool:
-        """Set a port's scale to the product of its factors; False if one is unknown."""
+        """Set a port's scale to a product of scales; return False if one is unknown."""
         value = kernel.values[port] if port < len(kernel.values) else None
         if value is None or (rule == "bias" and value.parameters is not None):
             return True

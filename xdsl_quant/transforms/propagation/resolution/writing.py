@@ -15,7 +15,7 @@ from .kernels import Kernel, PortValue
 
 @dataclass(frozen=True)
 class ParameterChange:
-    """Port whose parameters differ from its value (a rescale) or specification."""
+    """Port with parameters unlike its value (a rescale) or its specification."""
 
     kernel: Kernel
     port: int
