@@ -74,7 +74,7 @@ def _converted_float(
     target: AnyFloat,
     formats: tuple[SmallFloat | None, SmallFloat | None],
 ) -> SSAValue:
-    """Convert a float, given the small-float formats of source and target, if small."""
+    """Convert a float; `formats` of source and target are `None` if not small."""
     source_format, target_format = formats
     number = FloatExpression(builder, value)
     if source_format is not None:

@@ -141,7 +141,8 @@ class LowerQuantCast(RoundedCastPattern):
 
         Args:
             op: a cast.
-            expressed: future operand of the cast; by default its operand.
+            expressed: the operand of the cast when it is lowered; by default the
+                current operand.
 
         Raises:
             PassFailedException: with the reason and the location of the op.

@@ -48,7 +48,7 @@ _BLOCK_TYPES: Mapping[type[QuantizedType], str] = {
 """Kinds of types with one scale per block, for messages."""
 
 _SMALLEST, _LARGEST = 2.0**-32, (2.0**31 - 1) / 4
-"""Scales of the smallest multiplier with shift 62, and the largest with shift 2."""
+"""Smallest scale (smallest multiplier, shift 62), and largest one (shift 2)."""
 
 
 def fixed_point_type(

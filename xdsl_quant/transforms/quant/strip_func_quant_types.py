@@ -133,7 +133,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
     _stored: dict[SSAValue, SSAValue] = field(
         default_factory=dict[SSAValue, SSAValue], init=False, compare=False, repr=False
     )
-    """Storage casts of passed values."""
+    """Storage cast of each passed value."""
 
     # Planning
 

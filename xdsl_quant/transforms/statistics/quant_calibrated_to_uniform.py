@@ -113,8 +113,8 @@ def _widened_ranges(
     lows: ArrayLike, highs: ArrayLike, type_: Attribute, storage: Storage
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """
-    Widen ranges to contain 0, and to a scale of the expressed type if the scale would
-    be subnormal: rounding it could clamp up to a third of the range.
+    Widen ranges to contain 0, and until the scale is a normal number of the expressed
+    type: rounding a subnormal scale could clamp up to a third of the range.
     """
     expressed_type = scalar_or_element_type(type_)
     assert isinstance(expressed_type, AnyFloat)

@@ -7,10 +7,10 @@ quantized `stablehlo.constant` with stored values. Types that StableHLO constant
 support, such as sub-channel types, are folded as for `arith.constant`. A `tfl.quantize` of
 a constant becomes a `tfl.pseudo_qconst`.
 
-[`quantize`][xdsl_quant.numerics.quantize] computes stored values, so they are bit-identical
-to running the cast lowered with the same options. With `nearest-away` and no
-`zero-point-order`, they are bit-identical to MLIR 14, which divides in f64 with a
-type-specific order (see
+[`quantize`][xdsl_quant.numerics.quantize] computes stored values, so they are
+bit-identical to running the cast lowered with the same options. With `nearest-away` and
+no `zero-point-order`, they are bit-identical to MLIR 14, which divides in f64, and adds
+the zero point before or after rounding depending on the type (see
 [`quantize_constant`][xdsl_quant.numerics.quantization.quantize_constant]).
 
 Resources become resources with a new name if stored values have 8, 16 or 32 bits, and dense
@@ -74,7 +74,7 @@ _CONSTANTS = {
     "tfl.pseudo_const": "value",
     "tosa.const": "values",
 }
-"""Constant ops with the name of their property with the elements."""
+"""Constant ops, mapped to the property that contains the elements."""
 
 
 def _is_of_constant(op: Operation) -> bool:

@@ -88,7 +88,8 @@ class Candidate(NamedTuple):
 
 def candidates(module: ModuleOp) -> Iterator[Candidate]:
     """
-    Yield all values with keys, except in regions other than functions and control flow.
+    Yield all values with keys, except values in regions of ops other than functions and
+    control flow.
     """
     return _candidates(module, _Scope(), "")
 
@@ -225,7 +226,7 @@ def _check_known(names: Iterable[str], available: set[str], mistake: str) -> Non
 
 
 def is_tensor_with_values(candidate: Candidate) -> bool:
-    """Return True for initialized float tensors, except of instrumentation ops."""
+    """Return True for initialized float tensors, but not of instrumentation ops."""
     type_ = candidate.value.type
     return (
         scalar_or_element_type(type_) is not type_

@@ -62,7 +62,7 @@ def _replace_statistics(op: IdentityOp, ranges: ValueRanges) -> None:
 
 
 def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
-    """Return a representative of the coupled group of each coupled op."""
+    """Map each op of a coupled value to the representative of its coupled group."""
     coupled = [op for op in ops if isinstance(op, CoupledRefOp)]
     keys = {op: op.coupled_key.data for op in coupled}
     values = [value for op in ops for value in (op.input, op.result)]

@@ -1,11 +1,12 @@
 """
 Cross-layer equalization: equalize the weight ranges of channels between two layers.
 
-A channel between two layers with constant weights may be divided by any positive number in
-the first layer and multiplied by it in the second, even if a rectifier is in between. The
-factors make the largest absolute weight of the channel equal in both, `sqrt(r1 * r2)`,
-where `r1` and `r2` are the original ones. One scale for all channels then fits each channel
-as well as possible ([Nagel et al. 2019](https://arxiv.org/abs/1906.04721), section 4.1).
+A channel between two layers with constant weights may be divided by any positive number
+in the first layer and multiplied by it in the second, even if a rectifier is in
+between. The factors make the largest absolute weight of the channel equal in both
+layers: `sqrt(r1 * r2)`, where `r1` and `r2` are the original largest weights. One scale
+for all channels then fits each channel as well as possible ([Nagel et al.
+2019](https://arxiv.org/abs/1906.04721), section 4.1).
 
 Between the layers, a bias and one positively homogeneous op (`f(s * x) = s * f(x)` for
 positive `s`), such as `tfl.relu` or the maximum with zeros, are allowed. The values must
@@ -45,7 +46,7 @@ class Pair(NamedTuple):
     first: Layer
     second: Layer
     dimension: int
-    """Dimension of the second layer's weights with the channels."""
+    """Channel dimension of the second layer's weights."""
 
 
 def pair_of(op: Operation) -> Pair | None:
@@ -109,7 +110,7 @@ class QuantEqualizeLayersPass(CountingPass):
     factors: Literal["any", "power-of-two"] = "any"
     """
     Factors of channels: `any` number, or `power-of-two`, which only changes exponents
-    and thus no result, but balances up to a factor of two.
+    and thus no result, but balances only up to a factor of two.
     """
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:

@@ -68,10 +68,10 @@ class Weight(NamedTuple):
     """Operand number of the weight."""
 
     dimension: int | None
-    """Dimension of the output channels, or `None`."""
+    """Output channel dimension; `None` if unknown."""
 
     contracted: Sequence[int]
-    """Reduced dimensions."""
+    """Dimensions of the weight that the contraction reduces."""
 
     def elements(self) -> NDArray[np.floating] | None:
         """

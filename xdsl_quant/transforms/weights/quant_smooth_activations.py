@@ -74,7 +74,7 @@ class Constant(NamedTuple):
     operand: int
     is_divisor: bool
     dimension: int
-    """Dimension of the channels."""
+    """Channel dimension of the op's result."""
 
 
 Source = Layer | Constant | StatisticsOp
@@ -147,7 +147,7 @@ class Consumer(NamedTuple):
 
     layer: Layer
     dimension: int
-    """Dimension of its weights with the channels."""
+    """Channel dimension of the consumer's weights."""
 
     @property
     def largest(self) -> NDArray[np.float64]:
@@ -262,7 +262,7 @@ def _divided_statistics(
 def _quotients(
     source: Layer | Constant, factors: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the divided weights and biases of a layer, or a divided constant twice."""
+    """Return a layer's divided weights and biases, or a divided constant as both."""
     if isinstance(source, Layer):
         weights = source.weights()
         factors_of_weights = along(factors, weights, source.dimension)
@@ -319,7 +319,7 @@ def _insert_multiply(
     factors: NDArray[np.float64],
     rewriter: PatternRewriter,
 ) -> None:
-    """Multiply channels by reciprocal factors for the products of some layers."""
+    """Insert a product of channels and reciprocal factors before some layers."""
     assert op.axis is not None
     own = dialect_ops(op_name(layers[0].product).partition(".")[0])
     value = op.result
@@ -339,7 +339,7 @@ def _insert_multiply(
 
 
 class ConstantStatistics(NamedTuple):
-    """A use of a constant with statistics."""
+    """Bypassed statistics of a constant, and a use of the constant."""
 
     statistics: StatisticsOp
     value: SSAValue
@@ -379,7 +379,7 @@ def _statistics_of(
 
 
 def _without_statistics_of_constants(module: ModuleOp) -> Sequence[ConstantStatistics]:
-    """Bypass statistics of constants, and return their uses."""
+    """Bypass the statistics of constants; return them with each use."""
     removed: list[ConstantStatistics] = []
     for op in [*module.walk()]:
         if isinstance(op, StatisticsOp) and constant_numbers(op.input) is not None:

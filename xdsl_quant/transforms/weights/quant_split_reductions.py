@@ -68,7 +68,7 @@ class _Contraction(NamedTuple):
     """Left and right factor."""
 
     maps: Sequence[Sequence[int]]
-    """Loops that index the factors and the result."""
+    """Loops that index the dimensions of each factor, then those of the result."""
 
     loop: int
     """Reduction loop."""

@@ -78,7 +78,7 @@ class ValueRanges(NamedTuple):
         return {LAYER_STATS: DenseArrayBase.from_list(f64, self.layer[0].tolist())}
 
     def axis_attributes(self) -> dict[str, Attribute]:
-        """Return the attributes of per-axis ranges, or nothing without an axis."""
+        """Return the attributes of per-axis ranges; empty without an axis."""
         if self.axis is None or (stats := self.axis_ranges) is None:
             return {}
         return {

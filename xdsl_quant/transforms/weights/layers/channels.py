@@ -61,7 +61,7 @@ def of_channels(
     value: SSAValue, type_: Attribute, dimension: int
 ) -> NDArray[np.float64] | None:
     """
-    Return the numbers of a constant operand of an elementwise op, one per channel, as
+    Return the elements of a constant operand of an elementwise op, one per channel, as
     an f64 array of shape `(n,)`; `None` if elements differ along other dimensions.
 
     Args:

@@ -50,7 +50,7 @@ class MatrixProduct:
         return self.shape[self.layer.dimension] // self.groups
 
     def matrices(self, weights: Array) -> Array:
-        """Reshape an array like the weights to shape `(groups, count, outputs)`."""
+        """Reshape from the shape of the weights to `(groups, count, outputs)`."""
         rows = np.moveaxis(weights, self.layer.dimension, -1)
         split = rows.reshape(self.count, self.groups, self.outputs)
         return split.transpose(1, 0, 2)
@@ -63,9 +63,9 @@ class MatrixProduct:
 
     def probes(self) -> Sequence[Sequence[Operation]]:
         """
-        Return ops whose last results are the columns of `X` if no value has them:
-        products by weights that are 1 for one input per output channel, and 0
-        otherwise.
+        Return the ops of products that compute the columns of `X`, for layers without a
+        value that contains `X`. Their weights are 1 for one input per output channel,
+        else 0.
         """
         probes: list[Sequence[Operation]] = []
         for start in range(0, self.count, self.outputs):
@@ -96,7 +96,7 @@ class MatrixProduct:
 
 def matrix_product_of(layer: Layer) -> MatrixProduct | None:
     """
-    Return a layer as matrix products; `None` if its op leaves input channels undefined.
+    Return a layer as matrix products; `None` if no trait defines its input channels.
     """
     value, dimensions = layer.input()
     if dimensions is None:

@@ -65,16 +65,16 @@ class Layer:
     weight: Weight
 
     dimension: int
-    """Dimension of the weights with the output channels."""
+    """Output channel dimension of the weights."""
 
     channel: int
-    """Dimension of the result with the output channels."""
+    """Output channel dimension of the result."""
 
     bias: Bias | None
 
     @property
     def last(self) -> Operation:
-        """Product, or the op that adds its bias."""
+        """Last op of the layer: the product, or the addition of the bias."""
         return self.product if self.bias is None else self.bias.op
 
     @property
@@ -138,7 +138,7 @@ class Layer:
         rewriter.insert([*ops, add], InsertPoint.after(self.product))
 
     def product_with_weights(self, numbers: NDArray[np.float64]) -> Sequence[Operation]:
-        """Return ops whose last one multiplies by other weights, without a bias."""
+        """Return ops that end with a product by other weights, without a bias."""
         copy = self.product.clone()
         ops = [constant_like(self.weight.value, numbers, self.weight.value.type)]
         copy.operands[self.weight.operand] = ops[0].results[0]
@@ -151,8 +151,8 @@ class Layer:
 
     def input(self) -> tuple[SSAValue, tuple[int, int] | None]:
         """
-        Return the input, and the dimensions of input channels in the input and in the
-        weights if the op defines them.
+        Return the input, and its input channel dimension with that of the weights, or
+        `None` if the op does not define these dimensions.
         """
         product = quantization_trait(self.product, MultipliesAndAccumulates)
         trait = quantization_trait(self.product, AffineOpCoefficient)
@@ -163,8 +163,8 @@ class Layer:
 
     def input_dimension(self, value: SSAValue, channel: int) -> int | None:
         """
-        Return the weight dimension for dimension `channel` of an input, or `None` if
-        the product does not contract that dimension of the value.
+        Return the dimension of the weights that the product contracts with dimension
+        `channel` of `value`, or `None` if it does not contract that dimension.
         """
         own_input, dimensions = self.input()
         if dimensions is None or own_input is not value:
@@ -187,8 +187,8 @@ class Layer:
 
 def layer_of(op: Operation) -> Layer | None:
     """
-    Return the layer of a product, or `None` for other ops, nonzero further operands,
-    and weights or biases that are not constant per output channel.
+    Return the layer of a product. Return `None` for other ops, for weights or biases
+    that are not constants with output channels, or if a further operand is nonzero.
     """
     weight, trait = weight_of(op), quantization_trait(op, AffineOpCoefficient)
     product = quantization_trait(op, MultipliesAndAccumulates)
@@ -290,7 +290,7 @@ def _adds_nothing(value: SSAValue) -> bool:
 def replace_constant(
     op: Operation, operand: int, ops: Sequence[Operation], rewriter: PatternRewriter
 ) -> None:
-    """Replace a constant operand by the last of `ops`; erase it if unused."""
+    """Replace a constant operand by the last of `ops`; erase the old one if unused."""
     old = op.operands[operand]
     rewriter.insert(ops, InsertPoint.before(op))
     op.operands[operand] = ops[-1].results[0]
