@@ -21,15 +21,15 @@ from xdsl_quant.numerics.primitives import Array
 from .expression import Form
 
 Axis: TypeAlias = int | Sequence[int] | None
-"""One or several dimensions, or `None` for all."""
+"""One dimension, several dimensions, or `None` for all dimensions."""
 
 FormT = TypeVar("FormT", bound=Form)
 
 
 class Forms(dict[object, Form]):
     """
-    A machine's implementations by NumPy function or by name. Names are those of
-    primitives, `part` (`x[key]`) and `reduced` (reductions).
+    A machine's implementations: by NumPy function, or by name for primitives,
+    `part` (`x[key]`) and `reduced` (all reductions).
     """
 
     def implements(self, *functions: object) -> Callable[[FormT], FormT]:
@@ -123,7 +123,7 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
 
 
 def _numbers(arguments: Sequence[int | Sequence[int]]) -> list[int]:
-    """Flatten arguments given as integers or as one sequence."""
+    """Return the integers of `f(1, 0)` or `f([1, 0])` as one list."""
     return [int(number) for number in np.hstack([*arguments, ()])]
 
 

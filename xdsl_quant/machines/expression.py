@@ -110,7 +110,7 @@ def combined(function: Callable[[int, int], int], a: Number, b: Number) -> Bound
 
 def widened_bounds(*values: float) -> FloatBounds:
     """
-    Return bounds of the values, widened by a rounding error.
+    Return the bounds of the values, widened by a relative rounding error.
 
     The bounds are infinite if a value is NaN, or if all values are the same infinity.
     """
@@ -239,20 +239,20 @@ _OPERATORS: Mapping[IntegerOperation, tuple[Callable[[int, int], int], int]] = {
     "left_shift": (int.__lshift__, 0),
     "right_shift": (int.__rshift__, 0),
 }
-"""Operators on Python integers, with their neutral second operands."""
+"""Python operator of each operation, and the second operand that changes nothing."""
 
 
 class Integer(Expression):
     """Integer known at run time."""
 
     bounds: Bounds
-    """Bounds of the value, possibly narrower than its type."""
+    """Bounds of the value, possibly narrower than the range of the type."""
 
     is_lazy: ClassVar[bool] = False
-    """True if the machine builds only used ops, so added constants can be merged."""
+    """True if the machine omits unused ops, so `(x + 1) + 2` can become `x + 3`."""
 
     linear: tuple[Self, int, int] | None = None
-    """`(x, factor, constant)` of a sum `factor * x + constant` with factor 1 or -1."""
+    """`(x, factor, constant)` if this is `factor * x + constant` with factor 1 or -1."""
 
     @abstractmethod
     def _combined(
@@ -280,8 +280,8 @@ class Integer(Expression):
 
     def plus(self, constant: int, factor: int = 1) -> Self | None:
         """
-        Return `factor * self + constant`, with this integer's own constant merged into
-        it. Return `None` if this integer has no constant, or the machine is not lazy.
+        Return `factor * self + constant`, merged with the constant in `linear`. Return
+        `None` if `linear` is `None`, or the machine is not lazy.
         """
         if self.linear is None or not self.is_lazy:
             return None
@@ -543,7 +543,7 @@ def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
 
 
 def _operator(name: str) -> Form:
-    """Return a function that calls `arithmetic` of its first expression operand."""
+    """Return a function that calls `arithmetic` of the first operand that has it."""
 
     def function(lhs: object, rhs: object) -> object:
         x = lhs if isinstance(lhs, Expression) else rhs
@@ -562,7 +562,7 @@ def _comparison(direction: Direction, mirrored: Direction) -> Form:
 
 
 def _commutative(method: str) -> Form:
-    """Return a commutative function that calls a method of an expression operand."""
+    """Return a commutative function that calls `method` of an operand on the other."""
 
     def function(a: object, b: object) -> object:
         if isinstance(b, Real) or not isinstance(a, Expression):
@@ -575,7 +575,7 @@ def _commutative(method: str) -> Form:
 
 
 def _ufunc_method(name: str) -> Form:
-    """Return a function that calls a method of its first operand."""
+    """Return a function that calls the method `name` of its first operand."""
 
     def function(x: object, *operands: object) -> object:
         return getattr(x, name)(*operands)

@@ -68,7 +68,7 @@ def _integer_constant(value: int, type_: Attribute) -> Array:
 def _integer_result(
     function: Binary, load: Load, op: Operation, lhs: Array, rhs: Array
 ) -> Array:
-    """Apply a function to integers of the result type, and wrap the result."""
+    """Apply a function to operands of the result type, and wrap the result to it."""
     type_ = op.results[0].type
     return wrapped_to(function(load(lhs, type_), load(rhs, type_)), type_)
 
@@ -131,7 +131,7 @@ _INTEGER_PREDICATES: Sequence[tuple[Binary, Load]] = (
     *((compare, signed) for compare in _ORDER),
     *((compare, unsigned) for compare in _ORDER),
 )
-"""Comparison, and conversion of its operands, by MLIR predicate number."""
+"""Comparison function and signedness of operands, by MLIR predicate number."""
 
 
 def _compare_integers(op: arith.CmpiOp, lhs: Array, rhs: Array) -> Array:
@@ -205,7 +205,7 @@ def _int_to_float(load: Load, op: Operation, value: Array) -> Array:
 
 
 def _to_odd_f64(integers: Array) -> Array:
-    """Convert integers to f64, setting the last bit of inexact results."""
+    """Convert integers to f64, rounding inexact results to odd."""
     if integers.dtype.itemsize < 8:
         return integers.astype(np.float64)
     dtype = integers.dtype.type

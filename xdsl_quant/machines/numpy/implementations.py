@@ -20,8 +20,8 @@ from .values import failure
 
 Implementation = Callable[..., object]
 """
-Function that returns the result, or a tuple of results, of an op, given the op and its
-operand values.
+Function that computes an op: it gets the op and its operand values, and returns the
+result or a tuple of results.
 """
 
 Implementations = Mapping[type[Operation], Implementation]

@@ -121,8 +121,8 @@ _Axes = tuple[int, ...]
 
 Combine = Callable[[Array, Array, _Axes, Attribute], Array]
 """
-Function that updates a reduction, given the previous result, new values, the reduced
-axes (of size 1 in the result), and the element type.
+Function that returns the updated accumulator of a reduction, given the accumulator, new
+values, the reduced axes (which have size 1 in the accumulator), and the element type.
 """
 
 
@@ -185,7 +185,7 @@ _COMBINES: dict[type[Operation], Combine] = {
 
 
 class _Combiner(NamedTuple):
-    """Op at the end of a body that combines the accumulator with one more value."""
+    """Last op of a body (`op`), which combines the accumulator with `value`."""
 
     op: Operation
     value: SSAValue
@@ -241,7 +241,7 @@ class _Structure:
         return self.block.args[index].first_use is not None
 
     def reduced_loops(self) -> tuple[int, ...]:
-        """Return the loops that some output does not depend on, even parallel ones."""
+        """Return the loops that some output does not depend on, parallel ones included."""
         used = [map_.used_dims() for map_ in self.output_maps]
         return tuple(
             dimension
@@ -272,7 +272,7 @@ class _Structure:
         wanted: Sequence[SSAValue],
         skipped: Sequence[Operation] = (),
     ) -> Sequence[Array]:
-        """Evaluate the body for a block of the iteration space."""
+        """Evaluate `wanted` values of the body for a block of the iteration space."""
         args = [
             _operand_part(self.op, operand, map_, ranges)
             if self.is_used(index)
@@ -339,7 +339,7 @@ class _Structure:
         reduced: _Axes,
         ranges: Ranges,
     ) -> None:
-        """Update the results with values of a block of the iteration space."""
+        """Combine the results with the values of a block of the iteration space."""
         wanted = [combiner.value for combiner in combiners]
         skipped = [combiner.op for combiner in combiners]
         values = self.values(operands, ranges, wanted, skipped)

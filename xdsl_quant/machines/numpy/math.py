@@ -23,7 +23,7 @@ from .values import as_numbers, bit_width, failure, signed, unsigned, wrapped_to
 
 
 def _in_f64(function: Callable[..., Array], op: Operation, *args: Array) -> Array:
-    """Compute a function in f64, and round the result."""
+    """Compute a function in f64, and round the result to the result type."""
     values = [as_numbers(arg, op.results[0].type) for arg in args]
     result = function(*(value.astype(np.float64) for value in values))
     return rounded(result, values[0].dtype)
@@ -51,7 +51,7 @@ def _fma(op: math.FmaOp, *args: Array) -> Array:
 
 def _sum_to_odd(lhs: Array, rhs: Array) -> Array:
     """
-    Add f64 values, setting the last bit of inexact sums.
+    Add f64 values, rounding inexact sums to odd.
 
     Rounding the sum again, to at least two bits fewer, gives the correctly rounded sum.
     """

@@ -35,9 +35,10 @@ def register_implementations(
     """
     Register functions on NumPy arrays with an interpreter.
 
-    They cover the dialects arith, linalg, math, quant, shape and tensor, `cf.assert`
-    and `scf.for`, and imported frontend dialects such as tfl. xDSL's own functions for
-    func, cf, scf and builtin are registered too. All override earlier ones.
+    The functions cover the dialects arith, linalg, math, quant, shape and tensor,
+    `cf.assert` and `scf.for`, and imported frontend dialects such as tfl. xDSL's own
+    functions for func, cf, scf and builtin are registered too. Functions registered
+    before for the same ops are replaced.
 
     Args:
         interpreter: interpreter of a module.

@@ -36,7 +36,7 @@ from .values import as_numbers, failure
 def _known_sizes(
     op: Operation, static: Sequence[int], dynamic: Iterable[SupportsIndex]
 ) -> tuple[int, ...]:
-    """Replace each `?` in static sizes by the next dynamic size."""
+    """Return `static` with each `?` replaced by the next size in `dynamic`."""
     known = iter(dynamic)
     sizes = tuple(
         int(next(known)) if size == DYNAMIC_INDEX else size for size in static
@@ -198,7 +198,7 @@ def _slices(
 def _without_unit_dimensions(
     shape: Sequence[int], result_shape: Sequence[int]
 ) -> Sequence[int]:
-    """Drop dimensions of size 1 until the rank is that of a result."""
+    """Drop sizes of 1 from `shape` until its rank is that of `result_shape`."""
     excess = len(shape) - len(result_shape)
     kept: list[int] = []
     for size in shape:

@@ -23,7 +23,7 @@ from xdsl_quant.runtime import arrays
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
 
 Load = Callable[[object, Attribute], Array]
-"""Function that interprets integers of a type: `signed` or `unsigned`."""
+"""`signed` or `unsigned`: returns the integers of a value of the given MLIR type."""
 
 
 def failure(op: Operation, message: str) -> InterpretationError:
@@ -46,7 +46,7 @@ def bit_width(type_: Attribute) -> int:
 
 
 def _lowest_bits(array: Array, type_: Attribute) -> Array:
-    """Keep the low bits of integers, zero- or sign-extended according to the dtype."""
+    """Keep the bits of the type; zero- or sign-extend them as the dtype requires."""
     if not (unused := 8 * array.dtype.itemsize - bit_width(type_)):
         return array
     shift = array.dtype.type(unused)
@@ -68,7 +68,7 @@ def unsigned(value: object, type_: Attribute) -> Array:
 
 
 def wrapped_to(array: Array, type_: Attribute) -> Array:
-    """Wrap integers to a type whose dtype has the same size."""
+    """Wrap integers to a type whose dtype has the same size as theirs."""
     dtype = numpy_dtype(type_)
     if dtype == np.bool_:
         return (array & array.dtype.type(1)).astype(dtype)
