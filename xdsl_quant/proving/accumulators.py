@@ -57,10 +57,10 @@ class Accumulator:
     """Largest sum, including the bias."""
 
     channel: int | None
-    """Channel with the sum of largest magnitude; `None` if weights are not constant."""
+    """Channel with the largest absolute sum; `None` if weights are not constant."""
 
     inputs: tuple[int, int]
-    """Smallest and largest stored value of the activation."""
+    """Smallest and largest stored value of the activations."""
 
     is_reached: bool
     """True if some inputs certainly give the smallest and the largest sum."""
@@ -196,7 +196,7 @@ def _corrected_weights(value: SSAValue) -> Array | None:
 def _of_any_weights(
     value: SSAValue, contracted: Sequence[int], values: Sequence[int]
 ) -> tuple[Array, Array]:
-    """Return the bounds of sums for weights that are not constant."""
+    """Return the bounds of sums of `values` times arbitrary weights of the type."""
     type_ = _scaled_type(value)
     assert type_ is not None
     assert isinstance(value.type, ShapedType)
@@ -229,7 +229,7 @@ def _bias_operand(op: Operation) -> SSAValue | None:
 def _bias_bounds(
     op: Operation, shape: tuple[int, ...]
 ) -> tuple[Array | int, Array | int]:
-    """Return the bounds of the bias, for each channel if constant."""
+    """Return the bounds of the bias; for each channel if the bias is constant."""
     value = _bias_operand(op)
     if value is None or not isinstance(value.type, ShapedType):
         return 0, 0

@@ -42,7 +42,7 @@ from .theorems import (
 from .translation import translated
 
 _SCALE = 0.75
-"""Scale that a symbol replaces in lowered code: exact, and not a power of two."""
+"""Placeholder scale, replaced by a symbol after lowering; not a power of two."""
 
 
 def with_scale(type_: UniformQuantizedType, scale: float) -> UniformQuantizedType:
@@ -65,9 +65,9 @@ class CastProver:
 
     scales: tuple[float, float] | None = None
     """
-    Inclusive range of scales, floats of the expressed type, for which claims are proved
-    instead of for the scale of the type. With `fuse`, powers of two are excluded,
-    because they are lowered differently.
+    Inclusive range of scales for which claims are proved, instead of the one scale of
+    the type. Scales are floats of the expressed type; with `fuse`, powers of two are
+    excluded, because they are lowered differently.
     """
 
     seconds: float = 60.0
@@ -87,7 +87,7 @@ class CastProver:
         Return the text of a module whose function applies casts.
 
         Args:
-            ops: `q`, `d` or `dq`: the casts, in this order.
+            ops: casts to apply, in this order: `q` (quantize), `d` (dequantize) or `dq`.
             container: type of values, with `{}` for the element type.
             scale: scale; by default that of the type.
         """
@@ -136,7 +136,7 @@ class CastProver:
 
     @cached_property
     def _scale(self) -> NamedTerm:
-        """Scale, or a symbol for all scales."""
+        """The scale of the type, or a symbol for any scale in `scales`."""
         expressed = self.cast.expressed
         if self.scales is None:
             return NamedTerm("scale", expressed, self._float(self.cast.type.scale.data))
@@ -273,7 +273,7 @@ class CastProver:
         return self._terms.op("IMPLIES", premise, claim)
 
     def _same(self, found: Number, right: Term) -> Term:
-        """Return the condition that a number is defined and equals a term."""
+        """Return the condition that `found` is defined and equals the term `right`."""
         return self._terms.all(found.is_defined, self._terms.equal(found.term, right))
 
     def _decided(
@@ -310,16 +310,17 @@ class CastProver:
         """
         Compare casts with their formula by trying all inputs.
 
-        Try quantization, in compiled code and in `numerics`, for all expressed values.
-        For storage of up to 16 bits, also try dequantization followed by quantization,
-        in compiled code, for all stored values.
+        Quantize all expressed values, in compiled code and with `numerics`. For storage
+        of up to 16 bits, also dequantize all stored values and quantize the results, in
+        compiled code.
 
         Args:
             progress: wraps the iteration over chunks of values.
 
         Raises:
-            UnsupportedError: if the expressed type has 64 bits, both it and the storage
-                type exceed 16 bits, the cast truncates, or `scales` is a range.
+            UnsupportedError: if the expressed type has 64 bits, if both expressed and
+                storage type exceed 16 bits, if rounding is `truncate`, or if `scales`
+                is a range.
         """
         if self.scales is not None:
             raise UnsupportedError(

@@ -60,7 +60,7 @@ def equivalent(
     Prove that two functions return bit-identical results for all arguments.
 
     Stored arguments are assumed to be in their storage ranges. Where a result of
-    `before` is defined, that of `after` must be defined and equal; all NaNs are equal.
+    `before` is defined, that of `after` must be defined and equal; NaN equals any NaN.
 
     Args:
         before: module whose function has scalars and tensors with static sizes.
@@ -71,7 +71,8 @@ def equivalent(
         claim: text of the claim.
 
     Raises:
-        UnsupportedError: if an op has no term, or types or their meanings differ.
+        UnsupportedError: if an op has no term, or types differ in shape, width or
+            expressed values.
         IRError: if a pass fails.
         ValueError: if the function is missing.
     """
@@ -121,7 +122,7 @@ def _are_same(
     expected: Sequence[_Element],
     found: Sequence[_Element],
 ) -> Term:
-    """Return the condition that arguments in range have equal results."""
+    """Return the condition that results are the same for all arguments in range."""
     in_range = terms.all(*(element.number.is_defined for element in known))
     pairs = zip(expected, found, strict=True)
     same = (_is_same(terms, first.number, second.number) for first, second in pairs)
@@ -131,7 +132,7 @@ def _are_same(
 def _first_changed_result(
     expected: Sequence[_Element], found: Sequence[_Element], bits: Iterator[int]
 ) -> str:
-    """Describe the first result that differs, given the values of `_shown` terms."""
+    """Describe the first element that differs, given the bits of the `_shown` terms."""
     before, after = (
         [
             decode_bits(element.type, value) if is_defined else "undefined"
@@ -149,7 +150,7 @@ def _first_changed_result(
 
 
 def _has_numbers(type_: Attribute) -> bool:
-    """Return True unless stored values are the bits of floats."""
+    """Return False if stored values are codes of floats, not integers."""
     element = scalar_or_element_type(type_)
     return not isinstance(element, StoredQuantizedType) or element.has_integer_storage
 
@@ -175,7 +176,7 @@ def preserved(
     Args:
         module: module, which is not modified.
         passes: passes, or a pipeline.
-        lowered_by: passes that lower the module with and without `passes`.
+        lowered_by: passes that lower both the module and the result of `passes`.
         entry: name of the function; by default the only public one, or else `main`.
         seconds: time limit of the solver.
     """
@@ -204,15 +205,15 @@ def _check_same(
 
 
 def _type_layout(type_: Attribute) -> tuple[object, ...]:
-    """Return the shape, and the integer width or the sizes of the float format."""
+    """Return the shape, and the integer width or the exponent and significand sizes."""
     stored = _bits_type(scalar_or_element_type(type_))
     return static_shape(type_), float_sizes(stored) or bit_count(stored)
 
 
 def _express_the_same(before: Attribute, after: Attribute) -> bool:
     """
-    Return True if two types of the same layout give equal stored values the same
-    meaning, or if one of the types does not define a meaning.
+    Return True if equal stored values express equal real values in two types of the
+    same layout, or if one of the types does not define expressed values.
     """
     shape = static_shape(before)
     first, second = (_uniform(type_) for type_ in (before, after))

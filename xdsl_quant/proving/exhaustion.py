@@ -1,9 +1,9 @@
 """
 Exhaustive tests of a cast in compiled code and in `numerics`.
 
-Quantization to nearest is monotonic, so a few steps describe it for all floats: 255 for
-8 bits. Bisection of the formula finds the steps; the floats between them need no
-formula.
+Quantization to nearest is monotonic, so it is a step function: 8 bits have 255 steps.
+Bisection of the formula finds the floats at which the result changes; the formula need
+not be evaluated for the floats in between.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Steps:
     """Positions of the floats at which the result changes; the first is 0."""
 
     results: Integers
-    """Result from each of `starts` to the next."""
+    """Result for all floats from each of `starts` up to the next one."""
 
     nan: int
     """Result for NaN."""
@@ -125,8 +125,8 @@ def first_difference(
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> tuple[int, int, int] | None:
     """
-    Return the bits, result and expected result of the first float for which a function
-    is wrong, or `None`. Floats are tried in parallel.
+    Return the bits, the actual result and the expected result of the first float for
+    which a function is wrong; `None` if it is right for all. Threads share the work.
 
     Args:
         steps: expected results.

@@ -166,7 +166,7 @@ class CastFormula:
         return terms.all(terms.op("FP_GEQ", wide, first), terms.op("FP_LT", wide, last))
 
     def _integer(self, value: Term, width: int) -> Term:
-        """Convert an integral float to an integer of the given width."""
+        """Convert a float without fraction to an integer of the given width."""
         # One more bit for unsigned values.
         wide = self.terms.op(
             "FP_TO_SBV", self.terms.rounding("RTZ"), value, indices=[width + 1]

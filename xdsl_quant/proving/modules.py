@@ -35,7 +35,7 @@ def provers(
     seconds: float = 60.0,
 ) -> Sequence[CastProver]:
     """
-    Return a prover for each distinct scale, zero point and result for NaN.
+    Return a prover for each combination of scale, zero point and result for NaN.
 
     Args:
         source: quantized type or its text; or a module, for all its casts.

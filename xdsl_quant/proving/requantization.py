@@ -7,9 +7,10 @@ A stored value `q` is requantized to `r` with integer arithmetic. The exact resu
 `|x| * 2**-31`, and the product is rounded to an integer.
 
 Multiplication is slow in the solver, so the proof has three steps. The solver proves
-that the code multiplies `q - z1`, and that it divides any product of the same sign and
-range by a power of two, and rounds. Rational arithmetic proves that the multiplier
-approximates the ratio. If a step fails, the solver gets the whole claim.
+that the code multiplies `q - z1`. With an arbitrary number of the same sign and range in
+place of the product, it proves the division by a power of two and the rounding. Rational
+arithmetic proves that the multiplier approximates the ratio of scales. If a step fails,
+the solver gets the whole claim.
 """
 
 import shlex
@@ -88,7 +89,7 @@ class RequantizationProver:
 
     @property
     def bound(self) -> Fraction:
-        """Largest rounding error (of both roundings for `double`), in result units."""
+        """Largest rounding error, of both roundings for `double`, in result units."""
         return Fraction(1, 2) if self.scale_rounding == "single" else Fraction(1)
 
     def theorems(self) -> Iterator[Theorem]:
@@ -168,7 +169,10 @@ class RequantizationProver:
     def _is_product(
         self, wide: WideIntegers, product: Term, corrected: Term, multiplier: int
     ) -> Term | None:
-        """Return the condition that a product is possible; `None` beyond 64 bits."""
+        """
+        Return the condition that `product` has the sign of `corrected` and is in range;
+        `None` if products may exceed 64 bits.
+        """
         # Cover all values of the storage type, beyond the storage range.
         width = stored_integer(self.source).width.data
         zero_point = self.source.zero_point.data
@@ -196,9 +200,9 @@ class RequantizationProver:
 
     def _is_near(self, q: Term, r: Term) -> Term:
         """
-        Return the condition that `r` is near the exact result.
+        Return the condition that `r` is near the exact result for `q`.
 
-        Both are multiplied by their denominators, so the comparison is exact.
+        Both numbers are multiplied by a common denominator, to compare integers.
         """
         terms = self._terms
         shifts = self.source.shift.data, self.target.shift.data
@@ -225,7 +229,7 @@ class RequantizationProver:
         return self._is_small(error, limit, r)
 
     def _is_small(self, error: Term, limit: Term, r: Term) -> Term:
-        """Return the condition that an error is small or due to saturation."""
+        """Return the condition that `error` is within `limit` or due to saturation."""
         terms = self._terms
         low, high = (
             terms.equal(r, terms.of_bits(stored_integer(self.target), bound))

@@ -1,10 +1,10 @@
 """
 Scalar ops as terms: results, and the conditions under which they are defined.
 
-A result is *defined* if it is not poison and no undefined behavior leads to it, by the
-rules of MLIR's `arith` and LLVM. All NaNs are one value. `arith` does not specify the
-sign of `maxnumf` and `minnumf` of 0.0 and -0.0: terms allow either sign, but the same
-one everywhere.
+A result is *defined* if it is neither poison nor due to undefined behavior, by the rules
+of MLIR's `arith` and LLVM. All NaNs are one value. `arith` does not specify the
+sign of `maxnumf` and `minnumf` of 0.0 and -0.0: terms allow either sign, but the
+same sign for all ops of a kind and type.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ class Number:
 
 
 _Translated = tuple[Term, Term | None]
-"""Result, and the condition that it is defined if operands are; `None` if always."""
+"""Result, and its condition to be defined if operands are (`None`: always)."""
 
 _Rule = Callable[[Terms, Operation, Sequence[Term]], _Translated]
 
@@ -86,7 +86,7 @@ def check(op: Operation) -> None:
     Check that an op has a term.
 
     Raises:
-        UnsupportedError: if it has none, for any operands.
+        UnsupportedError: if the op has no term for any operands.
     """
     name = op_name(op)
     if name not in SCALAR_OPS or len(op.results) != 1:
@@ -95,7 +95,7 @@ def check(op: Operation) -> None:
 
 
 _FLAGS = ("fastmath", "overflowFlags", "roundingmode", "exact", "isExact", "nonNeg")
-"""Attributes that change the result of an op or its definedness."""
+"""Attributes that change the result of an op, or whether it is defined."""
 
 
 def _check_flags(op: Operation) -> None:
@@ -125,7 +125,7 @@ def bits_of(attribute: object) -> int:
     Return the bits of a constant.
 
     Raises:
-        UnsupportedError: if it is not a number.
+        UnsupportedError: if the constant is not a number.
     """
     if isinstance(attribute, IntegerAttr):
         return attribute.value.data
@@ -175,10 +175,10 @@ def _exact_rule(kind: str) -> _Rule:
 
 
 def _extreme_float(kind: str, *, keeps_nan: bool) -> _Rule:
-    """Return the rule of a maximum or minimum; NaN gives NaN if `keeps_nan`."""
+    """Return the rule of a maximum or minimum; if `keeps_nan`, NaN operands give NaN."""
 
     def first_zero(terms: Terms, op: Operation, operands: Sequence[Term]) -> Term:
-        """Return the condition that operands are equal and the first is selected."""
+        """Return the condition that operands are equal, and the result is the first one."""
         signs = [terms.op("FP_IS_NEG", each) for each in operands]
         is_right = signs[kind == "FP_GT"]
         if not keeps_nan:

@@ -153,7 +153,7 @@ def _extract(_: Terms, __: Operation, operands: Sequence[Numbers]) -> Sequence[N
 def _data_movement(
     _: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
-    """Run a data movement op with the interpreter, on arrays of numbers."""
+    """Run a data movement op with the NumPy interpreter, on arrays of `Number`s."""
     for value in (*op.operands, *op.results):
         static_shape(value.type)
     interpreter = Interpreter(cast(ModuleOp, op.get_toplevel_object()))
@@ -228,8 +228,9 @@ def _rescale(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
     """
-    Apply TOSA's `apply_scale_32`, defined for zero-point-corrected values below
-    `2**(shift - 1)` in magnitude, or `apply_scale_16`, for 32-bit results; saturate.
+    Apply TOSA's `apply_scale_32`, defined for absolute zero-point-corrected values
+    below `2**(shift - 1)`, or `apply_scale_16`, defined for scaled values of 32 bits.
+    Add the zero point, and saturate.
     """
     assert isinstance(op, tosa.RescaleOp)
     values, has_32_bits = as_elements(operands[0]), bool(op.scale32.value.data)
@@ -282,7 +283,7 @@ def _rescale_constants(
 def _scaled(
     wide: WideIntegers, value: Term, multiplier: int, shift: int, is_double: bool
 ) -> Term:
-    """Multiply by a multiplier, divide by a power of two, and round."""
+    """Return `value * multiplier / 2**shift`, rounded once, or twice if `is_double`."""
     terms, limit = wide.terms, 1 << shift - 1
     half = wide.constant(limit)
     if is_double and shift > 31:

@@ -87,7 +87,7 @@ except ImportError:
     raise missing_package("proving", "Bitwuzla", "prove") from None
 
 _ANY_TIME = 1e6
-"""Time limit, in seconds, that is never reached."""
+"""Time limit in seconds, large enough never to be reached."""
 
 RoundingName = Literal["RNE", "RNA", "RTN", "RTP", "RTZ"]
 """Rounding to nearest even, to nearest away from zero, down, up, and toward zero."""
@@ -98,7 +98,7 @@ FLOAT_SIZES: Mapping[type[AnyFloat], tuple[int, int]] = {
     Float32Type: (8, 24),
     Float64Type: (11, 53),
 }
-"""Bit counts of the exponent and of the significand, including the leading bit."""
+"""Bit counts of the exponent and of the significand (with its leading bit)."""
 
 
 UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
@@ -148,7 +148,7 @@ def bit_count(type_: Attribute) -> int:
 
 
 def _term_sizes(type_: Attribute) -> tuple[int, int] | None:
-    """Return the float sizes of the terms of a type."""
+    """Return the float sizes of terms of a type; those of f32 for bf16."""
     # The solver does not support bf16, a subset of f32.
     return (8, 24) if isinstance(type_, BFloat16Type) else float_sizes(type_)
 
@@ -167,7 +167,7 @@ class Terms:
     """Assumptions about symbols that stand for the bits of floats."""
 
     _open: dict[str, Term] = field(default_factory=dict[str, Term])
-    """Conditions built by `open_bit`, by name."""
+    """Symbolic conditions of `open_bit`, by name."""
 
     _not_zero: set[Term] = field(default_factory=set[Term])
     """Float constants other than 0.0 and -0.0."""
@@ -198,7 +198,7 @@ class Terms:
         return value not in self._not_zero
 
     def open_bit(self, name: str) -> Term:
-        """Return an arbitrary condition, the same one for the same name."""
+        """Return a symbolic condition that the solver may choose; one per name."""
         if (known := self._open.get(name)) is None:
             bit = self._bit_symbol(1, name)
             known = self._open[name] = self.equal(bit, self._bits(1, 1))
@@ -268,7 +268,7 @@ class Terms:
         return self._to_bf16(found, self.choice(is_exact, zero, one))
 
     def _to_bf16(self, value: Term, odd: Term | None = None) -> Term:
-        """Round an f32 to the nearest bf16, after setting its last bit if `odd`."""
+        """Round an f32 to the nearest bf16; if `odd` is true, set its last bit first."""
         bits = self._bit_symbol(32, f"bits{len(self._assumed)}")
         self._assumed.append(self.equal(self.from_bits(f32, bits), value))
         if odd is not None:

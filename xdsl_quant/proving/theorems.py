@@ -27,13 +27,13 @@ class Theorem:
     seconds: float
 
     details: str = ""
-    """Inputs that refute the claim, the reason for an unknown verdict, or sums."""
+    """Counterexample, reason for an unknown verdict, or bounds of an accumulator."""
 
     command: str = ""
-    """Shell command that runs the counterexample."""
+    """Shell command that runs the counterexample; empty if there is none."""
 
     inputs: Sequence[str] | None = None
-    """Options of `xdsl-quant-run` for a counterexample of a function, or `None`."""
+    """Options of `xdsl-quant-run` that pass the counterexample, or `None`."""
 
     def __str__(self) -> str:
         """Return e.g. `proved: qcast(x) is defined for all x (solver, 0.1 s)`."""
@@ -90,7 +90,7 @@ class CompiledDemonstration(NamedTuple):
 def results(
     terms: Terms, type_: Attribute, found: Number, expected: Term | None = None
 ) -> Sequence[NamedTerm]:
-    """Return witnesses for a result, its definedness, and the expected result."""
+    """Return the terms to print: result, whether it is defined, expected result."""
     one, zero = (terms.of_bits(i1, bit) for bit in (1, 0))
     values = [
         NamedTerm("found", type_, found.term),

@@ -40,7 +40,7 @@ def translated(
         function: function with one block, of ops of `arith`, `math`, `tensor`,
             `linalg`, and `quant.scast`.
         arguments: values of the arguments.
-        known: values to use for results of ops instead of translating the ops.
+        known: values of op results, which replace the translation of their ops.
 
     Returns:
         A `Number` for each scalar, and an array of numbers for each tensor.
@@ -66,7 +66,8 @@ def translated_block(
         terms: factory of terms.
         block: a block of ops that have terms.
         arguments: values of the block arguments.
-        numbers: values of outer ops; values of the block are added.
+        numbers: values by SSA value, on entry of ops outside the block; values of the
+            block are added.
 
     Raises:
         UnsupportedError: if an op or a type has no term.
@@ -106,7 +107,7 @@ def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
 def _elementwise_numbers(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Elements:
-    """Apply an op to each element of tensors, which may be empty."""
+    """Apply a scalar op to each element of tensors; tensors may be empty."""
     check(op)
     arrays = np.broadcast_arrays(*map(as_elements, operands))
     elements = np.empty(arrays[0].shape, object)
