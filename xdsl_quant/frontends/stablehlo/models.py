@@ -2,8 +2,8 @@
 Preparation of float StableHLO models: simplification for kernel matching, and products that
 quantize activations at run time.
 
-Frontends such as jax print casts to the same type, and chains of ops that compute weights
-and biases from constants. Simplification removes both.
+Frontends such as jax emit casts that change no type, and chains of ops that compute
+weights and biases from constants. Simplification removes both.
 """
 
 from typing import TypeGuard
@@ -80,7 +80,7 @@ def _remove_identity_cast(op: Operation) -> None:
 
 
 def _remove_maximum(op: Operation) -> None:
-    """Remove a maximum with negative infinity, which jax prints in a softmax."""
+    """Remove a maximum with the constant -inf, which jax emits in a softmax."""
     if not isinstance(op, stablehlo.MaximumOp):
         return
     for value, bound in (op.operands, reversed(op.operands)):
@@ -116,7 +116,7 @@ def _fold_moved_constant(op: Operation) -> None:
 
 
 def _combine_broadcasts(op: Operation) -> None:
-    """Merge broadcasts of a constant and squeeze it, as bias correction expects."""
+    """Merge broadcasts of a constant and drop its unit dimensions, for bias correction."""
     if not isinstance(op, stablehlo.BroadcastInDimOp):
         return
     dimensions = op.broadcast_dimensions.get_values()

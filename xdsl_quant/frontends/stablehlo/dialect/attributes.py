@@ -129,7 +129,7 @@ class ComparisonTypeAttr(EnumAttribute[ComparisonType], SpacedOpaqueSyntaxAttrib
 
 
 class Precision(StrEnum):
-    """Trade-off between accuracy and speed of a product."""
+    """Trade-off between accuracy and speed of `dot_general` and `convolution`."""
 
     DEFAULT = "DEFAULT"
     HIGH = "HIGH"
@@ -400,7 +400,7 @@ class DotAlgorithmAttr(FieldsAttr):
 @irdl_attr_definition
 class GatherDimensionNumbersAttr(FieldsAttr):
     """
-    Relation between dimensions of operand, indices and result of `stablehlo.gather`.
+    Roles of the dimensions of operand, indices and result of `stablehlo.gather`.
 
     Example:
 
@@ -455,7 +455,7 @@ class OutputOperandAliasAttr(FieldsAttr):
 
 
 _LETTERS = {"input": "bf", "kernel": "io", "output": "bf"}
-"""Letters of the two non-spatial dimensions of each tensor."""
+"""Letters of the two non-spatial dimensions, by tensor."""
 
 
 @irdl_attr_definition
@@ -488,7 +488,7 @@ class ConvDimensionNumbersAttr(FieldsAttr):
     output_spatial_dimensions: Dimensions = param_def(converter=dimensions_attr)
 
     def by_tensor(self) -> dict[str, Sequence[int]]:
-        """Return the dimensions of input, kernel and output: non-spatial, then spatial."""
+        """Return the dimensions of each tensor by name: non-spatial, then spatial."""
         fields: Iterator[Any] = iter(self.parameters)
         return {
             name: [next(fields).data, next(fields).data, *next(fields).get_values()]

@@ -2,7 +2,7 @@
 Base classes of StableHLO ops, and traits that relate the types of operands and results.
 
 Types that differ only in dynamic sizes, scales or zero points are compatible. Error
-messages are StableHLO's; a check of dimension numbers combines several of them.
+messages are StableHLO's, except that one check of dimension numbers replaces several.
 """
 
 from abc import ABC, abstractmethod
@@ -180,7 +180,7 @@ class StableHLOOp(IRDLOperation, ABC):
         return cast(tuple[RankedTensor, ...], types)
 
     def inferred_types(self) -> Sequence[Attribute]:
-        """Infer result types; actual scales, zero points and dynamic sizes may differ."""
+        """Infer result types; the op may have other scales, zero points, dynamic sizes."""
         return self.result_types
 
     def infer_result_types(self) -> None:
@@ -218,7 +218,7 @@ class InferredTypeOp(StableHLOOp, ABC):
     @abstractmethod
     def inferred_type(self) -> RankedTensor:
         """
-        Infer the result type; actual scales, zero points and dynamic sizes may differ.
+        Infer the result type; the op may have other scales, zero points, dynamic sizes.
 
         Raises:
             VerifyException: if operands and properties are inconsistent.

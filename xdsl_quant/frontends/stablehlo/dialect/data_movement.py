@@ -184,7 +184,7 @@ class PartsOp(InferredTypeOp, ABC):
     )
 
     def by_dimension(self, *names: str) -> Iterator[tuple[int, ...]]:
-        """Yield the size and the values of the named properties for each dimension."""
+        """Yield, per dimension, its size and its entry in each of the named properties."""
         shape = self.tensor_types[0].get_shape()
         numbers = [cast(Dimensions, self.properties[n]).get_values() for n in names]
         for name, values in zip(names, numbers, strict=True):

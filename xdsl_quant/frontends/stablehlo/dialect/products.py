@@ -61,7 +61,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ProductCoefficient(AffineOpCoefficient):
-    """Trait of ops whose right operand contains weights."""
+    """Trait of `dot_general` and `convolution`: the right operand contains weights."""
 
     def dimension_of(self, op: Operation) -> int | None:
         return op.coefficient_dimension if isinstance(op, ProductOp) else None
@@ -110,7 +110,7 @@ class ProductOp(StableHLOOp, ABC):
 
     @abstractmethod
     def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
-        """Map each operand's free dimensions to result dimensions, in order."""
+        """Map the free dimensions of each operand to dimensions of the result, in order."""
 
     @abstractmethod
     def inferred_shape(self) -> Sequence[int]:
@@ -131,7 +131,7 @@ class ProductOp(StableHLOOp, ABC):
         """
 
     def inferred_types(self) -> Sequence[RankedTensor]:
-        """Return the type of the result, with the left operand's element type."""
+        """Infer the result type; its element type is that of the left operand."""
         element_type = self.tensor_types[0].element_type
         return [TensorType(element_type, self.inferred_shape())]
 
@@ -267,7 +267,7 @@ class ConvolutionOp(ProductOp):
     @property
     def window(self) -> list[WindowDimension]:
         """
-        Window of the kernel: one entry per spatial dimension.
+        Window parameters of the kernel along each spatial dimension.
 
         Raises:
             VerifyException: if properties are inconsistent.
@@ -296,7 +296,7 @@ class ConvolutionOp(ProductOp):
         return {} if is_grouped else {batch: output[0]}, {features: output[1]}
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
-        """Verify C29 and C30 of `convolution`: scales vary along output features only."""
+        """Verify C29 and C30 of `convolution`: scales vary only along output features."""
         for name, type_, words in (
             ("rhs", rhs, "kernel_output_feature_dimension"),
             ("result", result, "output_feature_dimension"),

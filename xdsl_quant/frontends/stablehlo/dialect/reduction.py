@@ -133,7 +133,7 @@ class ReducingOp(StableHLOOp, ABC):
         result_types: Sequence[Attribute] | None = None,
         **properties: PropertyValue,
     ):
-        """Build a reduction from its region, or from the only op in its region."""
+        """Build a reduction; `body` is its region, or the class of the only op in it."""
         if isinstance(body, type):
             body = _applying_region(body, _scalar_type(SSAValue.get(inputs[0]).type))
         super().__init__(
@@ -159,7 +159,7 @@ class ReducingOp(StableHLOOp, ABC):
         """
 
     def allowed_dimensions(self, inferred_shape: Sequence[int]) -> Sequence[int]:
-        """Return sizes of which the shape of a region argument must be a subsequence."""
+        """Return sizes of which a region argument may have some, in order, as its shape."""
         return inferred_shape
 
     def verify_(self) -> None:
@@ -203,7 +203,7 @@ class ReducingOp(StableHLOOp, ABC):
 
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:
-    """Return True if both types are floats, or of one kind with `b` at least as wide."""
+    """Return True if both types are floats, or `b` is of the kind of `a`, not narrower."""
     if isinstance(a, AnyFloat) and isinstance(b, AnyFloat):
         return True
     if isinstance(a, StoredQuantizedType) and isinstance(b, StoredQuantizedType):
@@ -433,7 +433,7 @@ class ReduceWindowOp(ReducingOp):
     @property
     def window(self) -> list[WindowDimension]:
         """
-        Dimensions of the window.
+        Window parameters along each dimension of the inputs.
 
         Raises:
             VerifyException: if properties are inconsistent.

@@ -62,7 +62,7 @@ class Padding(NamedTuple):
 
 
 class WindowDimension(NamedTuple):
-    """Dimension of a window that moves along a dimension of a tensor."""
+    """Window parameters along one dimension of a tensor."""
 
     size: int
     stride: int
@@ -202,7 +202,7 @@ def verify_same_parameters(operand: RankedTensor, result: RankedTensor) -> None:
 
 
 def verify_same_scale(operand: RankedTensor, result: RankedTensor) -> None:
-    """Verify C1 of `broadcast_in_dim`: per-tensor types are equal."""
+    """Verify C1 of `broadcast_in_dim`: per-tensor operand and result types are equal."""
     a, b = operand.element_type, result.element_type
     if isinstance(a, PerTensorType) and isinstance(b, PerTensorType) and a != b:
         raise VerifyException(
@@ -245,7 +245,7 @@ def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> No
 def verify_transposed_dimension(
     operand: RankedTensor, result: RankedTensor, permutation: Sequence[int]
 ) -> None:
-    """Verify C4 of `transpose`: `permutation` maps one quantized dimension to the other."""
+    """Verify C4 of `transpose`: `permutation` maps between the quantized dimensions."""
     if (axes := _per_axis_types(operand, result)) is None:
         return
     before, after = (axis.quantized_dimension.data for axis in axes)

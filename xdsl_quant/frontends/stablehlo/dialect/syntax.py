@@ -61,8 +61,9 @@ def parse_attributes(
 @assembly.irdl_custom_directive
 class CompleteOp(assembly.CustomDirective):
     """
-    Directive without text at the end of an op. Properties in the attribute dictionary
-    override those parsed before. The op's verifier checks the types.
+    Directive that ends an assembly format and prints nothing. Properties in the
+    attribute dictionary override properties parsed before. Types are not checked here,
+    but by the op's verifier.
     """
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
@@ -384,4 +385,4 @@ SAME_TYPE = (
 FUNCTIONAL_TYPE = (
     "attr-dict `:` functional-type(operands, results) custom<CompleteOp>()"
 )
-"""Last part of assembly formats: attributes, then types of operands and results."""
+"""End of assembly formats: attributes, and a function type."""

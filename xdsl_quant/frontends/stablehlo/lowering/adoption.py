@@ -31,7 +31,7 @@ _OP_TYPES = {
 _ATTRIBUTE_TYPES = (*StableHLO.attributes,)
 
 _PROPERTY_NAMES = {"comparison_type": "compare_type"}
-"""Property names of `xdsl-jax` that differ from this package's."""
+"""Property names of this package, by name in `xdsl-jax`, if they differ."""
 
 
 @cache

@@ -94,13 +94,13 @@ def _check_cast(op: Operation) -> None:
 
 
 def _is_lowered(op: Operation) -> bool:
-    """Return True if this pass has to replace an op."""
+    """Return True if the pass must replace an op."""
     name = op_name(op)
     return name.startswith("stablehlo.") or name in elementwise.FORMULAS
 
 
 def _is_in_reduction(op: Operation) -> bool:
-    """Return True if an op is lowered together with the reduction around it."""
+    """Return True if an op is in a reduction region, and is lowered with the reduction."""
     parent = op.parent_op()
     return parent is not None and has_quantization_trait(parent, Reduces)
 
@@ -109,7 +109,7 @@ def _is_in_reduction(op: Operation) -> bool:
 
 
 def _check_signedness(op: Operation) -> None:
-    """Raise `PassFailedException` if an op that stays has signed or unsigned integers."""
+    """Raise `PassFailedException` if a kept op has integers that are not signless."""
     if has_quantization_trait(op, AcceptsStoredValues) or _is_lowered(op):
         return
     for value in (*op.operands, *defined_values(op)):

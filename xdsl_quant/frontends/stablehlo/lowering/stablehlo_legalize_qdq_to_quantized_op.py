@@ -1,10 +1,10 @@
 """
 Composition of quantized StableHLO ops from dequantization, float op and quantization.
 
-An op is composed if each operand is the result of a `uniform_dequantize` and a
-`uniform_quantize` takes its result. The specification defines the quantized op by the ops
-that it replaces, so results are the same, with one exception: data movement ops no longer
-clamp and round. This affects only stored values outside a narrowed storage range, and
+An op is composed if each of its operands comes from a `uniform_dequantize` and its result
+goes to a `uniform_quantize`. The specification defines the quantized op by these float
+ops, so results are the same, with one exception: data movement ops no longer clamp and
+round. This affects only stored values outside a narrowed storage range, and
 values that the expressed type cannot represent, e.g. 32-bit storage with `f32`.
 
 If the quantized op is invalid, e.g. because storage types differ, the pass fails, as
@@ -36,7 +36,7 @@ from .stablehlo_legalize_quantized_op_to_qdq import COMPUTING
 
 
 def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
-    """Return the op between dequantizations and a `uniform_quantize`, or `None`."""
+    """Return the float op between `uniform_dequantize`s and `quantize`, or `None`."""
     op = quantize.operand.owner
     if (
         isinstance(op, Operation)
@@ -49,7 +49,7 @@ def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
 
 
 def _on_quantized_tensors(op: Operation, quantize: UniformQuantizeOp) -> Operation:
-    """Return the op on quantized tensors, without verification."""
+    """Return a copy of the op on quantized tensors, not verified yet."""
     return type(op).create(
         operands=[
             owner.operand

@@ -166,7 +166,7 @@ class SameScaleToIntegers(IntegerPattern):
     def _rescalings(
         self, op: Operation, type_: Attribute, target: StoredQuantizedType
     ) -> Mapping[int, Form]:
-        """Return requantizations by operand index, where types differ from the result's."""
+        """Return requantizations to the result's type, by index of operands that need one."""
         return {
             i: cast(Form, formula_form(REQUANTIZATION, pair, self.rounding))
             for i, operand_type in enumerate(op.operand_types)
@@ -189,8 +189,8 @@ def _check_container(type_: Attribute) -> None:
 @dataclass(frozen=True)
 class ReductionToIntegers(IntegerPattern):
     """
-    Apply reductions whose region is one adding or ordering op to stored values, if all
-    element types are equal, as the scale then cancels out.
+    Apply reductions to stored values if their region is one adding or ordering op, and
+    all element types are equal, so that the scale cancels out.
 
     The op in the region gets quantized operands from `quant.scast`; its own pattern
     replaces it.
@@ -230,7 +230,7 @@ def _applies_one_op(op: Operation) -> bool:
 
 
 def _convert_to_stored(block: Block) -> None:
-    """Convert arguments and results of a block to stored values."""
+    """Convert quantized arguments and results of a block to stored values."""
     first, last = block.first_op, block.last_op
     assert first is not None
     assert last is not None
@@ -330,7 +330,7 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
     def _plans(
         self, module: ModuleOp
     ) -> tuple[Mapping[Operation, Form], Sequence[Operation]]:
-        """Return the integer forms by op, and the ops without an integer form."""
+        """Return the integer form of each op that has one, and the ops that have none."""
         patterns = integer_patterns(self.rounding)
         plans: dict[Operation, Form] = {}
         without_form: list[Operation] = []

@@ -91,7 +91,7 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
 
 def decompose(ops: Iterable[Operation]) -> int:
     """
-    Decompose ops that compute with quantized tensors, and return the number of these ops.
+    Decompose ops that compute with quantized tensors, and return their number.
 
     Raises:
         PassFailedException: if an op cannot be decomposed; all ops are unchanged then.

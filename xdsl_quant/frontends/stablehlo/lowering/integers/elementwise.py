@@ -62,7 +62,7 @@ Form: TypeAlias = Callable[[LoweringBuilder, Values], Values]
 
 
 def quantized_type_of(type_: Attribute) -> StoredQuantizedType | None:
-    """Return a ranked tensor's quantized element type; `None` if it has no storage type."""
+    """Return the quantized element type of a ranked tensor; `None` for other types."""
     quantized_type = QuantizedType.get_quantized_element_type(type_)
     is_stored = isinstance(quantized_type, StoredQuantizedType)
     return quantized_type if is_stored and isinstance(type_, TensorType) else None
@@ -122,7 +122,7 @@ def replace_with_form(op: Operation, form: Form, rewriter: PatternRewriter) -> N
 def _replace_casts(
     quantized: SSAValue, stored: SSAValue, rewriter: PatternRewriter
 ) -> None:
-    """Replace storage casts of a quantized value by its stored values."""
+    """Replace the `quant.scast`s of a quantized value by its stored values."""
     for user in [use.operation for use in quantized.uses]:
         if isinstance(user, StorageCastOp) and user.result.type == stored.type:
             rewriter.replace(user, (), (stored,))
@@ -173,14 +173,14 @@ class Element(NamedTuple):
 
 
 def at_position(tensor: SSAValue, bounds: Bounds, is_signed: bool = True) -> Element:
-    """Return the element of a tensor at the index of the result element."""
+    """Return the element of a tensor that has the same index as the result element."""
     return Element(tensor, dimensions(range(len(shape_of(tensor)))), bounds, is_signed)
 
 
 def operand_elements(
     tensors: Values, operands: Sequence[ScaledTensor]
 ) -> Sequence[Element]:
-    """Return the stored values of operands at the index of the result element."""
+    """Return the stored values of operands that have the index of the result element."""
     types = (operand.quantized_type for operand in operands)
     return [
         at_position(tensor, type_.storage_range, type_.is_signed)
@@ -250,7 +250,7 @@ class Rescaling:
 
     @property
     def numbers(self) -> Sequence[Integers]:
-        """Last arguments of `stored`: zero point, shift and multipliers."""
+        """Zero point, shift and multipliers: the last arguments of `stored`."""
         multipliers, shifts, _, low_bits = self.scaling
         parts = [multiplier >> low_bits for multiplier in multipliers]
         if low_bits:
@@ -289,7 +289,7 @@ class Rescaling:
 def constant_with(
     builder: LoweringBuilder, type_: TensorType, *values: float
 ) -> SSAValue:
-    """Build a constant from its elements, or from one element that is repeated."""
+    """Build a constant from its elements, or fill it with a single element."""
     numbers = cast("TensorType[AnyFloat]", type_)
     value = DenseIntOrFPElementsAttr.from_list(numbers, values)
     return builder.add(ConstantOp(value))
@@ -299,7 +299,7 @@ def constant_with(
 
 
 def have_one_meaning(types: Sequence[Attribute]) -> bool:
-    """Return True if types differ at most in the quantized dimension."""
+    """Return True if types are equal, except perhaps in the quantized dimension."""
     first, *remaining = (
         (q.common_parameters, q.scale_array(), q.zero_point_array())
         if isinstance(q := quantized_type_of(type_), ScaledQuantizedType)
@@ -317,7 +317,7 @@ class Formula(NamedTuple):
     """NumPy function of the operands."""
 
     is_sum: bool = False
-    """True if operands are scaled separately, not by the product of their scales."""
+    """True if each operand has its own multiplier (sums); False for one multiplier."""
 
 
 def _same(value: Integers) -> Integers:
@@ -349,8 +349,8 @@ COMPARISONS: Mapping[ComparisonDirection, np.ufunc] = {
 
 def quantizations(types: Sequence[Attribute]) -> Sequence[ScaledTensor] | None:
     """
-    Return the quantization of each tensor, broadcastable to the last tensor, or `None` if a
-    tensor has no stored values.
+    Return the quantization of each tensor, with parameters that broadcast to the last
+    tensor; `None` if a tensor has no stored values.
 
     Raises:
         ValueError: if a type does not support integer arithmetic; the message is the

@@ -10,9 +10,9 @@ the float tensor is quantized at run time, symmetrically to 8 bits:
     y = (sum(q * w) * scale) * weight_scale
 
 `t`, the smallest normal `f32`, keeps the divisor positive if all elements are 0. If an
-element is NaN, all results that use its scale are NaN. A `dot_general` has one scale per
-index of the left operand's free dimensions, a `convolution` one per image, or a single one
-if `batch_group_count` exceeds 1.
+element is NaN, all results computed with its scale are NaN. A `dot_general` has one scale
+per index of the left operand's free dimensions. A `convolution` has one scale per image, or
+a single scale if `batch_group_count` exceeds 1.
 
 Floats are computed in `f32`, or in `f64` for `f64` tensors, and sums in `i32`.
 """
@@ -169,7 +169,7 @@ def _compute_type(weight_type: _WeightType) -> AnyFloat:
 def _quantize(
     builder: LoweringBuilder, floats: SSAValue, scale_dims: Mapping[int, int]
 ) -> tuple[SSAValue, SSAValue]:
-    """Quantize a tensor, and return its scales and stored values."""
+    """Build the quantization of a tensor; return its scales and its stored values."""
     element_type, shape = element_type_of(floats), shape_of(floats)
     scalar = TensorType(element_type, ())
     zero, low, high = (constant_with(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
@@ -198,7 +198,7 @@ def _times_weight_scales(
     weight_type: _WeightType,
     position: int | None,
 ) -> SSAValue:
-    """Multiply a tensor by weight scales; per-axis ones vary along dimension `position`."""
+    """Multiply a tensor by scales of weights, per-axis ones along dimension `position`."""
     scales, type_ = weight_type.get_scales(), cast(TensorType, value.type)
     if position is None:
         factors = constant_with(builder, type_, float(scales))

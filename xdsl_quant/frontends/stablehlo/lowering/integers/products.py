@@ -54,7 +54,7 @@ from .scales import ScaledTensor, product_scaling
 
 
 def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the right operand's free dimensions, in order, and their result dimensions."""
+    """Return the free dimensions of `rhs`, and the result dimensions that they map to."""
     _, dimensions = op.result_dimensions()
     return [*dimensions], [*dimensions.values()]
 
@@ -169,7 +169,7 @@ def _contracted_sums(
 def _padded_lhs(
     builder: LoweringBuilder, op: ConvolutionOp, lhs: SSAValue, zero_point: int
 ) -> SSAValue:
-    """Return the left operand, padded and dilated with the zero point."""
+    """Pad and dilate the left operand of a convolution with its zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
     value = constant_with(builder, TensorType(element_type_of(lhs), ()), zero_point)
     paddings = zip(spatial, (along.padding for along in op.window), strict=True)

@@ -25,16 +25,16 @@ from xdsl_quant.transforms.building.quantization_arithmetic import (
 MULTIPLIER_BITS = 31
 
 _SPARE_BITS = 3
-"""Bits by which a multiplier must be wider than the result, for an error of 1/8 unit."""
+"""Bits that a multiplier needs in addition to the result's, for an error of 1/8 unit."""
 
 _LARGEST_ERROR = 0.25
-"""Largest accepted error of a sum from rounded multipliers, in units of the result."""
+"""Largest error of a sum that rounded multipliers may cause, in units of the result."""
 
 _FACTOR_BITS = 30
-"""Width of comparison factors; products with 33-bit values fit 64 bits."""
+"""Width of the factors of comparisons; their products with 33-bit values fit 64 bits."""
 
 _EXACT_BITS = 16
-"""Result width above which the required multiplier width stays the same."""
+"""Largest result width that counts for the required width of multipliers."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ class Scaling(NamedTuple):
     shifts: Integers
 
     bits: int
-    """Largest number of bits of a multiplier, or of each of its parts."""
+    """Largest number of bits of a multiplier, or of each part of a split multiplier."""
 
     low_bits: int = 0
-    """Bits in the low part if multipliers are split into a high and a low part, or 0."""
+    """Bits of the low part of split multipliers; 0 if multipliers are not split."""
 
     @property
     def is_one(self) -> bool:
@@ -180,8 +180,9 @@ def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     Return the scaling of the two terms of a sum, with a common shift.
 
     The common shift is that of the term with the larger scale; the multiplier of the other
-    term is rounded half up to this shift. The sum of both products fits 64 bits. If 31 bits
-    cause an error of more than a quarter of a unit, multipliers have a high and a low part.
+    term is rounded half up to this shift. The sum of both products fits 64 bits. If
+    multipliers of 31 bits cause an error of more than a quarter of a unit of the result,
+    they are split into a high and a low part.
 
     Raises:
         ValueError: if a ratio of scales is too large or too small.

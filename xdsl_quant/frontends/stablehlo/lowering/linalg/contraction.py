@@ -32,7 +32,7 @@ from .lowering import LinalgLowering, Values, bit_width, is_floating, without_li
 from .reduction import reducing_loops
 
 Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
-"""Operand of a sum of products: a tensor, and its indices in terms of the loops."""
+"""Factor of a sum of products: a tensor, and its indices as functions of the loops."""
 
 
 def sum_of_products(

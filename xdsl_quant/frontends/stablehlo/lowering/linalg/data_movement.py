@@ -62,7 +62,7 @@ class LowerConstant(LinalgLowering[ConstantOp]):
 
 
 def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
-    """Return the elements with the same bits, reinterpreted as another type."""
+    """Return elements with unchanged bits, reinterpreted as elements of `type_`."""
     if value.type == type_:
         return value
     if isinstance(value, DenseResourceAttr):

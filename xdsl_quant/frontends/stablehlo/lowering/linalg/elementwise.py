@@ -33,7 +33,7 @@ from .lowering import (
 )
 
 Formula = Callable[[LoweringBuilder, Operation, Values], SSAValue]
-"""Function that builds a result element from operand elements, both of signless type."""
+"""Function that builds a result element from operand elements, all of signless types."""
 
 _MakeOp = Callable[..., Operation]
 
@@ -49,7 +49,7 @@ def _by_kind(
     unsigned: _MakeOp | None = None,
     booleans: _MakeOp | None = None,
 ) -> Callable[[Attribute], _MakeOp]:
-    """Return a function that selects an op by element type; the default is `signed`."""
+    """Return a function that selects an op by element type; `signed` if it is omitted."""
 
     def op_for(type_: Attribute) -> _MakeOp:
         if is_floating(type_):
@@ -234,8 +234,8 @@ def converted(
     """
     Convert a scalar to another element type.
 
-    Narrower integers keep the low bits. Floats are rounded toward zero and saturate if the
-    target is an integer; NaN becomes 0. In booleans, every nonzero value becomes `true`.
+    Narrower integer targets keep the low bits. Floats round toward zero and saturate if
+    the target is an integer; NaN becomes 0. Nonzero values become `true` of `i1`.
 
     Args:
         builder: insertion point.

@@ -65,7 +65,7 @@ class Replacement(NamedTuple):
         Rewriter.replace_op(self.op, (), results)
 
     def discard(self) -> None:
-        """Erase the lowered ops, which use the operands of the op."""
+        """Erase the lowered ops without replacing the op."""
         self.block.erase()
 
 
@@ -98,7 +98,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
             Results as tensors of signless types.
 
         Raises:
-            Unsupported: if the op cannot be lowered; its message follows `'name' op`.
+            Unsupported: if the op cannot be lowered; the message continues `'name' op`.
         """
 
     def replacement(self, op: Operation) -> Replacement:
@@ -106,7 +106,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
         Return the lowered form of an op.
 
         Raises:
-            Unsupported: if the op cannot be lowered; its message follows `'name' op`.
+            Unsupported: if the op cannot be lowered; the message continues `'name' op`.
         """
         for value in (*op.operands, *op.results):
             _check_type(op, value.type)
@@ -193,7 +193,7 @@ def stored_type(type_: Attribute) -> TensorType:
 
 
 def accepts_stored_values(op: Operation) -> bool:
-    """Return True if an op accepts stored values in place of quantized elements."""
+    """Return True if an op may get stored values instead of quantized elements."""
     return has_quantization_trait(op, AcceptsStoredValues) or op.has_trait(
         ConstantLike, value_if_unregistered=False
     )

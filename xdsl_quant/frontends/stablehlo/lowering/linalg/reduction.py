@@ -116,7 +116,7 @@ def reducing_loops(
     body: Callable[[LoweringBuilder, Values], Values],
 ) -> Values:
     """
-    Reduce tensors to results of one shape in one loop nest, and return the results.
+    Reduce tensors in one loop nest, and return the results, which share one shape.
 
     Args:
         builder: insertion point.
@@ -190,7 +190,7 @@ def _region_loops(
 def _converted_element(
     builder: LoweringBuilder, value: SSAValue, source: SSAValue, target: SSAValue
 ) -> SSAValue:
-    """Return an element of `source`, converted to the element type of `target`."""
+    """Convert an element from the element type of `source` to that of `target`."""
     types = element_type_of(source), element_type_of(target)
     if types[0] != types[1] and any(isinstance(t, QuantizedType) for t in types):
         raise without_linalg("has different quantized types in operands and body")
