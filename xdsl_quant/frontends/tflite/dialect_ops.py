@@ -45,8 +45,8 @@ class _TFLOps(DialectOps):
 
     def widen_bias(self, op: Operation, bias: int) -> None:
         """
-        Replace a constant bias by 64-bit integers without quantized type if the op accepts
-        them, as convolutions of 16-bit activations do.
+        Replace a quantized constant bias by plain 64-bit integers, if the op accepts them,
+        as convolutions of 16-bit activations do.
         """
         # Lazy, as `tfl` is loaded without NumPy.
         from xdsl_quant.runtime.arrays import dense_elements, elements_attr

@@ -78,7 +78,7 @@ def _interpreter_function(implementation: kernels.Implementation) -> Implementat
 
 @register_impls
 class _State(InterpreterFunctions):
-    """Key of an interpreter's state, and implementation of `tfl.yield`."""
+    """Key under which an interpreter stores state, and implementation of `tfl.yield`."""
 
     @impl_terminator(tfl.YieldOp)
     def run_yield(
@@ -135,7 +135,7 @@ def _svdf(
     bias: Any,
     state: Any,
 ) -> Any:
-    """Run the op; without a next-state result, its state lives in the interpreter."""
+    """Run `tfl.svdf`; if it does not return its next state, the interpreter keeps it."""
     states: dict[Operation, Any] = _interpreter_data(interpreter, "states", dict)
     state = states.get(op, state)
     try:
@@ -215,7 +215,7 @@ def _functions() -> InterpreterFunctions:
 
 def tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
     """
-    Yield the dialect's functions, and functions that raise for ops that only files have.
+    Yield the functions of `tfl`, and functions that raise for ops that only files have.
     """
     yield _functions()
     yield _State()

@@ -4,7 +4,7 @@ Rules of the kernels in TensorFlow Lite's runtime for the ops of its dialect.
 The dialect's verifier accepts more than the runtime supports: the runtime refuses a
 `tfl.softmax` whose result scale is not 1/256, aborts if the result scale of a `tfl.add` is
 too small, and computes wrong results if a kernel ignores parameters. Rules find these cases
-by op name or trait, with the runtime's tolerances. Rules apply to verified, registered ops.
+by op name or trait, with the runtime's tolerances. They require verified, registered ops.
 
 See external [documentation](https://github.com/google-ai-edge/LiteRT/tree/main/tflite/kernels).
 """
@@ -80,9 +80,9 @@ class _Tensor(NamedTuple):
 
         Args:
             rule: the name of the rule.
-            problem: the predicate of the message, e.g. `has no scale`.
+            problem: the message after the name of the tensor, e.g. `has no scale`.
             must: the remedy, e.g. `be i8`.
-            part: the part of the tensor with the problem, e.g. `scale 0.5 of`.
+            part: words before the name of the tensor, e.g. `scale 0.5 of`.
             pronoun: the subject of the remedy.
         """
         subject = f"{part} {self.text}".strip()
@@ -189,7 +189,7 @@ def _storage_rule(op: _Op, storages: str) -> Findings:
 
 
 def _same_storage(op: _Op) -> Findings:
-    """Require that all tensors have the storage or float type of the first one."""
+    """Require that all tensors have the storage type or float type of the first."""
     tensors = [x for x in (*op.operands, *op.results) if x.storage is not None]
     for tensor in tensors[1:]:
         yield from _storage_differs(tensor, tensors[0])
@@ -205,7 +205,7 @@ def _storage_differs(tensor: _Tensor, first: _Tensor) -> Findings:
 
 
 def _same_parameters(op: _Op) -> Findings:
-    """Require equal scales and zero points, but not for `tfl.concatenation` of u8."""
+    """Require equal scales and zero points, except of `tfl.concatenation` of u8."""
     (first, first_type), *others = op.quantized
     storage = _storage_name(first_type)
     if op.op.name == "tfl.concatenation" and storage == "u8":
@@ -226,7 +226,7 @@ def _same_parameters(op: _Op) -> Findings:
 
 
 _LOG2_TOLERANCE = 1e-3
-"""Largest deviation of log2(scale) from an integer for a power-of-two scale."""
+"""Largest deviation of log2(scale) from an integer if the scale must be a power of two."""
 
 _FIXED_RESULTS = {
     "tfl.l2_normalization": ("i8 u8", 0.0, True),
@@ -236,7 +236,8 @@ _FIXED_RESULTS = {
     "tfl.tanh": ("i16", 2**_LOG2_TOLERANCE - 1, False),
 }
 """
-Storage types with a fixed result scale, its tolerance, and True for a fixed zero point.
+By op: storage types with a fixed result scale, its tolerance, and True if the zero point
+is fixed, too.
 """
 
 
@@ -272,7 +273,7 @@ def _fixed_result(op: _Op) -> Findings:
 
 
 def _ignored_zero_points(op: _Op) -> Findings:
-    """Require zero points of 0: the kernel computes with stored values."""
+    """Require zero points of 0, as the kernel ignores them."""
     for tensor, quantized_type in op.quantized:
         if not quantized_type.is_fixed_point:
             yield op.ignored(tensor, "zero point", "0")
@@ -374,7 +375,7 @@ def _is_power_of_two(scale: float) -> bool:
 
 
 def _comparison_rule(op: _Op) -> Findings:
-    """Require scales below 1 for 8-bit operands, equal parameters for wider ones."""
+    """Require scales below 1 for 8-bit operands, equal parameters for wider operands."""
     operands = _quantized_tensors(op.operands)
     if any(_storage_name(type_) not in ("i8", "u8") for _, type_ in operands):
         yield from _same_parameters(op)
@@ -435,7 +436,7 @@ class _Product:
     needs_bias: bool = False
     compares_bias_scale: bool = False
     """
-    True if the kernel compares bias scales for per-tensor weights; u8 kernels always do.
+    True if the kernel checks the bias scale for per-tensor weights; for u8, all kernels do.
     """
 
     def __call__(self, op: _Op) -> Findings:
@@ -521,7 +522,7 @@ def _svdf_memory(op: _Op) -> Findings:
 
 
 def _lookup_rule(op: _Op) -> Findings:
-    """Require the table's storage type for a quantized result."""
+    """Require that a quantized result has the storage type of the table."""
     (result,) = op.results
     if result.uniform_type is not None:
         yield from _storage_differs(result, op.operands[1])
@@ -566,7 +567,7 @@ class _Kernels(NamedTuple):
 
     rules: Sequence[Rule] = ()
     storages: str | None = None
-    """Supported storage types; `None` if no rule or another rule checks them."""
+    """Supported storage types; `None` if this table does not restrict them."""
 
     activations: str = ACTIVATIONS
     mixes_storages: bool = False

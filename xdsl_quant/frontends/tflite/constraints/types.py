@@ -1,11 +1,11 @@
 """
 Rules of TensorFlow Lite's 8-bit specification for weights, biases and activations.
 
-A value is a *weight* or *bias* if an op with the trait `MultipliesAndAccumulates` uses it
-as one (see `AffineOpCoefficient` and `AccumulatorUniformScale`); a 32-bit value that is
-added to the result of such an op is a bias, too. The use is traced through casts and data
-movement ops. A value derived from a constant is a weight unless only ops that take
-activations use it. Every other value is an *activation*.
+A value is a *weight* or *bias* if it is the weight or bias operand of an op with the trait
+`MultipliesAndAccumulates` (see `AffineOpCoefficient` and `AccumulatorUniformScale`). A
+32-bit value that is added to the result of such an op is a bias, too. The use is traced
+through casts and data movement ops. A value derived from a constant is a weight unless only
+ops that take activations use it. Every other value is an *activation*.
 
 See external [documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
 """
@@ -66,7 +66,7 @@ def _weighted_product(op: Operation) -> traits.MultipliesAndAccumulates | None:
 
 
 def _same_use_operands(op: Operation) -> Sequence[SSAValue]:
-    """Return the operands that have the same use as the result."""
+    """Return the operands of a cast or data movement op, which are used like its result."""
     if not op.results:
         return ()
     if has_quantization_trait(op, traits.CastsQuantization):
@@ -85,11 +85,11 @@ class TFLiteConstraints:
         self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _Use(0))
         self._constants: set[SSAValue] = set()
         self._products: dict[SSAValue, Operation] = {}
-        """Contraction from which a value comes, through casts and bias additions."""
+        """Contraction whose result a value is, after casts and bias additions."""
         self._sources: dict[SSAValue, SSAValue] = {}
-        """Quantized value that was dequantized, by dequantized value."""
+        """Quantized operand of a dequantization, by its result."""
         self._biases: dict[Operation, int] = {}
-        """Operand index of the bias, by addition op."""
+        """Index of the operand that is a bias, by addition op."""
         self._biased: defaultdict[SSAValue, list[Operation]] = defaultdict(list)
         """Contractions to whose results a bias is added, by bias."""
         ops = list(module.walk())
@@ -233,7 +233,7 @@ class TFLiteConstraints:
 
 
 def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
-    """Yield the violations of the rules for all types, independent of use."""
+    """Yield the violations of the rules for all quantized types, whatever their use."""
     yield from common_findings(use)
     quantized_type = use.quantized_type
     if not isinstance(quantized_type, UniformType):
@@ -256,7 +256,7 @@ def _zero_point_findings(
 
 
 def _is_only_dequantized(value: SSAValue) -> bool:
-    """Return True if only `tfl.dequantize` uses the value; it supports per-axis scales."""
+    """Return True if all users are `tfl.dequantize`, which supports per-axis scales."""
     return bool(value.uses) and all(
         op_name(use.operation) == "tfl.dequantize" for use in value.uses
     )

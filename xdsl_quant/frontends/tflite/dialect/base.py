@@ -1,9 +1,9 @@
 """
 Relations between operand and result types, and base classes of ops.
 
-Shapes may have dynamic dimensions, and tensors may be unranked. Messages are those of
-TensorFlow Lite, and so is the order of checks: relations whose message has `failed to
-verify that`, all other relations, the op's own verifier, inferred types.
+Shapes may have dynamic dimensions, and tensors may be unranked. Messages and the order of
+checks are those of TensorFlow Lite: first relations with a message `failed to verify that
+...`, then all other relations, the op's own verifier, and inferred types.
 """
 
 from abc import ABC, abstractmethod
@@ -106,7 +106,8 @@ def normalized_axis(axis: int, rank: int) -> int | None:
 
 def broadcast_shape(a: Shape, b: Shape) -> Shape | None:
     """
-    Return the broadcast shape; `None` if shapes are incompatible. A size > 1 overrides `?`.
+    Return the broadcast shape; `None` if shapes are incompatible. `?` and a size above 1
+    give the size.
     """
     sizes: list[int] = []
     for pair in zip_longest(reversed(a), reversed(b), fillvalue=1):
@@ -126,7 +127,7 @@ def is_true(attribute: BoolAttr | None) -> bool:
 # Relations
 
 Relation = Callable[[Operation], str | None]
-"""Function from an op to the error message that follows its name; `None` if it is valid."""
+"""Returns the error message after the name of an op, or `None` if the op is valid."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def _have_one_storage(a: Attribute, b: Attribute) -> bool:
 
 
 def result_like(operand: int, words: str) -> Relation:
-    """Require that the first result has the element or storage type of an operand."""
+    """Require that the first result has the element type or storage type of an operand."""
 
     def holds(op: Operation) -> bool:
         if not op.operands or not is_tensor(op.operands[operand].type):
@@ -194,7 +195,7 @@ def result_like(operand: int, words: str) -> Relation:
 def require_operand_types(
     a: int, b: int, words: str, *, bytes_are: bool = True
 ) -> Relation:
-    """Require equal element or storage types; `bytes_are` equates `ui8` and `quint8`."""
+    """Require equal element or storage types; if `bytes_are`, `ui8` equals `quint8`."""
 
     def holds(op: Operation) -> bool:
         x = scalar_or_element_type(op.operands[a].type)
@@ -427,7 +428,7 @@ def _property(value: PropertyValue) -> Attribute | None:
 
 
 class TFLOp(IRDLOperation, ABC):
-    """Base class of `tfl` ops, which reports errors in the words of TensorFlow Lite."""
+    """Base class of `tfl` ops, with the error messages of TensorFlow Lite."""
 
     def __init__(
         self,
@@ -454,7 +455,7 @@ class TFLOp(IRDLOperation, ABC):
         )
 
     def __post_init__(self):
-        """Sort properties for printing; drop unknown ones and attributes named like one."""
+        """Sort properties; drop unknown ones, and attributes named like a property."""
         super().__post_init__()
         if known := self.get_irdl_definition().properties.keys():
             self.properties = {
@@ -506,7 +507,7 @@ class TFLOp(IRDLOperation, ABC):
 
         Args:
             sizes: the expected shape, with -1 for dynamic sizes.
-            like: the value whose element type the message prints; by default the result.
+            like: value whose element type the message prints; by default the result.
 
         Raises:
             VerifyException: if the result has another shape.
@@ -525,7 +526,7 @@ def declare_elements(
     operands: Sequence[str] = (),
     results: Sequence[str] = (),
 ) -> None:
-    """Declare operands and results of `tensor_of(elements)` unless `elements` is empty."""
+    """Declare operands and results as `tensor_of(elements)`, unless `elements` is empty."""
     if elements:
         for name in operands:
             setattr(cls, name, operand_def(tensor_of(elements)))
@@ -534,7 +535,7 @@ def declare_elements(
 
 
 def moves(*operands: int) -> tuple[OpTrait, ...]:
-    """Return the traits of an op that moves the elements of `operands` (default: all)."""
+    """Return the traits of an op that moves elements of `operands` (default: of all)."""
     return (
         Pure(),
         quant.MovesElements(operands or None),
@@ -572,7 +573,7 @@ class InferredTypesOp(TFLOp, ABC):
     @abstractmethod
     def inferred_types(self) -> Sequence[Attribute]:
         """
-        Infer the result types; element types and dynamic sizes may differ in the op.
+        Infer the result types; the op may have other element types and dynamic sizes.
 
         Raises:
             VerifyException: if operands and properties are inconsistent.

@@ -780,7 +780,8 @@ class SelectionOp(TFLOp, ABC):
 @irdl_op_definition
 class SelectOp(SelectionOp, elements="f32 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8"):
     """
-    Select one of two values by a condition, which may be a vector of the first dimension.
+    Select one of two values by a condition, or by a vector of conditions along
+    the first dimension.
 
     Example:
 

@@ -215,7 +215,8 @@ class TransposeConvOp(TFLOp):
 @irdl_op_definition
 class FullyConnectedOp(TFLOp):
     """
-    Product with a weight matrix, one row per output. Shuffled weights add a second result.
+    Product with a weight matrix that has one row per output. With shuffled weights, the
+    op has a second result.
 
     Example:
 
@@ -401,7 +402,7 @@ class SVDFOp(TFLOp):
 @irdl_op_definition
 class EmbeddingLookupOp(TFLOp):
     """
-    Rows of a table by index; the result has the table's scale.
+    Rows of a table by index, with the scale of the table.
 
     Example:
 

@@ -91,7 +91,7 @@ class Enumeration(PropertyKind[StringAttr]):
     """Constraint for a string property with a fixed set of values."""
 
     values: Sequence[str] = ()
-    """The strings in the order of their enum values in a file."""
+    """Strings in the order of the corresponding enum values in `.tflite` files."""
 
 
 def _is(*classes: type[Attribute]) -> Callable[[Attribute], bool]:

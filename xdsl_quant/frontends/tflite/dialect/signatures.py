@@ -12,12 +12,12 @@ EXPORTED_NAMES = "tf_saved_model.exported_names"
 INDEX_PATH = "tf_saved_model.index_path"
 
 SIGNATURE_NAMES = "tfl.signature_names"
-"""Argument or result attribute: names in addition to `INDEX_PATH`, by signature key."""
+"""Argument or result attribute: further names, besides `INDEX_PATH`, by signature key."""
 
 
 def name_attributes(names: Mapping[str, Sequence[str]]) -> DictionaryAttr:
     """
-    Return the attributes of an argument or result that store its names by signature key.
+    Return the attributes of an argument or result that store `names` (by signature key).
     """
     attributes: dict[str, Attribute] = {}
     further: dict[str, Attribute] = {}

@@ -1,8 +1,8 @@
 """
 Constraints for tensor operands and results, with the dialect's messages.
 
-The dialect accepts tensors of any element type, ranked or not. The element types that the
-runtime supports for an operand or result appear only in messages.
+Verification accepts tensors of any element type, ranked or not, like the dialect in MLIR.
+Messages list the element types that the runtime supports.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from xdsl_quant.dialects.type_kinds import TypeKind, VariadicOf
 
 
 class ElementKind(Enum):
-    """Group of element types; the value is TensorFlow Lite's name of the group."""
+    """Group of element types; the enum value is TensorFlow Lite's name of the group."""
 
     any = "any non-token type"
     f8E4M3FN = "f8E4M3FN type"
@@ -88,7 +88,7 @@ def tensor_of(elements: str) -> TFLTensorKind:
     Return the constraint for a tensor with one of several element types.
 
     Args:
-        elements: `ElementKind` names in message order; `i32|i64` prints as one group.
+        elements: `ElementKind` names in the order of the message; `i32|i64` is one entry.
     """
     return TFLTensorKind(_words(elements), is_tensor, _element_kinds(elements))
 

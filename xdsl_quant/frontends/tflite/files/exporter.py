@@ -123,7 +123,7 @@ _TYPE_OPTIONS: Mapping[str, Callable[[Operation], int]] = {
     "output_type": lambda op: _tensor_type_number(op.results[0]),
     "quantized_bias_type": _bias_type_number,
 }
-"""Functions that derive options from operand and result types, by option."""
+"""Functions that return the value of an option for an op, by option name."""
 
 
 def write_tflite(module: ModuleOp) -> bytes:
@@ -378,7 +378,7 @@ class _FunctionExporter:
         )
 
     def add_bias_scales(self, op: Operation, inputs: Sequence[int]) -> None:
-        """Add the accumulator's scales to a 64-bit bias, as some kernels require them."""
+        """Add accumulator scales to a 64-bit bias, because some kernels require them."""
         trait = quantization_trait(op, AccumulatorUniformScale)
         if trait is None or trait.bias >= len(inputs) or inputs[trait.bias] == ABSENT:
             return
@@ -394,7 +394,7 @@ class _FunctionExporter:
             )
 
     def state(self, index: int) -> int:
-        """Return the tensor index of an op's state; ops do not share state tensors."""
+        """Return the index of a variable tensor that holds only this op's state."""
         variable = replace(self.tensors[index], data=None, is_variable=True)
         if index in self.states:
             self.tensors.append(variable)
@@ -404,7 +404,7 @@ class _FunctionExporter:
         return index
 
     def operands(self, op: Operation) -> Sequence[SSAValue]:
-        """Return the operands of an op and of the calls in the regions of `tfl.if`."""
+        """Return the operands of an op; for `tfl.if`, also of the calls in its regions."""
         if not isinstance(op, IfOp):
             return op.operands
         then_call, else_call = (self.call(region, op) for region in op.regions)
@@ -415,7 +415,7 @@ class _FunctionExporter:
         return [*op.operands, *then_call.arguments]
 
     def call(self, region: Region, op: Operation) -> CallOp:
-        """Return the call in a region that contains nothing else, or raise an error."""
+        """Return the call of a region that consists of it alone, or raise an error."""
         ops = [*region.block.ops] if region.blocks else []
         if len(ops) == 2 and isinstance(call := ops[0], CallOp):
             arguments = call.arguments if isinstance(op, IfOp) else region.block.args

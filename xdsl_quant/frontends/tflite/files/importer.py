@@ -100,7 +100,7 @@ ELEMENT_TYPES: Mapping[str, TypeAttribute] = {
 }
 
 _SMALLEST_SCALE = float(np.finfo(np.float32).smallest_normal)
-"""Replacement for a scale of 0, which some files have for constants of zeros."""
+"""Replaces scale 0, which some files have for constants of zeros."""
 
 _NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
     "CONV_2D": (1,),
@@ -110,20 +110,20 @@ _NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
     "PRELU": (1,),
     "EMBEDDING_LOOKUP": (1,),
 }
-"""Indices of operands whose 8-bit constants do not use the smallest integer."""
+"""Indices of operands (weights) whose 8-bit constants exclude the smallest integer."""
 
 _BIAS_POSITIONS: Mapping[str, tuple[int, int]] = {
     "CONV_2D": (0, 2),
     "FULLY_CONNECTED": (0, 2),
     "TRANSPOSE_CONV": (2, 3),
 }
-"""Indices of activation and bias of ops with an option for the bias type."""
+"""Operand indices of activation and bias, for ops with an option for the bias type."""
 
 SUBGRAPH_FIELDS: Mapping[str, Sequence[str]] = {
     "IF": ("then_subgraph_index", "else_subgraph_index"),
     "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
 }
-"""Options that hold the subgraph index of each region, in region order."""
+"""Names of the options that give the subgraph of each region, in region order."""
 
 _OP_TYPES = {op.name: op for op in tfl.TFL.operations if issubclass(op, IRDLOperation)}
 
@@ -272,14 +272,14 @@ def _quantized_type(
 
 
 def has_unknown_rank(tensor: Tensor) -> bool:
-    """Return True if a tensor without sizes may be unranked instead of a scalar."""
+    """Return True if a tensor has no sizes, and may be a scalar or unranked."""
     return not tensor.shape and tensor.data is None and not tensor.has_rank
 
 
 def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """
-    Return the type of a tensor. As files from before 2022 lack ranks, a tensor without
-    sizes is a scalar, like in LiteRT, and only a variable handle is unranked.
+    Return the type of a tensor. Files from before 2022 do not distinguish scalars from
+    unranked tensors: like in LiteRT, all but variable handles are scalars.
     """
     element = element_type(tensor, where, is_narrow)
     if has_unknown_rank(tensor) and isinstance(element, tfl.ResourceType):
@@ -292,7 +292,7 @@ def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttr
 
 
 def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
-    """Return the bytes of a constant in MLIR's layout: one byte or more per element."""
+    """Return the bytes of a constant in MLIR's layout: at least one byte per element."""
     if not count:
         return np.empty(0, np.uint8)
     if tensor.data is None:
@@ -527,7 +527,7 @@ class _FunctionImporter:
         return properties_of(op_type, options, where)
 
     def discardable(self, operator: Operator) -> dict[str, Attribute]:
-        """Return attributes for options that affect results, but that the dialect lacks."""
+        """Return attributes for options that affect results, but are not in the dialect."""
         if operator.code == "TRANSPOSE_CONV" and _has_narrow_sums(operator):
             x, bias = (self.operand_tensor(operator, index) for index in (2, 3))
             if bias is None and x is not None and x.type == "INT16":
@@ -542,7 +542,7 @@ class _FunctionImporter:
         return {"pot_scale_int16": BoolAttr.from_bool(False)}
 
     def reshape_sizes(self, operator: Operator, where: str) -> SSAValue:
-        """Return the result sizes: a vector operand, otherwise the sizes in the options."""
+        """Return the result sizes of a reshape: a vector operand, or else its option."""
         operand = self.operand_tensor(operator, 1)
         if operand is not None and operand.type == "INT32" and len(operand.shape) == 1:
             return self.operand(operator.inputs[1], False)
@@ -568,7 +568,7 @@ class _FunctionImporter:
         return self.subgraph.tensors[operator.inputs[position]]
 
     def warn_of_bias(self, operator: Operator, where: str) -> None:
-        """Warn of a 32-bit bias whose bytes LiteRT reads as 64-bit integers."""
+        """Warn if an op has a 32-bit bias whose bytes LiteRT reads as 64-bit integers."""
         x, bias = (
             self.operand_tensor(operator, position)
             for position in _BIAS_POSITIONS[operator.code]
@@ -596,7 +596,7 @@ class _FunctionImporter:
     def call(
         self, index: int, arguments: Sequence[SSAValue] | None, where: str
     ) -> Region:
-        """Return a region that calls a function; `None` passes the block arguments."""
+        """Return a region that calls a function, by default with the block arguments."""
         callee = _FunctionImporter(self.model, index, self.names)
         types = [callee.type(i) for i in callee.subgraph.inputs]
         block = Block(arg_types=types if arguments is None else ())
@@ -653,7 +653,7 @@ def _index_paths(
 
     Args:
         indices: tensor indices of the arguments or results.
-        signatures: tensor indices by name, by signature key.
+        signatures: for each signature key, a mapping from names to tensor indices.
     """
     return ArrayAttr(
         [

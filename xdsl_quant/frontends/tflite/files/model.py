@@ -26,7 +26,7 @@ class TensorQuantization:
     scales: NDArray[np.float32]
     zero_points: NDArray[np.int64]
     axis: int = 0
-    """The quantized dimension if there are several scales."""
+    """Quantized dimension, used only with several scales."""
 
     minimum: NDArray[np.float32] | None = None
     maximum: NDArray[np.float32] | None = None

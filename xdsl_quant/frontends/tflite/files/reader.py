@@ -1,9 +1,9 @@
 """
 Deserialization of `.tflite` files to models.
 
-The package `tflite` validates nothing: a wrong offset leads anywhere in the file, or
-out of it. This module verifies indices and constant sizes, and reads at most as many
-elements as the file has bytes.
+The package `tflite` validates nothing: with a wrong offset, it reads other bytes of the
+file, or beyond its end. This module verifies indices and constant sizes, and reads at
+most as many elements as the file has bytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _QUANTIZATION_DETAILS = {
     2: "kind 'BlockwiseQuantization'",
     3: "kind 'MultiAxisQuantization'",
 }
-"""Kinds of quantization details; the package `tflite` only names the first."""
+"""Names of the kinds of quantization details; the package `tflite` has only the first."""
 
 
 def read_tflite_model(content: bytes, name: str) -> Model:
@@ -91,13 +91,13 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class _Budget:
-    """Remaining number of elements to read; a valid file has at most one per byte."""
+    """Number of elements that may still be read; a valid file has at most one per byte."""
 
     def __init__(self, content: bytes):
         self.left = len(content)
 
     def spend(self, count: int) -> None:
-        """Subtract elements; raise an error if overlapping tables exceed the budget."""
+        """Subtract `count`; raise an error if elements exceed the bytes of the file."""
         self.left -= count
         if self.left < 0:
             raise TFLiteFileError(
@@ -106,7 +106,7 @@ class _Budget:
 
 
 class _Table:
-    """Typed table of the package `tflite`; `field` is an accessor prefix, e.g. `Shape`."""
+    """Table of the package `tflite`; methods take the name of a field, e.g. `Shape`."""
 
     def __init__(self, table: object, budget: _Budget):
         self._flatbuffer = table

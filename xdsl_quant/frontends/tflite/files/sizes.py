@@ -32,8 +32,8 @@ _SHAPE_OPERANDS = {
 
 def with_static_sizes(model: Model) -> Model:
     """
-    Return the model with the file's static shapes, in which unknown batch sizes are 1.
-    Shapes that depend on computed values and have unknown sizes stay dynamic.
+    Return the model with the file's static shapes, in which unknown sizes are 1. Shapes
+    that have unknown sizes and depend on computed values stay dynamic.
 
     Raises:
         TFLiteFileError: if an op has results with data-dependent sizes.
@@ -87,15 +87,15 @@ def _computes_shape(subgraph: Subgraph, operator: Operator) -> bool:
 
 
 def _has_unknown_size(tensor: Tensor) -> bool:
-    """Return True if the file's static shape has a 1 in place of a dynamic size."""
+    """Return True if a dynamic size is 1 in the file's static shape."""
     sizes = zip(tensor.shape, tensor.signature or (), strict=False)
     return any(size == 1 and known == -1 for size, known in sizes)
 
 
 def with_input_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     """
-    Return the model with the given shapes for inputs of the main function. If they match
-    the static shapes of all dynamic inputs in the file, all tensors get static shapes.
+    Return the model with the given shapes for inputs of the main function. If they are
+    the file's static shapes of all dynamic inputs, all tensors get their static shapes.
 
     Args:
         shapes: shapes by tensor name or signature name.

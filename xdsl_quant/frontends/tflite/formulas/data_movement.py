@@ -35,9 +35,9 @@ def strided_slice(
         begin: first indices; negative ones count from the end.
         end: exclusive ends; negative ones count from the end.
         strides: nonzero steps.
-        masks: entries that have no lower or upper bound, are an ellipsis, insert a
-            dimension of size 1, or are a single index, which drops its dimension. A
-            single index without a lower bound is 0.
+        masks: entries without lower or upper bound, ellipsis entries, entries that
+            insert a dimension of size 1, and entries that are a single index and drop
+            their dimension. A single index without lower bound is 0.
     """
 
     def index(position: int) -> Any:

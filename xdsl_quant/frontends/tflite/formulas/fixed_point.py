@@ -119,7 +119,7 @@ _EXP_FACTORS = (
     (3, 720401),
     (4, 242),
 )
-"""Pairs of `k` and `exp(-2**k)` with 31 fractional bits."""
+"""Pairs of an exponent `k`, and `exp(-2**k)` with 31 fractional bits."""
 
 
 def exp_of_negative(values: Integers) -> Integers:
@@ -161,8 +161,8 @@ def reciprocal_of_one_plus(values: Integers) -> Integers:
 def inverse_square_root(values: Integers, direction: int) -> Multiplier:
     """
     Return `1 / sqrt(values)` for 32-bit values, or 1 for values up to 1
-    (`GetInvSqrtQuantizedMultiplierExp`). The kernel multiplies its right shift by
-    `direction`; -1 gives the exponent of a `Multiplier`.
+    (`GetInvSqrtQuantizedMultiplierExp`). Like the
+    kernel, return the right shift times `direction`; -1 gives a `Multiplier`'s exponent.
     """
     # A single shift by 2 is enough for 32 bits.
     is_large = values >= 1 << 29

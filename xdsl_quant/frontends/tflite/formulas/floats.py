@@ -63,7 +63,7 @@ def elu(values: Array) -> Array:
 
 
 def gelu(values: Array, approximate: bool = False) -> Array:
-    """Return `x` times its normal distribution function, exact or by `tanh`."""
+    """Return `x` times the normal distribution function of `x`, or its `tanh` approximation."""
     wide = values.astype(np.float64)
     if approximate:
         inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
@@ -134,7 +134,7 @@ def log_softmax(values: Array) -> Array:
 
 
 def l2_normalization(values: Array) -> Array:
-    """Divide by the L2 norm along the last dimension, or by 1e-6 if that is larger."""
+    """Divide by the L2 norm along the last dimension, which is at least 1e-6."""
     norms = np.sqrt((values * values).sum(axis=-1, keepdims=True))
     return values / np.maximum(norms, values.dtype.type(1e-6))
 
@@ -150,8 +150,8 @@ def fully_connected(values: Array, weights: Array, keep_num_dims: bool) -> Array
         values: floats whose last dimension is `inputs`, or that can be reshaped to
             `[-1, inputs]`.
         weights: `[outputs, inputs]`.
-        keep_num_dims: keep all but the last dimension instead of flattening them to
-            one.
+        keep_num_dims: keep all dimensions but the last, instead of flattening them to
+            one dimension.
     """
     rows = values.reshape(-1, weights.shape[1])
     shape = values.shape[:-1] if keep_num_dims else (-1,)
@@ -259,7 +259,7 @@ def resize_bilinear(
 def _interpolation_neighbors(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
-    """Return the weight of the second neighbor, and the indices of both neighbors."""
+    """Return weight of the second neighbor, and indices of both, for each result index."""
     is_aligned = align_corners and result_size > 1
     scale = np.float32(size - is_aligned) / np.float32(result_size - is_aligned)
     positions = np.arange(result_size).astype(np.float32)

@@ -49,8 +49,8 @@ def _symmetric(rows: Floats) -> _Rows:
 def _asymmetric(rows: Floats) -> _Rows:
     """
     Quantize rows by mapping their range, extended to include 0, to -128 to 127. The
-    zero point is computed in `f64` from the end of the range with the smaller rounding
-    error.
+    zero point is computed in `f64`, from the minimum or the maximum of the range,
+    whichever has the smaller rounding error.
     """
     zero = np.float32(0)
     low = np.minimum(rows.min(axis=1, keepdims=True), zero)
@@ -93,8 +93,8 @@ def fully_connected(
             `[-1, inputs]`.
         weights: `[outputs, inputs]`, per-tensor or per-axis along the outputs.
         bias: `[outputs]`, or `None`.
-        keep_num_dims: keep all but the last dimension instead of flattening them to
-            one.
+        keep_num_dims: keep all dimensions but the last, instead of flattening them to
+            one dimension.
         asymmetric: quantize rows asymmetrically, with a zero point for each row.
     """
     matrix = weights.values

@@ -44,7 +44,7 @@ class Window(NamedTuple):
         return max((size - extent) // stride + 1, 0)
 
     def padding_before(self, size: int, window: int, axis: int) -> tuple[int, int]:
-        """Return the padding before and after the elements of one dimension."""
+        """Return the padding before and after the elements along one dimension."""
         if self.padding != "SAME":
             return 0, 0
         extent = (window - 1) * self.dilations[axis] + 1
@@ -271,7 +271,7 @@ def fully_connected(
         bias: integers in the scale of the accumulator, or `None`.
         result: parameters of the result.
         activation: activation that is applied to the result.
-        keep_num_dims: keep all but the last dimension instead of flattening them.
+        keep_num_dims: keep all dimensions but the last, instead of flattening them.
         has_multiplier: rescale by a 31-bit multiplier instead of a float, as TensorFlow
             Lite's optimized kernels do.
 

@@ -61,7 +61,7 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
 def _exponentials(
     differences: Integers, scale: float, beta: float
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return exponentials, and a mask that is False where an exponential is 0."""
+    """Return the exponentials of differences, and a mask: False where these are 0."""
     multiplier, least = _input_scaling(scale, beta)
     is_counted = differences >= least
     inside = np.maximum(differences, least)
@@ -73,8 +73,9 @@ def _exponentials(
 
 def _input_scaling(scale: float, beta: float) -> tuple[Multiplier, int]:
     """
-    Return the multiplier that converts stored differences to 26 fractional bits, and
-    the smallest difference without overflow (`PreprocessSoftmaxScaling`).
+    Return the multiplier that converts differences of stored values to real values with
+    26 fractional bits, and the smallest difference that does not overflow
+    (`PreprocessSoftmaxScaling`).
     """
     real = min(float(np.float32(beta)) * scale * (1 << 26), INT32_MAX)
     multiplier = quantized_multiplier(real)

@@ -75,14 +75,15 @@ FUNCTIONS: Mapping[str, Function] = {
     "gelu": _gelu,
     "approximate_gelu": _approximate_gelu,
 }
-"""Functions defined for all floats, by op name."""
+"""Functions that are defined for all floats, by op name."""
 
 
 def function(name: str, result: QuantizationParameters) -> Function:
     """
     Return the float function of an op, given its name.
 
-    Where `log` or `rsqrt` is undefined, the function returns a float that saturates.
+    Where `log` or `rsqrt` is undefined, the function returns a float at the end of the
+    range of the result.
     """
     scale, zero_point = scale_of(result), int(result.zero_points)
     if name == "log":
@@ -224,7 +225,7 @@ _ROUNDED_UP = (
     ),
     *(116, 135, 255),
 )
-"""Indices at which the kernel's table has the rounded sigmoid plus 1."""
+"""Indices at which the kernel's table exceeds the rounded sigmoid by 1."""
 
 
 def sigmoid_table() -> Integers:

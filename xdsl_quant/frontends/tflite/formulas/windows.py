@@ -84,8 +84,8 @@ def resize_bilinear_in_32_bits(
     """
     Return [`resize_bilinear`][..resize_bilinear] of 16-bit values in 32-bit arithmetic.
 
-    The sum, which exceeds 32 bits, is split into `1024 * high + low % 1024`. Rounding
-    depends only on `high`, and on whether `low % 1024` is 0.
+    The weighted sum exceeds 32 bits, so it is computed as `1024 * high + low % 1024`. Its
+    rounding depends only on `high`, and on whether `low % 1024` is 0.
     """
     upper, lower, y = interpolated_rows(
         values, sizes, align_corners, half_pixel_centers
@@ -125,7 +125,7 @@ def interpolated_rows(
 def _resized_positions(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Integers, Integers, Integers]:
-    """Return 1024 times the weight of the second neighbor, and both indices."""
+    """Return 1024 times the weight of the second neighbor, and indices of both."""
     if align_corners and result_size > 1:
         steps = result_size - 1
         scale = (1024 * (size - 1) + steps // 2) // steps

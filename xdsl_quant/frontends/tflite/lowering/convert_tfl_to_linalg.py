@@ -90,11 +90,11 @@ from .kernels import (
 _ElementsAttr: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
 
 _WITHOUT_SIGNS = {"builtin", "func", "cf", "scf", "tensor", "linalg"}
-"""Dialects whose ops do not depend on the signedness of their operands."""
+"""Dialects whose ops do not depend on the signedness of operands."""
 
 
 def _stored_type(type_: Attribute) -> Attribute:
-    """Return the storage type of a quantized type, or the type; both signless."""
+    """Return a type as signless type; for a quantized type, its storage type."""
     return StoredQuantizedType.cast_to_signless_storage_type(type_) or signless(type_)
 
 
@@ -143,7 +143,7 @@ class _LinalgConversion:
     """Elements of constants; `None` for results of `tfl.no_value`."""
 
     tensors: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Stored values of converted results, and of values from other dialects' ops."""
+    """Tensors of stored values, for results of converted and of other dialects' ops."""
 
     fallbacks: list[Fallback] = field(default_factory=list[Fallback])
     """Ops without an integer kernel, and the reasons."""
@@ -185,7 +185,7 @@ class _LinalgConversion:
     # Ops of other dialects
 
     def _restore_operands(self, op: Operation) -> None:
-        """Cast the operands of an unconverted op back to their original types."""
+        """Cast the operands of an op that is not converted back to their original types."""
         if not op.operands:
             return
         builder = LoweringBuilder.before(op)
@@ -291,7 +291,7 @@ class _LinalgConversion:
         return plain(builder, stored, is_signed=_is_signed(operand.type))
 
     def _stored(self, operand: SSAValue) -> SSAValue:
-        """Return the stored values of an operand, also from ops of other dialects."""
+        """Return the stored values of an operand; cast results of other dialects' ops."""
         if (known := self.tensors.get(operand)) is not None:
             return known
         _check_is_not_later(operand)
@@ -372,7 +372,7 @@ def _scalar(op: Operation, builder: LoweringBuilder, value: SSAValue) -> SSAValu
 
 
 def _check_types(op: Operation, what: str, types: Sequence[Attribute]) -> None:
-    """Check that types equal the result types: required by scf, but not by tfl."""
+    """Check that types equal the result types, as scf requires, but not tfl."""
     if tuple(types) == tuple(op.result_types):
         return
     actual, expected = (", ".join(map(str, each)) for each in (types, op.result_types))
@@ -436,7 +436,7 @@ class ConvertTFLToLinalgPass(CountingPass):
     """
     Convert ops of TensorFlow Lite to linalg, tensor, arith, math and scf.
 
-    The pass converts all of them or, if it fails, none.
+    The pass converts all of these ops or, if it fails, none.
     """
 
     name = "convert-tfl-to-linalg"

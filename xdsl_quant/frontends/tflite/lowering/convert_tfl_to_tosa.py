@@ -64,7 +64,7 @@ from .tosa.special import (
 )
 
 REGISTERED = arrays, contractions, forms
-"""Modules that register the TOSA forms of functions when they are imported."""
+"""Modules whose import registers TOSA forms of NumPy functions and primitives."""
 
 LOWERINGS: Mapping[type[Operation], Implementation] = {
     **{
@@ -252,7 +252,7 @@ class _TosaConversion:
         Return the results of an op, computed with integers or else with floats.
 
         Raises:
-            Unsupported: if TOSA supports neither, or the float fallback is off.
+            Unsupported: if TOSA supports neither, or needs floats and the fallback is off.
         """
         implementation = LOWERINGS[type(op)]
         operands = self._operands(builder, op)

@@ -65,7 +65,7 @@ def list_fallbacks(module: ModuleOp, fallbacks: Sequence[Fallback]) -> None:
 
 
 def _name(op: Operation) -> str:
-    """Return the tensor name of the first result in the file, or else its SSA name."""
+    """Return the name of the first result in the `.tflite` file, or else its SSA name."""
     if isinstance(op.location, NameLoc):
         return op.location.desc.data
     return op.results[0].name_hint or ""

@@ -50,7 +50,7 @@ def _check(
 
     Args:
         op: gather op.
-        indices: indices; the kernel checks constant ones at compile time.
+        indices: indices; constant indices are not asserted, as the kernel checks them.
         values: indexed tensor.
         axes: indexed dimensions.
         has_tuples: True if the last dimension of `indices` has one index for each axis.
@@ -86,7 +86,7 @@ def _is_static(value: SSAValue) -> bool:
 def _largest(
     builder: LoweringBuilder, indices: SSAValue, *, has_tuples: bool
 ) -> SSAValue:
-    """Return the unsigned maximum of the indices of each axis."""
+    """Return the maximum index of each axis, with indices compared as unsigned."""
     rank = len(shape := shape_of(indices))
     kept_axes = [rank - 1] if has_tuples else []
     sizes = [shape[i] for i in kept_axes]

@@ -37,8 +37,8 @@ func.func @count(
 * `tfl.if` and `tfl.while` yield assigned values as additional results; loops also take
   them as operands.
 * A variable has an initial value if the function of a `tfl.call_once` assigns a
-  constant to it. Other variables must be assigned in each call before they are read;
-  they get no arguments.
+  constant to it. Other variables must be assigned before they are read, in each call
+  of the function; they get no arguments.
 
 Any other use of a variable is an error, and leaves the module unchanged.
 """
@@ -106,7 +106,7 @@ class _Rewriting:
         """Names, types and initial values of variables that have initial values."""
 
         self.arguments: dict[_Variable, BlockArgument] = {}
-        """Arguments of variables whose initial values are used."""
+        """Arguments of variables, added when a variable's initial value is first used."""
 
         self.types: dict[_Variable, Attribute] = {}
         self.is_used = False
@@ -119,7 +119,7 @@ class _Rewriting:
         Return the rewritten copy of the function.
 
         Raises:
-            PassFailedException: if its state cannot become arguments.
+            PassFailedException: if the state of the function cannot become arguments.
         """
         function = self.function
         if len(function.body.blocks) != 1 or not isinstance(
@@ -180,7 +180,7 @@ class _Rewriting:
         return values.get(variable) or self._argument(variable)
 
     def _check_type(self, op: Operation, variable: _Variable, type_: Attribute) -> None:
-        """Check that all accesses to a variable use one type."""
+        """Check that all ops that access a variable use the same type."""
         if (known := self.types.setdefault(variable, type_)) != type_:
             fail(
                 op,
@@ -191,7 +191,7 @@ class _Rewriting:
     # Ops
 
     def _variable(self, op: _Access | tfl.SVDFOp) -> _Variable:
-        """Return the variable that an op accesses, or its own state."""
+        """Return the variable that an op accesses; for a `tfl.svdf`, the op itself."""
         if not isinstance(op, tfl.SVDFOp):
             return _variable_of(op)
         variable = cast(tfl.SVDFOp, self.copies.originals[op])
@@ -329,7 +329,7 @@ class _Rewriting:
         like: Sequence[SSAValue],
         values: _Values,
     ) -> None:
-        """Add results to an op: the values that variables have after the op."""
+        """Replace an op by one that also returns the values of variables after the op."""
         new_op = type(op).create(
             operands=operands,
             result_types=[*op.result_types, *(value.type for value in like)],

@@ -56,9 +56,8 @@ if it is not quantized), and its quantized or plain integer operands.
 
 Requirement: TypeAlias = Callable[..., "NoKernel | None"]
 """
-Function that returns `NoKernel` if the kernel does not support the quantization
-parameters, given the op and the parameters of its result and operands (`None` if not
-quantized).
+Function of an op and the quantization parameters of its result and operands (`None` if
+not quantized). It returns `NoKernel` if the kernel does not support these parameters.
 """
 
 FallbackMode: TypeAlias = Literal["on", "off", "only"]
@@ -92,7 +91,7 @@ class Operands:
     """Channel dimension of the weights."""
 
     bias: int | None = None
-    """Index of the bias; plain integers are in units of input times weight scale."""
+    """Index of the bias; its unit, if not quantized, is input scale times weight scale."""
 
 
 @dataclass(frozen=True)
@@ -100,19 +99,19 @@ class Computation:
     """Computation of an op with one result."""
 
     formula: Formula
-    """Computation of floats and plain integers."""
+    """Formula for floats and integers that are not quantized."""
 
     kernel: Kernel | None = None
-    """Computation of stored values; `None` for ops that always take the fallback."""
+    """Integer kernel; `None` for ops that always take the fallback."""
 
     requirement: Requirement | None = None
-    """Quantization parameters that the kernel supports; `None` for any."""
+    """Check of the quantization parameters; `None` if the kernel supports all."""
 
     operands: Operands = Operands()
     """Operand kinds that the kernel accepts."""
 
     hybrid: Formula | None = None
-    """Computation of float activations and stored weights, or `None`."""
+    """Formula for float activations and stored weights, or `None`."""
 
     is_truth: bool = False
     """True if the result type is `i1`, for quantized operands too."""
@@ -180,7 +179,7 @@ class Computation:
             )
 
     def _is_hybrid(self, operands: Sequence[Any]) -> bool:
-        """Return True if operands are `f32`, and weights suit the hybrid kernel."""
+        """Return True if operands are `f32`, and weights are supported stored values."""
         what = self.operands
         assert what.weights is not None
         weights = operands[what.weights]
@@ -263,7 +262,7 @@ Function: TypeAlias = Callable[..., Array | tuple[Array, ...]]
 """Function that returns one or several results, given an op and its operand values."""
 
 Implementation: TypeAlias = Computation | Function
-"""Computation of an op, or a function that gets stored values as plain integers."""
+"""Computation of an op, or a function that gets stored values without parameters."""
 
 
 # Types
@@ -297,7 +296,7 @@ def is_float(type_: Attribute) -> bool:
 
 
 def has_one_scale(parameters: QuantizationParameters | None) -> bool:
-    """Return True if parameters are per-tensor or `None`."""
+    """Return True if parameters are per-tensor, or `None` (not quantized)."""
     return parameters is None or not parameters.scales.ndim
 
 
@@ -446,7 +445,7 @@ def check_moves_stored_values(operand_type: Attribute, result_type: Attribute) -
     Check that stored values express the same real values in both types.
 
     Raises:
-        Unsupported: if they do not.
+        Unsupported: if the types differ in scale, zero point or storage type.
     """
     element_types = map(scalar_or_element_type, (operand_type, result_type))
     if len({*element_types}) == 1:
@@ -486,7 +485,7 @@ class OnStoredValues:
     """Kernel of any bit width, for operands with the parameters of the result."""
 
     function: Callable[..., Array]
-    """Function of the op and its operands, quantized ones as stored values."""
+    """Function of the op and its operands; quantized operands are stored values."""
 
     def __call__(
         self,
@@ -500,6 +499,6 @@ class OnStoredValues:
 
 
 def on_stored_values(function: Callable[..., Array], plain: int) -> Computation:
-    """Return a computation on floats or stored values; operand `plain` is integers."""
+    """Return a computation on floats or stored values; operand `plain` is not quantized."""
     kernel, operands = OnStoredValues(function), Operands((plain,))
     return Computation(function, kernel, operands=operands, accepts_booleans=True)

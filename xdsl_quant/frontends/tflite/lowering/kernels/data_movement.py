@@ -61,7 +61,7 @@ def _zero(type_: Attribute) -> int:
 
 
 def _by_numbers(function: Callable[..., Array]) -> Function:
-    """Implement an op by `function(tensor, integers)`, with constant integers."""
+    """Implement an op by `function(tensor, integers)`; the second operand is constant."""
 
     def run(op: Operation, value: Array, numbers: Array) -> Array:
         return function(value, tuple(integers_of(numbers)))
@@ -150,7 +150,7 @@ def check_known_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> No
 def _with_indices(
     values: Array, indices: Array, sizes: int | Sequence[int]
 ) -> tuple[Array, Array]:
-    """Check constant indices; for others, convert the values to an expression."""
+    """Check constant indices; if indices are an expression, make `values` one, too."""
     if is_array(indices):
         check_known_indices(indices, sizes)
     return data_movement.as_expression_like(values, indices), indices
@@ -191,7 +191,7 @@ def _top_k(op: tfl.TopKV2Op, values: Array, count: Array) -> tuple[Array, Array]
 
 @dataclass(frozen=True)
 class _Concatenation(Computation):
-    """Concatenation, which copies stored values if all parameters are equal."""
+    """Concatenation; it copies stored values if all quantization parameters are equal."""
 
     def results(
         self,
@@ -243,7 +243,7 @@ def _pack(op: tfl.PackOp, *parts: Array) -> Array:
 
 
 def _pairs(numbers: Array) -> Array:
-    """Return constant `[dimensions, 2]` integers."""
+    """Return a constant operand, such as paddings, with shape `[dimensions, 2]`."""
     return np.reshape(integers_of(numbers), (-1, 2))
 
 

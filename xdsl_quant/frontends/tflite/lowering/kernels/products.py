@@ -75,8 +75,8 @@ def _convolution(
     Return the implementation of a convolution.
 
     Args:
-        sums: computes the accumulators, given the op, its operands, the image and the
-            weights.
+        sums: function that computes the accumulators from the op, its operands, the
+            image and the weights.
         roles: indices of input, weights and bias.
         is_depthwise: True if the hybrid kernel convolves each channel separately;
             `None` if there is no hybrid kernel.
@@ -238,7 +238,7 @@ def _reduction(
     Return the implementation of a reduction.
 
     Args:
-        on_numbers: formula of an array and axes, which are kept with size 1.
+        on_numbers: formula of an array and axes; it keeps reduced dimensions, with size 1.
         function: integer kernel of the operand, axes and result parameters; `None` to
             apply the formula to stored values.
         requirement: quantization parameters that the kernel supports.
@@ -272,7 +272,7 @@ def _keeping_dims(function: Any) -> Callable[..., Array]:
 
 
 def _arg_extreme(function: Callable[..., Array], worst: float) -> Implementation:
-    """Return the implementation of `arg_max` or `arg_min`; `worst` replaces NaN."""
+    """Return the implementation of `arg_max` or `arg_min`; NaN counts as `worst`."""
 
     def index(op: Operation, x: Array, dim: Array) -> Array:
         axis = integers_of(dim)[0] % x.ndim
@@ -376,4 +376,4 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
 MULTIPLIER_KERNELS: Mapping[type[Operation], Implementation] = {
     tfl.FullyConnectedOp: _fully_connected(has_multiplier=True),
 }
-"""Kernels that rescale by integer multipliers where the reference uses floats."""
+"""Kernels that rescale by integer multipliers instead of the reference kernels' floats."""

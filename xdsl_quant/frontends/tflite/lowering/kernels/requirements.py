@@ -61,7 +61,7 @@ def takes_one_storage(
 def takes_bytes(
     op: Operation, result: Parameters, *operands: Parameters
 ) -> NoKernel | None:
-    """Return `NoKernel` unless all storage has at most 8 bits."""
+    """Return `NoKernel` unless all storage types have at most 8 bits."""
     if all(p.storage_width <= 8 for p in (result, *operands)):
         return None
     return NoKernel("has storage of more than 8 bits")
@@ -102,7 +102,7 @@ def takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 def takes_hard_swish(
     op: Operation, result: Parameters, x: Parameters
 ) -> NoKernel | None:
-    """Return `NoKernel` unless `hard_swish` has 8 bits and a multiplier below 1."""
+    """Return `NoKernel` unless storage has up to 8 bits, and the multiplier is below 1."""
     if np.float32(1 / 128) * scale_of(x) / scale_of(result) >= 1:
         return NoKernel(
             "has an operand whose scale is 128 or more times that of its result"
@@ -113,7 +113,7 @@ def takes_hard_swish(
 def takes_squared_difference(
     op: Operation, result: Parameters, lhs: Parameters, rhs: Parameters
 ) -> NoKernel | None:
-    """Return `NoKernel` unless `squared_difference` has `i8` and a multiplier < 1."""
+    """Return `NoKernel` unless storage is `i8`, and the multiplier is below 1."""
     larger = max(scale_of(lhs), scale_of(rhs))
     if larger * larger >= 4096 * scale_of(result):
         return NoKernel(

@@ -126,8 +126,8 @@ class StableHLOBuilder(LoweringBuilder):
         Args:
             value: floats, integers or stored values.
             shape: shape of the result.
-            dimensions: result dimensions that the dimensions of the value map to; the
-                last ones by default.
+            dimensions: result dimension for each dimension of the value; by default the
+                last dimensions of the result.
         """
         own_shape = shape_of(value)
         if own_shape == (*shape,):

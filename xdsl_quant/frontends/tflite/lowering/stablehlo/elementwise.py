@@ -71,11 +71,11 @@ def _convert(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
 
 def _quantize(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
     """
-    Lower `tfl.quantize` to `quant.qcast`, from which later passes take the result type
-    of the kernel that computes the operand.
+    Lower `tfl.quantize` to `quant.qcast`. Later passes fuse it into the kernel that
+    computes the operand, as the kernel's result type.
 
-    Lower to `stablehlo.uniform_quantize` if the operand is quantized, or if
-    `tfl.quantize` to this type is not its only use.
+    If the operand is quantized, or has other uses than `tfl.quantize` to this type,
+    lower to `stablehlo.uniform_quantize` instead.
     """
     users = [use.operation for use in x.uses]
     types = {user.results[0].type for user in users if isinstance(user, tfl.QuantizeOp)}

@@ -1,8 +1,7 @@
 """
 Lowerings of ops with weights, sums and means, which compute with floats.
 
-Dimension numbers describe the layout of TensorFlow Lite's weights, which thus need no
-transposition.
+Weights keep TensorFlow Lite's layout, which dimension numbers describe.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,8 +53,8 @@ def _convolution(
 
     Args:
         kernel: input feature, output feature and spatial dimensions of the weights.
-        count: returns the number of feature groups, given the input features of the
-            image and of the weights.
+        count: function that returns the number of feature groups, given the number of
+            input features of the image and of the weights.
     """
 
     def lower(

@@ -16,7 +16,7 @@ from ..fallbacks import has_state
 
 
 class Functions:
-    """Functions of a module, and the names of those with state."""
+    """Functions of a module, and the names of functions that have state."""
 
     def __init__(self, module: ModuleOp):
         self.by_name = functions_by_name(module)
@@ -42,7 +42,7 @@ class Functions:
         return stateful
 
     def outer(self) -> Sequence[FuncOp]:
-        """Return the functions that get state arguments and results."""
+        """Return the public stateful functions, which get state arguments and results."""
         return [
             function
             for name, function in self.by_name.items()
@@ -74,7 +74,7 @@ class Functions:
         functions with state.
 
         Raises:
-            PassFailedException: if an op violates this.
+            PassFailedException: if a stateful op or a use is elsewhere.
         """
         others = (op for op in module.ops if not isinstance(op, FuncOp))
         for op in (inner for other in others for inner in other.walk()):

@@ -48,7 +48,7 @@ from .positions import Positions, positions_of
 def _move_by_positions(
     function: Callable[..., Array], x: TosaTensor, *args: object, **options: object
 ) -> TosaTensor | list[TosaTensor]:
-    """Apply a data movement function to flat positions, and take these elements."""
+    """Move elements of `x` as `function` moves an array of their flat positions."""
     positions = function(positions_of(x.shape), *args, **options)
     if isinstance(positions, list):
         return [x.taken(part) for part in cast("list[Positions]", positions)]
@@ -96,7 +96,7 @@ def _build_joint(
     build: Callable[[Sequence[SSAValue]], SSAValue],
     shape: Sequence[int],
 ) -> TosaTensor:
-    """Build an op on several tensors, without casts if they share type and offset."""
+    """Build an op on several tensors; cast them only if their types or offsets differ."""
     first = parts[0]
     bounds = union(*(x.bounds for x in parts))
     if all(isinstance(x, TosaTruth) for x in parts):
@@ -122,7 +122,7 @@ def _build_joint(
 def _stored_type_of(
     integers: Sequence[TosaTensor], bounds: Bounds
 ) -> tuple[Attribute, int]:
-    """Return a common type for integers, and the offset to subtract from them."""
+    """Return a common type of integers within `bounds`, and the offset to subtract."""
     stored = [apart(x) for x in integers if not isinstance(x, KnownInteger)]
     kinds = {(x.element_type, offset) for x, offset in stored}
     if len(kinds) == 1:

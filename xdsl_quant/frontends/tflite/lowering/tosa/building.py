@@ -112,7 +112,7 @@ class TosaBuilder(LoweringBuilder):
     """Builder of TOSA ops on tensors with static shapes."""
 
     assumes_32_bits: bool = False
-    """True to assume that integers fit in 32 bits even if their bounds do not."""
+    """True to treat integers as 32-bit even if their computed bounds are larger."""
 
     def tosa(
         self,
@@ -224,7 +224,7 @@ class TosaBuilder(LoweringBuilder):
         )
 
     def bounded(self, value: SSAValue, low: int, high: int) -> SSAValue:
-        """Clamp stored values, unless the range includes all values of their type."""
+        """Clamp stored values, unless the range is that of their type."""
         width = cast(IntegerType, element_type_of(value)).bitwidth
         if low <= -(1 << (width - 1)) and high >= (1 << (width - 1)) - 1:
             return value

@@ -47,7 +47,7 @@ class _Factor(NamedTuple):
 
     @classmethod
     def of(cls, values: Factors, builder: TosaBuilder) -> _Factor:
-        """Return the factor in a type that TOSA multiplies."""
+        """Return a factor with an element type that TOSA multiplies, and its zero point."""
         x, constant = apart(lifted(values, builder))
         if not isinstance(x, KnownInteger):
             return cls(x, x.element_type, -constant)
@@ -123,8 +123,8 @@ def _integers(**values: Sequence[int]) -> dict[str, Attribute]:
 
 class _Steps:
     """
-    Window positions in TOSA, which requires windows to cover the image exactly; the
-    image is cropped to the elements that windows reach.
+    Sizes and padding for the windows of a TOSA op. TOSA requires that windows cover the
+    padded image exactly, so the image is cropped to the elements that they reach.
     """
 
     def __init__(self, image: Sequence[int], kernel: Sequence[int], window: Window):
@@ -155,7 +155,7 @@ def _convolution(
     image: Callable[[_Factor], SSAValue] = lambda x: x.native,
     **properties: Sequence[int],
 ) -> TosaTensor:
-    """Return the sums of a convolution, with which a bias can be fused."""
+    """Return the sums of a convolution; a bias can be fused into the op later."""
     builder = tosa_builder_of(values, weights)
     x, kernel = (_Factor.of(v, builder) for v in (values, weights))
 

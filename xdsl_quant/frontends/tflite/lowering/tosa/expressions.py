@@ -119,7 +119,7 @@ tosa_form = FORMS.implements
 
 
 def definition(primitive: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the Python definition of a primitive, to trace if no TOSA form applies."""
+    """Return the Python definition of a primitive, used where no TOSA form applies."""
     return cast(Any, primitive).__wrapped__
 
 
@@ -134,7 +134,7 @@ class TosaTensor(ArrayExpression, Expression):
     """Source tensor and element positions, if this tensor is a view."""
 
     biased: Callable[[SSAValue], SSAValue] | None = None
-    """Builder of the same sums of products plus a per-channel bias, if possible."""
+    """If elements are sums of products: builds them again, plus a per-channel bias."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class TosaTensor(ArrayExpression, Expression):
 
     @property
     def by_channels(self) -> tuple[TosaTensor, Positions] | None:
-        """`view` if all its elements stay in their channels; otherwise `None`."""
+        """`view` if it moves no element to another channel; otherwise `None`."""
         if self.view is None:
             return None
         source, positions = self.view
@@ -218,7 +218,7 @@ class TosaTensor(ArrayExpression, Expression):
         return super().__array_ufunc__(ufunc, method, *lifted, **kwargs)
 
     def _with_bias(self, bias: object) -> Self | None:
-        """Fuse a per-channel bias into sums of products; `None` if impossible."""
+        """Return sums of products with a fused per-channel bias; `None` if impossible."""
         if not isinstance(bias, np.ndarray | TosaTensor) or bias.ndim != 1:
             return None
         if (view := self.by_channels) is not None:
@@ -276,7 +276,7 @@ def together(x: TosaTensor, constant: int) -> TosaTensor:
 
 
 def shape_of_all(*numbers: object) -> tuple[int, ...]:
-    """Return the broadcast shape of some operands."""
+    """Return the shape to which operands broadcast."""
     shapes = [number.shape for number in numbers if isinstance(number, TosaTensor)]
     return np.broadcast_shapes(*shapes)
 
@@ -347,16 +347,16 @@ class TosaTruth(Truth, TosaTensor):
 
 
 class Parts(NamedTuple):
-    """Operations that computed an integer tensor, kept to fuse them with later ones."""
+    """Operations that computed an integer tensor, recorded to fuse later ones with them."""
 
     shifted: tuple[TosaInteger, int] | None = None
-    """Integer, and number of bits by which it is shifted left."""
+    """Source of a left shift, and number of bits."""
 
     rescale: TosaRescaling | None = None
     """Multiplication and right shift."""
 
     saturated: tuple[TosaRescaling, int, int, int] | None = None
-    """Multiplication and right shift, zero point to add, and range to clamp to."""
+    """Multiplication and right shift, zero point added then, and range clamped to."""
 
     nearest: TosaReal | None = None
     """Floats that are rounded half to even."""
@@ -383,7 +383,7 @@ class TosaRescaling(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """True if TOSA defines the result."""
+        """True if TOSA defines the result of the rescale."""
         shift = min(int(np.min(self.shift)), 31)
         limit = 1 << (shift - 1) if shift > 1 else 0
         low, high = self.x.bounds
@@ -676,14 +676,14 @@ class TosaReal(TosaTensor, Real):
     """
     Tensor of floats, which must have 32 bits for arithmetic.
 
-    Division multiplies by the reciprocal, so results may differ from true quotients in
-    the last bit.
+    Division multiplies by the reciprocal, so results may differ from exactly rounded
+    quotients in the last bit.
     """
 
     dtype = np.dtype(np.float32)
 
     integer: TosaInteger | None = None
-    """The same values as integers, if all are integral."""
+    """The same values as integers, if no element has a fraction."""
 
     @classmethod
     def of(cls, builder: TosaBuilder, value: SSAValue) -> TosaReal:
@@ -815,7 +815,7 @@ def product(
 
 
 def fits_i32(bounds: Bounds) -> bool:
-    """Return True if integers are within 32 bits, or wrap because of unknown range."""
+    """Return True if integers fit 32 bits, or have unknown range and wrap around."""
     return bounds == ANY_INTEGER or are_within(bounds, INT32)
 
 

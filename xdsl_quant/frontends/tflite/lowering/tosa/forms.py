@@ -69,7 +69,7 @@ def _rescaled_wide(x: TosaInteger, multiplier: Multiplier) -> TosaInteger:
 
 
 def _tensor_first(lhs: Number, rhs: Number) -> tuple[TosaInteger, Number]:
-    """Return the operands of a commutative function, a tensor first."""
+    """Return the operands of a commutative function, swapped if the first is a constant."""
     if isinstance(lhs, TosaInteger):
         return lhs, rhs
     return cast(TosaInteger, rhs), lhs
@@ -293,7 +293,7 @@ def _interpolated_lookup(table: Array, x: TosaInteger) -> TosaInteger:
 
 
 class _StoredRange(np.ndarray[Any, Any]):
-    """Array of all 8-bit stored values, in which negative radicands count as 0."""
+    """Array of all 8-bit stored values; the primitive `radicand` makes negative ones 0."""
 
     def primitive(self, name: str) -> Callable[..., Array] | None:
         return self.without_negative if name == "radicand" else None

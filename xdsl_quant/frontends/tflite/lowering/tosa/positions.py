@@ -52,7 +52,7 @@ def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAVal
 
 
 def _period(positions: Positions, axis: int) -> int:
-    """Return the number of indices after which positions repeat along a dimension."""
+    """Return the period of positions along a dimension; its size if they do not repeat."""
     size = positions.shape[axis]
     rows = np.moveaxis(positions, axis, 0).reshape(size, -1)
     (again,) = np.nonzero(rows[1:, 0] == rows[0, 0])

@@ -39,15 +39,15 @@ SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.TopKV2Op: (1, -1),
 }
 """
-Index of the operand that gives the result shape, and the first dimension that it gives.
-The lowering takes the shape from the result type instead.
+Index of the operand that gives sizes of the result, and the first dimension whose size it
+gives. The lowering takes the sizes from the result type instead.
 """
 
 WITHOUT_INTEGERS: Mapping[type[Operation], str] = {
     tfl.NegOp: "on quantized values has no integer kernel",
     tfl.ReduceProdOp: "has no integer form in TOSA",
 }
-"""Reasons why ops with an integer kernel have no integer form in TOSA."""
+"""Ops that have an integer kernel but no integer form in TOSA, with the reasons."""
 
 
 def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
