@@ -1,1 +1,1 @@
-"""Frontends: dialects and files of other tools. Each is a slice that can be deleted."""
+"""Frontends: dialects and files of other tools. Each of them can be deleted alone."""

@@ -1,9 +1,9 @@
 """
 Ops, attributes and types of MLIR 22's TOSA that xDSL's dialect lacks.
 
-Verifiers check element types, ranks, and the shapes of broadcasts, reductions and
-convolutions like MLIR; other shape rules are left to MLIR. Tensors are ranked, as in
-xDSL's own ops.
+Like in MLIR, verifiers check element types, ranks, and the shapes of broadcasts,
+reductions and convolutions. They do not check MLIR's other rules for shapes. Tensors are
+ranked, as in xDSL's own ops.
 
 MLIR documentation: <https://mlir.llvm.org/docs/Dialects/TOSA/>
 """
@@ -171,7 +171,7 @@ BLOCK_ELEMENT_TYPES = (
     Float4E2M1FNType,
     MXInt8Type,
 )
-"""Element types of blocks that share a scale of `f8E8M0FNU`."""
+"""Element types of blocks that share an `f8E8M0FNU` scale."""
 
 _NAN_SCALE = 255
 
@@ -1197,7 +1197,7 @@ _ACCUMULATORS: Mapping[Attribute, Sequence[Attribute]] = {
     bf16: (f32,),
     f32: (f32,),
 }
-"""Allowed accumulator types by element type; MLIR does not check other element types."""
+"""Accumulator types by element type; other element types are not checked, as in MLIR."""
 
 
 class ConvolutionOp(TosaOp, ABC):

@@ -1,4 +1,4 @@
-"""Patches of xDSL's `tosa` dialect for ops of MLIR 22 that it lacks or partly supports."""
+"""Patches of xDSL's `tosa` dialect for ops of MLIR 22 that xDSL supports partly or not."""
 
 from typing import cast
 
@@ -43,7 +43,7 @@ def add_ops() -> None:
     Add ops, attributes and types: convolutions, tables, reshapes and elementwise
     arithmetic.
 
-    MLIR: has them.
+    MLIR: has these ops, attributes and types.
     Obsolete with: `docs/upstream/tosa-ops.md`.
     """
     known = {part.name for part in (*TOSA.operations, *TOSA.attributes)}
@@ -139,7 +139,7 @@ def make_ops_pure() -> None:
     """
     Mark constants, rescales, pools and reductions as pure, e.g. for CSE.
 
-    MLIR: they are pure.
+    MLIR: these ops are pure.
     Obsolete with: `docs/upstream/tosa-pure.md`.
     """
     for op_type in (

@@ -75,7 +75,7 @@ from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 ScalesIn: TypeAlias = Literal["operand", "type"]
 
 _MXINT8_UNIT = 1 / 64
-"""Value of an MXINT8 element whose stored integer is 1."""
+"""Value of an MXINT8 element whose bits are the integer 1."""
 
 _NAN_CODE = 255
 
@@ -184,7 +184,7 @@ class _Plan(NamedTuple):
     operands: BlockScaledOperands
 
     elements: ElementsAttr | NDArray[np.uint8] | None
-    """Constant elements or, if TOSA needs another attribute, their codes; else `None`."""
+    """Constant elements, or their codes if TOSA needs another attribute; else `None`."""
 
 
 @dataclass(frozen=True)

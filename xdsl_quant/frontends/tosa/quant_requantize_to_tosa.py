@@ -39,7 +39,8 @@ def requantization_rescale(
         rounding: the rounding of scaled values.
 
     Raises:
-        ValueError: if `tosa.rescale` does not support it; the message is the reason.
+        ValueError: if `tosa.rescale` does not support the types; the message is the
+            reason.
     """
     if not isinstance(result_type, TensorType):
         raise ValueError(f"type '{result_type}' is not a ranked tensor")

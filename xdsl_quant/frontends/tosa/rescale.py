@@ -197,7 +197,7 @@ class Rescale:
 
     def has_results_of(self, other: Rescale) -> bool:
         """
-        Return True if both compute equal results, given that neither is `INEXACT_ROUND`.
+        Return True if both rescales compute equal results; neither may be `INEXACT_ROUND`.
 
         Several pairs of multiplier and shift may encode the same scale. With double
         rounding, their results may differ.
@@ -225,7 +225,7 @@ class Rescale:
 
 
 def _numbers_of_channels(numbers: Array, axes: Sequence[int], rank: int) -> Integers:
-    """Return the requantization parameters per index of the last dimension."""
+    """Return parameters per index of the last dimension; refuse scales along others."""
     rows = numbers.astype(np.int64).reshape(
         -1, numbers.shape[-1] if rank - 1 in axes else 1
     )

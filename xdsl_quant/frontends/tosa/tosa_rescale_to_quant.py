@@ -3,8 +3,8 @@ Conversion of `tosa.rescale` to a requantization between fixed-point types:
 `quant.scast`, `quant.dcast`, `quant.qcast` and `quant.scast`.
 
 If `lower-quant-ops` has the same `scale-rounding`, results are bit-identical to TOSA's.
-An op with another rounding mode is an error, unless all shifts are at most 31, for which
-both modes round once. `INEXACT_ROUND` accepts either rounding.
+An op with another rounding mode is an error, unless all shifts are at most 31: then both
+modes round once. `INEXACT_ROUND` accepts either rounding.
 
 The op holds the ratio of two scales, not the scales. If storage casts around the op have
 fixed-point types with this ratio, the pass uses these types. Otherwise the result scale is
@@ -98,7 +98,7 @@ def requantization_types(rescale: Rescale, op: tosa.RescaleOp) -> Requantization
 def _requantization_type(
     scales: NDArray[np.float64], zero_point: int, is_unsigned: bool, value: SSAValue
 ) -> FixedPointType:
-    """Return a type that is per-axis along the last dimension unless scales are equal."""
+    """Return a type with these scales, per-axis along the last dimension if they differ."""
     width = cast(IntegerType, element_type_of(value)).bitwidth
     storage = f"{'u' if is_unsigned else 'i'}{width}"
     if (scales == scales[0]).all():

@@ -166,7 +166,7 @@ class SameScaleToIntegers(IntegerPattern):
     def _rescalings(
         self, op: Operation, type_: Attribute, target: StoredQuantizedType
     ) -> Mapping[int, Form]:
-        """Return requantizations to the result's type, by index of operands that need one."""
+        """Return requantizations to the result type by index of operands that need one."""
         return {
             i: cast(Form, formula_form(REQUANTIZATION, pair, self.rounding))
             for i, operand_type in enumerate(op.operand_types)
