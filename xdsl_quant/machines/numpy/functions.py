@@ -47,7 +47,7 @@ def run_function(
     Interpret a function.
 
     Args:
-        module: module, lowered or not; or its text; or the path of a `.tflite` file.
+        module: module (lowered or not), its text, or the path of a `.tflite` file.
         name: name of the function; `None` for the only public one, or else `main`.
         arguments: arrays, numbers or lists, as for
             [`check_argument`][xdsl_quant.runtime.arrays.check_argument]. They are not
@@ -110,8 +110,7 @@ class StatefulModel:
         Prepare a function. Variables have no values yet.
 
         Args:
-            module: module, lowered or not; or its text; or the path of a `.tflite`
-                file.
+            module: module (lowered or not), its text, or the path of a `.tflite` file.
             name: name of the function; `None` for the only public one, or else `main`.
             rounding_mode: see
                 [`run_function`][xdsl_quant.machines.numpy.functions.run_function], also
@@ -216,7 +215,7 @@ def _result(value: ArrayLike, type_: Attribute, arguments: Sequence[Array]) -> A
     array = np.asarray(value)
     if _is_scalar_type(type_):
         return array[()]
-    # Copy views: splats, arguments and constants.
+    # Results may be views of splats, arguments or constants: copy them.
     is_owner = array.flags.owndata and array.flags.writeable
     if is_owner and not any(np.may_share_memory(array, other) for other in arguments):
         return array

@@ -104,7 +104,7 @@ def _space_parts(sizes: Sequence[int], one_by_one: Sequence[int]) -> Iterator[Ra
     room = BLOCK_SIZE
     for dimension, size in reversed([*enumerate(sizes)]):
         step = 1 if dimension in one_by_one else max(1, min(size, room))
-        # Loops around a split loop advance one by one.
+        # Outside a split loop, no room is left: loops advance by one index.
         room = room // step if step == size or dimension in one_by_one else 0
         steps.append(step)
     return product(
@@ -317,7 +317,7 @@ class _Structure:
             else np.empty(output.shape, output.dtype)
             for index, output in enumerate(operands[self.input_count :])
         ]
-        # Results are the initial values of body arguments.
+        # The body reads initial values from the arrays of the results.
         operands[self.input_count :] = results
         if reduced and (combiners := self.combiners()) is not None:
             for ranges in _space_parts(sizes, ()):
