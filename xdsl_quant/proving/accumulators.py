@@ -209,7 +209,7 @@ def _of_any_weights(
         for weight in (low - zero_points[1], high - zero_points[0])
     ]
     sizes = [shape[d] for d in contracted] if contracted else shape
-    # Assume a large size for dynamic dimensions.
+    # Assume 2**31 products if a size is dynamic.
     count = 1 << 31 if DYNAMIC_INDEX in sizes else prod(sizes)
     return np.array(min(ends) * count, object), np.array(max(ends) * count, object)
 

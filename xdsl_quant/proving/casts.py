@@ -160,7 +160,7 @@ class CastProver:
         mask = terms.of_bits(type_, (1 << sizes[1] - 1) - 1)
         fraction = terms.op("BV_AND", self._bits, mask)
         less = terms.op("BV_SUB", fraction, one)
-        # Subnormal numbers equal their fractions.
+        # The bits of a subnormal number are those of its fraction.
         is_subnormal = terms.equal(self._bits, fraction)
         has_one_bit = terms.equal(terms.op("BV_AND", fraction, less), zero)
         return terms.op(
