@@ -186,7 +186,7 @@ def _block_scale_codes(texts: Sequence[str]) -> bytes:
     import numpy as np
 
     scales = np.array([*map(float, texts)])
-    # A decimal of 2**127 may be rounded up, so all numbers that round to it are legal.
+    # Text of 2**127 may be rounded up, so accept all numbers whose nearest code is 2**127.
     if (is_illegal := ~((scales >= 0) & (scales < 1.5 * 2.0**127))).any():
         scale = scales[is_illegal][0]
         raise ValueError(f"scale value must be from 0 to 2**127, got {scale:e}")
@@ -234,7 +234,7 @@ class BlockScaledType(ParametrizedAttribute, TypeAttribute):
             printer.print_attribute(self.value_type)
             if isinstance(self.scales, BytesAttr):
                 texts = [f"{2.0 ** (code - 127):e}" for code in range(_NAN_SCALE)]
-                # A lookup, as there may be a million scales.
+                # Look up the text of each code, as there may be a million scales.
                 scales = ", ".join(map(texts.__getitem__, self.scales.data))
                 printer.print_string(f", {{{scales}}}")
 
@@ -302,7 +302,7 @@ def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperati
     parser.parse_punctuation(":")
     type_ = parser.parse_function_type()
     attributes = dict(entries or ())
-    # In the order of the text.
+    # Keep properties in the order of the text.
     names = [*filter(cls.get_irdl_definition().properties.__contains__, attributes)]
     return cls.create(
         operands=parser.resolve_operands(operands, type_.inputs.data, position),

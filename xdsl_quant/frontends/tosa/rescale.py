@@ -199,8 +199,8 @@ class Rescale:
         """
         Return True if both rescales compute equal results; neither may be `INEXACT_ROUND`.
 
-        Several pairs of multiplier and shift may encode the same scale. With double
-        rounding, their results may differ.
+        Rescales whose multipliers and shifts encode the same scale may compute
+        different results with double rounding.
         """
         is_same = (self.multipliers == other.multipliers) & (
             self.shifts == other.shifts

@@ -291,7 +291,7 @@ class ConvolutionOp(ProductOp):
         (batch, *_), (_, features, *_), output = (
             self.dimension_numbers.by_tensor().values()
         )
-        # Output features include the batch groups: no result dimension is the batch alone.
+        # With batch groups, no result dimension corresponds to the batch dimension.
         is_grouped = self.batch_group_count.value.data != 1
         return {} if is_grouped else {batch: output[0]}, {features: output[1]}
 

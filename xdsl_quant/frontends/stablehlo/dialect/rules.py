@@ -191,8 +191,8 @@ def verify_same_parameters(operand: RankedTensor, result: RankedTensor) -> None:
     verify_same_scale(operand, result)
     if (axes := _per_axis_types(operand, result)) is None:
         return
-    # Different counts mean different sizes of the quantized dimension, which another
-    # message reports.
+    # If the numbers of scales differ, so do the sizes of the quantized dimensions, which
+    # another check reports.
     for a, b in zip(*((axis.scale_array(), axis.zero_point_array()) for axis in axes)):
         if (count := min(len(a), len(b))) and a[:count] != b[:count]:
             raise VerifyException(
@@ -249,7 +249,7 @@ def verify_transposed_dimension(
     if (axes := _per_axis_types(operand, result)) is None:
         return
     before, after = (axis.quantized_dimension.data for axis in axes)
-    # Another message reports a permutation that is too short.
+    # Another check reports a permutation that is too short.
     for source in permutation[after : after + 1]:
         require(
             source == before,

@@ -336,7 +336,7 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
         without_form: list[Operation] = []
         for op in module.walk():
             parent = op.parent_op()
-            # Ops in a reduction without integer form have none either.
+            # If a reduction has no integer form, ops in its region have none either.
             lacks_form = _is_reduction(parent) and parent not in plans
             if not lacks_form and (form := self._form(op, patterns)) is not None:
                 plans[op] = form

@@ -27,7 +27,7 @@ __all__ = [
 @irdl_op_definition
 class YieldOp(TFLOp):
     """
-    Terminator of a region: yields its results.
+    Terminator that yields the results of a region.
 
     Example:
 

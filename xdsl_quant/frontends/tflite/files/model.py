@@ -42,7 +42,7 @@ class Tensor:
 
     shape: Sequence[int] = ()
     signature: Sequence[int] | None = None
-    """The shape with -1 for dynamic sizes; `None` if the file has none."""
+    """The shape with -1 for dynamic sizes; `None` if all sizes are static."""
 
     data: NDArray[np.uint8] | None = None
     """The bytes of a constant, as a view of the file's bytes."""

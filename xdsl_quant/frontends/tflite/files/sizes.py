@@ -80,7 +80,7 @@ def _computes_shape(subgraph: Subgraph, operator: Operator) -> bool:
         return False
     if operator.code != "RESHAPE":
         return True
-    # The file has correct sizes if their product matches the element count.
+    # The sizes in the file are right if they keep the number of elements.
     first, result = operator.inputs[0], operator.outputs[0]
     shapes = [subgraph.tensors[index].shape for index in (first, result)]
     return math.prod(shapes[0]) != math.prod(shapes[1])

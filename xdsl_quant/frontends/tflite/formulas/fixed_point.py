@@ -161,10 +161,10 @@ def reciprocal_of_one_plus(values: Integers) -> Integers:
 def inverse_square_root(values: Integers, direction: int) -> Multiplier:
     """
     Return `1 / sqrt(values)` for 32-bit values, or 1 for values up to 1
-    (`GetInvSqrtQuantizedMultiplierExp`). Like the
-    kernel, return the right shift times `direction`; -1 gives a `Multiplier`'s exponent.
+    (`GetInvSqrtQuantizedMultiplierExp`). The exponent is the right shift of the kernel
+    times `direction`, so -1 gives that of a `Multiplier`.
     """
-    # A single shift by 2 is enough for 32 bits.
+    # For 32-bit values, the loop of the kernel shifts by 2 at most once.
     is_large = values >= 1 << 29
     v = np.where(is_large, values >> 2, values)
     pairs = np.clip(((leading_zeros(v) - 1) >> 1) - 1, 0, 14)
@@ -189,7 +189,7 @@ def log_of_at_least_one(values: Integers) -> Integers:
     Return the natural logarithm, with 26 fractional bits, of `x >= 1` with 19
     fractional bits (`log_x_for_x_greater_than_or_equal_to_1`).
     """
-    # exp(-0.5), in quarters of the exponent of two.
+    # 1/4 in the format of the powers of two, which have 25 fractional bits.
     quarter = 1 << 23
     zeros = leading_zeros(values)
     root_half = 1518500250

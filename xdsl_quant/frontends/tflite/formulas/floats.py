@@ -63,7 +63,7 @@ def elu(values: Array) -> Array:
 
 
 def gelu(values: Array, approximate: bool = False) -> Array:
-    """Return `x` times the normal distribution function of `x`, or its `tanh` approximation."""
+    """Return `x` times the normal distribution function of `x`, exact or by `tanh`."""
     wide = values.astype(np.float64)
     if approximate:
         inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)

@@ -49,7 +49,7 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
     differences = below_largest(x.values)
     exponentials, is_counted = _exponentials(differences, float(x.scale), beta)
     total = rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)
-    # The largest element contributes 2**19.
+    # The largest element of a row contributes 2**19: at most 12 zeros lead.
     zeros = np.minimum(leading_zeros(total), 12)
     reciprocal = reciprocal_of_one_plus(((total << zeros) & 0xFFFFFFFF) - (1 << 31))
     quotient = doubling_high_product(exponentials, reciprocal)
@@ -100,7 +100,7 @@ def _softmax_16(x: Quantized, beta: float) -> Integers:
     scaled = rescaled(differences, quantized_multiplier(ratio))
     exponentials = interpolated_lookup(exponential, saturated(scaled + 32767, 16))
     total = exponentials.sum(axis=-1, keepdims=True)
-    # The largest element contributes 32767.
+    # The largest element of a row contributes 32767: at most 17 zeros lead.
     zeros = np.clip(leading_zeros(total), 1, 17)
     normalized = (((total << (zeros - 1)) + (1 << 13)) >> 14) - (1 << 15) - (1 << 16)
     quotient = interpolated_lookup(reciprocal, saturated(normalized, 16))

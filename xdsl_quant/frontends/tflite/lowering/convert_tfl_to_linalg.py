@@ -463,7 +463,7 @@ class ConvertTFLToLinalgPass(CountingPass):
         tfl_ops = ops_of_dialect(op, "tfl")
         module = op.clone()
         conversion = _LinalgConversion(implementations, self.fallback)
-        # Overflows are checked where they matter.
+        # Overflows are intended, or checked where they occur.
         with without_garbage_collection(), np.errstate(all="ignore"):
             conversion.convert(module)
         if self.fallback == "off":

@@ -129,8 +129,8 @@ def _convert_function(
     fallbacks: list[Fallback] | None,
 ) -> func.FuncOp:
     """
-    Return the converted function. Append messages to `errors`, and ops that are
-    computed with floats to `fallbacks` unless that is `None`.
+    Return the converted function. Append messages to `errors`. Append ops that are
+    computed with floats to `fallbacks`, or refuse them if it is `None`.
     """
     if function.is_declaration:
         return function.clone()

@@ -67,7 +67,7 @@ def _check(
         position = [builder.index(i)] if has_tuples else []
         value = builder.op(tensor.ExtractOp, (largest, *position), type_)
         size, width = shape_of(values)[axis], type_.bitwidth
-        # Unsigned values from here on are negative in the index type.
+        # Unsigned indices of this value or more would be negative in their signed type.
         limit = integer_attr(min(size, 1 << (width - 1)), width)
         is_in_range = arith.CmpiOp(value, builder.constant(limit, type_), "ult")
         assertion = cf.AssertOp(

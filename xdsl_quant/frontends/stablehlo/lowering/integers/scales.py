@@ -169,7 +169,7 @@ def product_scaling(
         _as_fractions(factor.scales) for factor in factors
     ) / _as_fractions(target.scales)
     if (2 * largest * abs(ratios - 1) < 1).all():
-        # The ratio differs from 1 by too little to change any integer.
+        # Scaling by this ratio, which is close to 1, changes no integer.
         ones = np.left_shift(1, scaling.shifts)
         return scaling._replace(multipliers=[ones])
     return scaling
@@ -201,7 +201,7 @@ def sum_scaling(terms: Sequence[ScaledTensor], target: ScaledTensor) -> Scaling:
     ratios = [_as_fractions(term.scales) / target_scales for term in terms]
     if _largest_error(terms, ratios, scaling) <= _LARGEST_ERROR:
         return scaling
-    # The sums of high and low products, and the carry between them, fit 63 bits.
+    # High and low sums fit 63 bits, also after the carry is added.
     bits = min(30, 61 - largest.bit_length())
     shifts = shifts + (2 * bits - MULTIPLIER_BITS)
     powers = _integer_powers(shifts)

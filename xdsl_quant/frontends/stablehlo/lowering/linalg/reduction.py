@@ -251,7 +251,7 @@ def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSA
         raise _unsupported_body(op, "which is not elementwise")
     type_ = scalar_or_element_type(stored_type(op.results[0].type))
     if isinstance(op, tensor.EmptyOp):
-        # Its elements are undefined.
+        # Elements of `tensor.empty` are undefined.
         return builder.number(0, type_)
     if isinstance(op, ConstantOp | arith.ConstantOp):
         value = op.value

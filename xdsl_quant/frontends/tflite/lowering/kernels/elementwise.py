@@ -181,7 +181,7 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
     source, result = parameters_of(op.input.type), parameters_of(op.output.type)
     if result is None:
         raise Unsupported("has a result that is not quantized")
-    # The runtime requantizes only 16 bits to 32; from other widths it would overflow.
+    # The kernel requantizes to 32 bits only from 16; other widths would overflow.
     is_wide = (
         source is not None and result.storage_width > 16 and source.storage_width != 16
     )

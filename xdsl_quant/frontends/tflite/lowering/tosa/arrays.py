@@ -262,7 +262,7 @@ def _reduce(
     return result if keepdims else _move_by_positions(np.squeeze, result, tuple(axes))
 
 
-# Orders
+# Order of elements
 
 
 @tosa_form(np.argmax)
@@ -271,7 +271,7 @@ def _largest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
     base, _ = apart(x)
     shape = [size for d, size in enumerate(x.shape) if d != axis]
     if base.element_type not in (i8, i16, f32):
-        # `tosa.argmax` supports fewer bits.
+        # `tosa.argmax` does not support wider integers.
         rows = cast(TosaTensor, _move_by_positions(np.moveaxis, base, axis, -1))
         return _largest_indices(rows.reshape(-1, x.shape[axis]), 1).reshape(*shape)
 
@@ -312,7 +312,7 @@ def _largest_indices(rows: TosaTensor, count: int) -> TosaTensor:
     ranks = is_before.number.sum(2, keepdims=True)
     is_here = ranks == KnownInteger(builder, positions_of((1, 1, count)))
     found = is_here.chosen(KnownInteger(builder, numbers.reshape(1, -1, 1)), 0)
-    # Unlike a sum, a maximum keeps the indices of NaN within the row.
+    # Unlike a sum, a maximum keeps indices within the row if elements are NaN.
     return found.max(1)
 
 

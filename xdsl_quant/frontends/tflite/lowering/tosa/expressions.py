@@ -475,7 +475,7 @@ class TosaInteger(TosaTensor, Integer):
             bounds = ANY_INTEGER
 
         def build() -> SSAValue:
-            # For other ops, low result bits depend only on low operand bits.
+            # Low result bits of all other ops depend only on low operand bits.
             is_checked = operation in ("maximum", "minimum", "right_shift", "divide")
             values = [operand(x, self, type_, is_checked) for x in (lhs, rhs)]
             if operation == "multiply":

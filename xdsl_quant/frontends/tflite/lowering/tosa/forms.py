@@ -186,7 +186,7 @@ def _mean(a: TosaInteger, b: Number, is_away: bool) -> TosaInteger:
     mean = (a >> 1) + half + ((parities + 1) >> 1)
     if not is_away:
         return mean
-    # Round negative odd sums down.
+    # Round odd sums down if negative: half away from zero.
     is_less = (mean <= 0) & (parities == 1)
     return mean - cast(TosaTruth, is_less)
 
