@@ -20,8 +20,8 @@ class ThreadCalls:
 
     def __init__(self, functions: ThreadFunctions):
         """
-        The functions of one dispatch symbol take the same memrefs and have no results.
-        The dispatch returns when all of them have returned.
+        Register the functions of each dispatch symbol, which take the same memrefs and
+        have no results. A dispatch returns when all its functions have returned.
         """
         self._functions = functions
         self._linked: dict[str, Callable[[int], None]] = {}

@@ -7,7 +7,7 @@ types:
 
 * A uniform type is kept. A range is converted to parameters by the target's range rule.
   `!quant.any` sets a minimum width, `!quant.none` keeps a value in floating point, and
-  a float type is no constraint.
+  a float type does not constrain.
 * Constants get parameters from their content, even if they have a range; biases get the
   product of the scales of their factors.
 * Parameters propagate along constraints until nothing changes. A value has one set of

@@ -99,7 +99,7 @@ def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
 
 
 def _loops(indices: AffineMap) -> Sequence[int] | None:
-    """Return the loop of each index, or `None` if an index is no plain loop index."""
+    """Return the loop of each index, or `None` if an index is not a plain loop index."""
     loops = [e.position for e in indices.results if isinstance(e, AffineDimExpr)]
     is_plain = len({*loops}) == len(indices.results) and not indices.num_symbols
     return loops if is_plain else None

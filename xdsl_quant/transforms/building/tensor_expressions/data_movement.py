@@ -195,7 +195,7 @@ def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
 
 
 def _is_kept(item: object) -> bool:
-    """Return True if an item of a NumPy index yields a dimension: it is no number."""
+    """Return True if an item of a NumPy index is not an integer: it keeps a dimension."""
     return item is None or isinstance(item, slice)
 
 
@@ -212,7 +212,7 @@ def _taken(x: TensorExpression, indices: Value, axis: int = 0) -> TensorExpressi
 def _elements_at(
     x: TensorExpression, arrays: Sequence[Value], axis: int
 ) -> TensorExpression:
-    """Return slices at index arrays for dimension `axis` and those that follow it."""
+    """Return slices at index arrays for the dimensions from `axis` on."""
     shape = common_shape(*arrays)
     expressions = [
         broadcast(as_expression(array, x.builder), shape) for array in arrays

@@ -125,9 +125,9 @@ class LoopNest:
 
     def combined(self) -> tuple[str, Sequence[SSAValue]] | None:
         """
-        If the body reduces, return the name of the op that combines the accumulator
-        with inputs, and these inputs; `arith.mulf` means that a product of inputs is
-        added. Return `None` for other bodies.
+        Return the name of the op that combines the accumulator with inputs, and these
+        inputs; `arith.mulf` means that a product of inputs is added. Return `None` if
+        the body does not reduce.
         """
         if not isinstance(op := self.result.owner, Operation) or op not in self.ops:
             return None

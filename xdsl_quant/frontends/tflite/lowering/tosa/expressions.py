@@ -134,7 +134,7 @@ class TosaTensor(ArrayExpression, Expression):
     """Source tensor and element positions, if this tensor is a view."""
 
     biased: Callable[[SSAValue], SSAValue] | None = None
-    """If elements are sums of products: builds them again, plus a per-channel bias."""
+    """Function that builds a sum of products again with a per-channel bias added."""
 
     def __init__(
         self,
