@@ -63,7 +63,7 @@ _MUCH_WIDER = 8.0
 """Largest factor by which a `select` constant widens a range without a warning."""
 
 _LOST = 64.0
-"""Largest factor for an added constant: above it, values span less than 4 steps."""
+"""As `_MUCH_WIDER`, for an added constant: above, values span less than 4 steps."""
 
 _STEPS = 1.5
 """Upper bound of the rounding error of `score - row maximum`, in steps."""
@@ -133,7 +133,7 @@ class _Flow:
 
 
 def _flow(select: Operation) -> _Flow | None:
-    """Return the values from a `select` to a softmax; `None` if it has other uses."""
+    """Return the values from a `select` to a softmax; `None` if used elsewhere."""
     flow = _Flow([select.results[0]])
     for values, keys, follow in (
         (flow.scores, flow.keys, flow.follow_scores),

@@ -210,7 +210,7 @@ class _Search:
         return replace(self.quantized, constants=[*biases.values()])
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
-        """Return the errors of model results; of the last kernel if there are none."""
+        """Return errors of model results, or of the last kernel if there are none."""
         errors: dict[str, Error] = {}
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]
@@ -301,7 +301,7 @@ def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Argu
 
 
 def _certain_shift(means: Sequence[Numbers]) -> Numbers:
-    """Return the mean of each channel over batches; 0 if it may be chance."""
+    """Return the mean shift of each channel over batches; 0 if it may be chance."""
     count = len(means)
     mean = reduce(np.add, means) / count
     squares = reduce(np.add, map(np.square, means)) / count

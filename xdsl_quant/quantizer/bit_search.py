@@ -104,13 +104,13 @@ class BitSearch:
     """Widths of each kernel, from narrow to wide; empty for unsearched kernels."""
 
     measured: dict[Choice, Assignment] = field(init=False)
-    """Assignments measured by simulation, or with integers if that is unsupported."""
+    """Assignments measured by simulation, or with integers if it is unsupported."""
 
     confirmed: dict[Choice, Assignment] = field(init=False)
     """Assignments measured with integers: the widest and candidates for the best."""
 
     _corrections: list[tuple[ModuleOp, Correction]] = field(init=False)
-    """Models before bias correction, and their corrections."""
+    """Pairs of a model before bias correction, and its correction."""
 
     _expected: list[Values] = field(init=False)
 
@@ -214,7 +214,7 @@ class BitSearch:
             )
 
     def confirm(self, choice: Choice) -> None:
-        """Measure a simulated assignment with integers."""
+        """Measure an assignment with integers after its simulation."""
         if choice not in self.confirmed:
             self.confirmed[choice] = (
                 self._compared(choice, False)
@@ -269,7 +269,7 @@ class BitSearch:
         return (*self.widest[:kernel], width, *self.widest[kernel + 1 :])
 
     def _options(self, kernel: int) -> Sequence[tuple[int, int, float]]:
-        """Return added bytes, activation width and added noise for each width."""
+        """Return added bytes, activation width and added noise of each kernel width."""
         widest = self.measured[self.widest]
         options: list[tuple[int, int, float]] = []
         for number, width in enumerate(self._searched[kernel]):
@@ -336,9 +336,9 @@ class BitSearch:
         self, choice: Choice
     ) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
         """
-        Return all changes of the width of one kernel: numbers of the kernels from 1,
-        indices of the new widths, and differences in bytes, activation width and noise.
-        The first entry changes nothing.
+        Return all changes of the width of one kernel, as three arrays: number of the
+        kernel from 1; index of the new width; differences in bytes, activation width
+        and noise. The first entry of each array means no change.
         """
         kernels, widths, added = [0], [0], [np.zeros(3)]
         for kernel, old in enumerate(choice):

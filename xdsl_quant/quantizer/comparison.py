@@ -319,8 +319,8 @@ def compare(
 
     Args:
         float_module: the float model: a module, MLIR text, or the path of a file.
-        quantized_module: the quantized model, likewise or as `quantize` returns it.
-            Its quantized arguments and results are converted from and to floats.
+        quantized_module: the quantized model, likewise, or a result of `quantize`. Its
+            quantized arguments and results are converted from and to floats.
         data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
         entry: the function that takes the samples; by default the only public one, or
             `main`.
@@ -328,7 +328,8 @@ def compare(
         labels: the classes of the samples, to measure the accuracy of both models.
 
     Returns:
-        The comparison of all matched values. Loops count with their last iteration.
+        The comparison of all matched values. Values in loops are compared in the last
+        iteration.
 
     Raises:
         ValueError: if a model cannot be run, or arguments or results of the models differ.

@@ -25,7 +25,7 @@ def model_dialect(op: Operation) -> ModelDialect:
 def quantize_activations(module: ModuleOp) -> None:
     """
     Replace products with quantized weights by integer products that quantize their
-    activations, unless the dialect has kernels that do so.
+    activations, unless the dialect has kernels that quantize activations.
 
     Args:
         module: a module with quantized float constants as weights; it changes.

@@ -49,7 +49,7 @@ from .signal_noise import relative_noise as relative_noise
 
 @dataclass(frozen=True)
 class KernelErrors:
-    """Errors of a kernel result, or of a model result, for which both are equal."""
+    """Accumulated and own error of a kernel result; equal for a model result."""
 
     accumulated: Error
     own: Error
@@ -119,7 +119,8 @@ def compare_runs(
         batches: the samples.
         observe: see `measure_errors`.
         bounds: the representable range of values by key.
-        masked: numbers by key: float values below them are masked, and have no error.
+        masked: lower bounds by key: float values below the bound are masked, and count
+            as values without error.
     """
     errors: dict[str, KernelErrors] = {}
     for batch in batches:

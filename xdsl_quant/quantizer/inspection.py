@@ -67,7 +67,7 @@ class QuantizedTensor:
     """Sizes, negative (in JSON -1) if dynamic; `None` if the tensor is unranked."""
 
     storage: str
-    """Storage type, e.g. `i8<-127:127>`; name of a quantized type without one."""
+    """Storage type, e.g. `i8<-127:127>`, or the name of a type that has none."""
 
     scale_count: int = 0
     """Number of scales."""
@@ -100,7 +100,7 @@ class QuantizedTensor:
 
     @property
     def float_bytes(self) -> int:
-        """Size of its elements as `f32`."""
+        """Size of the elements in bytes if they were `f32`."""
         return _FLOAT_BYTES * math.prod(self.shape or ())
 
 
@@ -117,7 +117,7 @@ _SORT_KEYS: Mapping[
         -tensor.at_bounds if tensor.at_bounds is not None else 1
     ),
 }
-"""Functions of sort keys by name: descending for scales, sizes and fractions."""
+"""Functions that return sort keys; scales, sizes and fractions sort descending."""
 
 SORT_NAMES = ("order", *_SORT_KEYS)
 """Accepted names of `Inspection.sorted_by`; `order` is the module order."""

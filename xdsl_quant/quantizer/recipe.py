@@ -86,7 +86,7 @@ class RecipeError(TomlError):
         Args:
             message: the problem.
             key: the TOML key with the problem, if any.
-            found: the invalid string, if the key has an array of them.
+            found: the invalid string, if the value of the key is an array of strings.
         """
         super().__init__(message)
         self.key = key
@@ -100,7 +100,7 @@ class Selector(NamedTuple):
     pattern: str
 
     def selects(self, names: Iterable[str]) -> bool:
-        """Return True if the pattern matches part of a location, or another whole name."""
+        """Return True if the pattern matches a whole name, or a part of a location."""
         if self.kind == "locations":
             return any(re.search(self.pattern, name) for name in names)
         return any(fnmatchcase(name, self.pattern) for name in names)
@@ -133,12 +133,12 @@ class Override:
     """
 
     observer: str | None = None
-    """Observer of the ranges of these values."""
+    """Observer of the ranges of the selected values."""
 
     weight_bits: int | None = None
     """
-    Least width of the weights of these kernels; the target uses its first signature
-    with at least this width.
+    Least width of the weights of the selected kernels; the target uses its first
+    signature with at least this width.
     """
 
     places: Mapping[Selector, str] = field(

@@ -141,7 +141,7 @@ class RecordedModule:
         return RecordedModule(InstrumentedFunction.of(module, entry))
 
     def values(self, batch: Batch) -> Mapping[str, Floats]:
-        """Run a batch; return values by key, in loops those of the last iteration."""
+        """Run a batch; return the recorded values by key (last iteration of loops)."""
         sink = _Sink({})
         self.function.runnable()(sink, (*as_tuple(batch), *self.constants))
         return sink.values

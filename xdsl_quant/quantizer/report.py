@@ -219,7 +219,7 @@ def stored_bytes(module: ModuleOp) -> int:
 
 
 def _kernel_sizes(module: ModuleOp) -> Sequence[tuple[int, int]]:
-    """Return float and stored bytes of constants by kernel; shared ones count once."""
+    """Return each kernel's float and stored bytes; shared constants count once."""
     in_float = set[SSAValue]()
     stored = set[tuple[SSAValue, UniformType | None]]()
     sizes: list[tuple[int, int]] = []

@@ -43,7 +43,7 @@ LabelData: TypeAlias = "str | os.PathLike[str] | Array"
 """A `.npy` file, a `.npz` file with one array, or an array; a row for each sample."""
 
 Progress: TypeAlias = "Callable[[Iterable[Batch], int | None], Iterable[Batch]]"
-"""Wrapper of batches that shows progress; takes their number, `None` if unknown."""
+"""Function that wraps batches to show progress; also takes their number or `None`."""
 
 DYNAMIC_BATCH = 32
 """Number of samples per batch if the function takes any number."""
@@ -214,7 +214,8 @@ def spread_batches(batches: Iterable[Batch], most: int) -> list[Arguments]:
 
 def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
     """
-    Return the name of labels in messages, and the labels of the samples in batches.
+    Return the name of labels in messages, and the labels as an array with a row for
+    each sample in `batches`.
 
     Raises:
         DataError: if a file does not have exactly one array, or the numbers of rows and
@@ -346,7 +347,7 @@ def _by_name(sources: Sequence[_Source], function: FuncOp) -> Sequence[_Source]:
 
 
 def _names_of_arguments(function: FuncOp) -> Iterator[Sequence[str]]:
-    """Yield the argument names in the text, then those in a `.tflite` file."""
+    """Yield the argument names from MLIR text, then those from a `.tflite` file."""
     hints = [argument.name_hint or "" for argument in function.args]
     if all(hints):
         yield hints

@@ -47,7 +47,7 @@ class Assignment:
         return 0.0 if self.noise == other.noise else other.sqnr - self.sqnr
 
     def points_lost(self, other: Assignment) -> float:
-        """Return the loss of accuracy in percentage points compared with another."""
+        """Return the loss of accuracy compared with `other` in percentage points."""
         assert self.accuracy is not None
         assert other.accuracy is not None
         # Removes the rounding error: accuracies are multiples of 1 / number of samples.

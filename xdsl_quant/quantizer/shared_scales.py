@@ -66,7 +66,7 @@ class LostOperand(NamedTuple):
 
     @property
     def float_kernels(self) -> Sequence[RegionOp]:
-        """The kernel, and the data movement from it to results of the model."""
+        """The kernel, and data movement kernels between it and results of the model."""
         kernels = [self.kernel]
         for kernel in kernels:
             kernels += [
@@ -184,7 +184,7 @@ def _users_of(kernel: RegionOp) -> Iterator[Operation]:
 
 
 def _quantizes(op: Operation) -> bool:
-    """Return True if an op, or data movement from it, reaches a kernel that computes."""
+    """Return True if an op is a computing kernel, or moves data to one."""
     reached = [op]
     for each in reached:
         if isinstance(each, RegionOp):

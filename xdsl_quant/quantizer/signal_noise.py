@@ -15,7 +15,7 @@ Values: TypeAlias = "Mapping[str, Floats]"
 """Recorded values by key."""
 
 OUTPUT = "output:"
-"""Substring of the keys of model results, which their number follows."""
+"""Substring of the keys of model results; the result number follows it."""
 
 
 @dataclass

@@ -171,7 +171,7 @@ class StaticPipeline(Pipeline):
         return module
 
     def correct(self, module: ModuleOp) -> ModuleOp:
-        """Correct biases for the mean error of kernels."""
+        """Correct biases to compensate the mean error of kernels."""
         correction = self.correction(module)
         if correction is not None:
             self.errors = correction.after

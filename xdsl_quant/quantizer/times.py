@@ -96,7 +96,7 @@ def measure_times(
 def _model_call(
     module: ModuleOp, batch: Arguments, entry: str | None, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """Return a model's call; append a reason and return `None` if compiling fails."""
+    """Compile a model to a call; if this fails, append a reason and return `None`."""
     module = module.clone()
     apply_passes(module, [QuantRemoveInstrumentationPass()], is_routine=True)
     return _compiled_call(module, entry_function(module, entry), batch, reasons)
@@ -105,7 +105,7 @@ def _model_call(
 def _compiled_call(
     module: ModuleOp, function: FuncOp, values: Arguments, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """Lower a module and return a call of its function, as `_model_call`."""
+    """Compile a function to a call; handle failure as `_model_call` does."""
     arguments = stored_arguments(function, values)
     lower_stablehlo(module)
     try:
@@ -207,7 +207,7 @@ def _kernel_call(
     *,
     is_quantized: bool,
 ) -> Callable[[], object] | None:
-    """Return a call of a kernel alone; `None` if the form does not exist or compile."""
+    """Compile a kernel in one form to a call; return `None` if this is impossible."""
     module, function = _lone_kernel(kernel, operands)
     kernels = kernels_of(module)
     if is_quantized:

@@ -29,8 +29,8 @@ from .selection import check_selectors, names_of, overrides_of
 
 def products_of(module: ModuleOp) -> Sequence[Operation]:
     """
-    Return the products with constant weights, quantized or not, in module order.
-    Positions are equal in float and quantized modules.
+    Return the products with constant weights, quantized or not, in module order. A
+    product has the same position in float and quantized modules.
     """
     return [op for op in module.walk() if weight_of(op, is_quantized=True) is not None]
 

@@ -312,7 +312,7 @@ def _mean_errors(
     batches: Iterable[Batch],
     entry: str | None,
 ) -> Mapping[int, NDArray[np.float64]]:
-    """Return the mean of float minus quantized results of each channel, by product."""
+    """Return each product's mean of float minus quantized results by channel."""
     recorded = _recorded_products(module, quantized, layers, entry)
     sums: dict[int, NDArray[np.float64]] = {}
     counts: dict[int, int] = {}

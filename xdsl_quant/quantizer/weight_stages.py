@@ -64,7 +64,7 @@ class WeightPipeline(Pipeline):
         return module
 
     def correct(self, module: ModuleOp) -> ModuleOp:
-        """Correct biases for the mean error of products, if this improves results."""
+        """Correct biases to compensate the mean error, if this improves results."""
         biased = corrected_biases(
             self.modules["prepare"], module, self.samples(), self.request.entry
         )
