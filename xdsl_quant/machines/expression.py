@@ -543,7 +543,7 @@ def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
 
 
 def _operator(name: str) -> Form:
-    """Return a function that calls `arithmetic` of the first operand that has it."""
+    """Return a binary function: `arithmetic(name, lhs, rhs)` of the first expression."""
 
     def function(lhs: object, rhs: object) -> object:
         x = lhs if isinstance(lhs, Expression) else rhs
@@ -562,7 +562,7 @@ def _comparison(direction: Direction, mirrored: Direction) -> Form:
 
 
 def _commutative(method: str) -> Form:
-    """Return a commutative function that calls `method` of an operand on the other."""
+    """Return a commutative function that calls `method` of one operand with the other."""
 
     def function(a: object, b: object) -> object:
         if isinstance(b, Real) or not isinstance(a, Expression):

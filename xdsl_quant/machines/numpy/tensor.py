@@ -296,4 +296,4 @@ TENSOR = interpreter_functions(
     },
     {tensor.PadOp: _pad_tensor},
 )
-"""Interpreter functions of both dialects."""
+"""Interpreter functions of the dialects tensor and shape."""
