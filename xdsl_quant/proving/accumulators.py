@@ -63,7 +63,7 @@ class Accumulator:
     """Smallest and largest stored value of the activations."""
 
     is_reached: bool
-    """True if some inputs certainly give the smallest and the largest sum."""
+    """True if activations with the sums `low` and `high` certainly exist."""
 
     @property
     def fits(self) -> bool:

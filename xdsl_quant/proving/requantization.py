@@ -38,7 +38,7 @@ _ERROR_BITS = 31
 """Exponent `n` of the largest relative error `2**-n` of the ratio of scales."""
 
 _WIDTH = 130
-"""Bits that hold all results of computations on 64-bit integers and shifts."""
+"""Width in which computations on 64-bit integers, and shifts, do not overflow."""
 
 
 @dataclass(frozen=True)

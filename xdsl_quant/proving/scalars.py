@@ -51,7 +51,7 @@ class Number:
 
 
 _Translated = tuple[Term, Term | None]
-"""Result, and its condition to be defined if operands are (`None`: always)."""
+"""Result, and the condition that it is defined for defined operands; `None` if always."""
 
 _Rule = Callable[[Terms, Operation, Sequence[Term]], _Translated]
 
@@ -99,7 +99,7 @@ _FLAGS = ("fastmath", "overflowFlags", "roundingmode", "exact", "isExact", "nonN
 
 
 def _check_flags(op: Operation) -> None:
-    """Check that an op has no attributes that terms ignore."""
+    """Check that an op has no attributes in `_FLAGS`, which terms ignore."""
     given = {**op.attributes, **op.properties}
     for name in _FLAGS:
         flags = given.get(name)

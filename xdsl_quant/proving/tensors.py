@@ -333,7 +333,7 @@ def _check_rescale_constants(multipliers: Sequence[int], shifts: Sequence[int]) 
 
 
 _WIDTH = 128
-"""Bits that hold all results of computations on 64-bit integers."""
+"""Width in which computations on 64-bit integers do not overflow."""
 
 
 def _signed(number: Number, type_: Attribute, noun: str) -> int:

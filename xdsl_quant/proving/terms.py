@@ -148,7 +148,7 @@ def bit_count(type_: Attribute) -> int:
 
 
 def _term_sizes(type_: Attribute) -> tuple[int, int] | None:
-    """Return the float sizes of terms of a type; those of f32 for bf16."""
+    """Return the `float_sizes` of the term for a type: those of f32 for bf16."""
     # The solver does not support bf16, a subset of f32.
     return (8, 24) if isinstance(type_, BFloat16Type) else float_sizes(type_)
 
@@ -268,7 +268,7 @@ class Terms:
         return self._to_bf16(found, self.choice(is_exact, zero, one))
 
     def _to_bf16(self, value: Term, odd: Term | None = None) -> Term:
-        """Round an f32 to the nearest bf16; if `odd` is true, set its last bit first."""
+        """Round an f32 to the nearest bf16; before, set its last bit if `odd` is 1."""
         bits = self._bit_symbol(32, f"bits{len(self._assumed)}")
         self._assumed.append(self.equal(self.from_bits(f32, bits), value))
         if odd is not None:

@@ -45,7 +45,7 @@ class Theorem:
 
 
 class NamedTerm(NamedTuple):
-    """Named value that a counterexample prints."""
+    """Named value to print for a counterexample."""
 
     name: str
     type: Attribute
@@ -104,7 +104,7 @@ def results(
 
 
 def proved_or_unknown(claim: str, answer: Answer, seconds: float) -> Theorem | None:
-    """Return the theorem for an answer; `None` if it has a counterexample."""
+    """Return the theorem for an answer; `None` if the answer is a counterexample."""
     if answer.verdict == "holds":
         return Theorem(claim, "proved", "solver", answer.seconds)
     if answer.verdict == "unknown":
