@@ -1,1 +1,1 @@
-"""Frontends: dialects and files of other tools. Each of them can be deleted alone."""
+"""Frontends: dialects and files of other tools. Each subpackage can be deleted."""

@@ -278,7 +278,7 @@ _KEYWORDS: Mapping[str, Callable[[Parser], Attribute]] = {
         parser.parse_str_enum(RoundingMode)
     ),
 }
-"""Parsers of properties that are printed as a keyword."""
+"""Parser of each property that is printed as a keyword, by property name."""
 
 
 def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperation:

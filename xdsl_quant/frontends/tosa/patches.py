@@ -1,4 +1,4 @@
-"""Patches of xDSL's `tosa` dialect for ops of MLIR 22 that xDSL supports partly or not."""
+"""Patches of xDSL's `tosa` dialect: ops of MLIR 22 that it lacks or partly supports."""
 
 from typing import cast
 
@@ -81,7 +81,7 @@ def take_resources() -> None:
     """
     Let `const` hold a `dense_resource` attribute.
 
-    MLIR: takes elements of any kind.
+    MLIR: `const` holds elements of any kind.
     Obsolete with: `docs/upstream/tosa-constants.md`.
     """
     properties = ConstOp.get_irdl_definition().properties

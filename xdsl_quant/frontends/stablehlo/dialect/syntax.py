@@ -42,7 +42,10 @@ from .attributes import (
 def parse_attributes(
     parser: Parser, op_type: type[IRDLOperation], taken: Container[str]
 ) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-    """Parse an attribute dictionary, split off properties, and refuse those in `taken`."""
+    """
+    Parse an attribute dictionary; return attributes that are not properties, and
+    properties. Refuse properties in `taken`.
+    """
     pos = parser.pos
     attributes = parser.parse_optional_attr_dict()
     # The order of a set would vary between processes.

@@ -127,7 +127,7 @@ def is_true(attribute: BoolAttr | None) -> bool:
 # Relations
 
 Relation = Callable[[Operation], str | None]
-"""Returns the error message after the name of an op, or `None` if the op is valid."""
+"""Function that returns the message after an op's name, or `None` if the op is valid."""
 
 
 @dataclass(frozen=True)

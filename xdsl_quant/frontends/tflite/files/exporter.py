@@ -415,7 +415,7 @@ class _FunctionExporter:
         return [*op.operands, *then_call.arguments]
 
     def call(self, region: Region, op: Operation) -> CallOp:
-        """Return the call of a region that consists of it alone, or raise an error."""
+        """Return the call in a region without other ops; otherwise, raise an error."""
         ops = [*region.block.ops] if region.blocks else []
         if len(ops) == 2 and isinstance(call := ops[0], CallOp):
             arguments = call.arguments if isinstance(op, IfOp) else region.block.args

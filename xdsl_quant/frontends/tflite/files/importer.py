@@ -100,7 +100,7 @@ ELEMENT_TYPES: Mapping[str, TypeAttribute] = {
 }
 
 _SMALLEST_SCALE = float(np.finfo(np.float32).smallest_normal)
-"""Replaces scale 0, which some files have for constants of zeros."""
+"""Replacement for scale 0, which some files have for constants of zeros."""
 
 _NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
     "CONV_2D": (1,),

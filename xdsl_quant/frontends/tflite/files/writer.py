@@ -10,7 +10,7 @@ from .model import Model, ModelSignature, Operator, Subgraph, Tensor, TensorQuan
 from .schema import enumerator, option_fields, options_name, schema
 
 _FIRST_VERSIONS = {"BROADCAST_TO": 2}
-"""First version of each op whose first version is not 1."""
+"""Lowest version of each op whose versions do not start at 1."""
 
 _OLD_CODE_LIMIT = 127
 """Largest value of the deprecated operator code field."""

@@ -134,7 +134,7 @@ def log_softmax(values: Array) -> Array:
 
 
 def l2_normalization(values: Array) -> Array:
-    """Divide by the L2 norm along the last dimension, which is at least 1e-6."""
+    """Divide by the L2 norm along the last dimension; norms below 1e-6 count as 1e-6."""
     norms = np.sqrt((values * values).sum(axis=-1, keepdims=True))
     return values / np.maximum(norms, values.dtype.type(1e-6))
 

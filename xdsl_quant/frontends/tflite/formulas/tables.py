@@ -238,7 +238,7 @@ def sigmoid_table() -> Integers:
 
 def _sigmoid_operand(x: Quantized, largest_exponent: int) -> Integers:
     """
-    Return values in units of `1 / (3 * 2**12)`.
+    Convert stored values (zero point 0) to units of `1 / (3 * 2**12)`.
 
     A scale counts as a power of two if its binary logarithm is within 1e-3 of an
     integer from -12 to `largest_exponent`; the conversion is then exact.

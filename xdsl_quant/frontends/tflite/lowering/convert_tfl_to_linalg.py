@@ -372,7 +372,7 @@ def _scalar(op: Operation, builder: LoweringBuilder, value: SSAValue) -> SSAValu
 
 
 def _check_types(op: Operation, what: str, types: Sequence[Attribute]) -> None:
-    """Check that types equal the result types, as scf requires, but not tfl."""
+    """Check that types equal the result types, which scf requires and tfl does not."""
     if tuple(types) == tuple(op.result_types):
         return
     actual, expected = (", ".join(map(str, each)) for each in (types, op.result_types))
@@ -385,7 +385,7 @@ def _check_types(op: Operation, what: str, types: Sequence[Attribute]) -> None:
 
 
 def _check_is_not_later(value: SSAValue) -> None:
-    """Check that the defining op has been converted."""
+    """Check that the op that defines a value has been converted."""
     owner = value.owner
     if isinstance(owner, Operation) and op_name(owner).startswith("tfl."):
         fail(

@@ -180,7 +180,7 @@ def at_position(tensor: SSAValue, bounds: Bounds, is_signed: bool = True) -> Ele
 def operand_elements(
     tensors: Values, operands: Sequence[ScaledTensor]
 ) -> Sequence[Element]:
-    """Return the stored values of operands that have the index of the result element."""
+    """Return, for each operand, its stored value at the index of the result element."""
     types = (operand.quantized_type for operand in operands)
     return [
         at_position(tensor, type_.storage_range, type_.is_signed)

@@ -34,7 +34,7 @@ _FACTOR_BITS = 30
 """Width of the factors of comparisons; their products with 33-bit values fit 64 bits."""
 
 _EXACT_BITS = 16
-"""Largest result width that counts for the required width of multipliers."""
+"""Results wider than this do not require wider multipliers."""
 
 
 @dataclass(frozen=True)

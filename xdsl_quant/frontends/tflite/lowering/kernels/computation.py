@@ -482,7 +482,7 @@ def takes_one_scale(
 
 @dataclass(frozen=True)
 class OnStoredValues:
-    """Kernel of any bit width, for operands with the parameters of the result."""
+    """Kernel for all storage widths, if operands have the result's parameters."""
 
     function: Callable[..., Array]
     """Function of the op and its operands; quantized operands are stored values."""

@@ -93,7 +93,7 @@ def takes_sigmoid(op: Operation, result: Parameters, x: Parameters) -> NoKernel 
 
 
 def takes_negated(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    """Return `NoKernel` unless zero points are 0, and the scales are the same."""
+    """Return `NoKernel` unless both zero points are 0, and both scales are equal."""
     if x.has_zero_points and have_one_scale(result, x):
         return NoKernel("has a zero point, which the kernel ignores")
     return takes_one_scale(op, result, x)

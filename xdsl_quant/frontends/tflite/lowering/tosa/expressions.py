@@ -356,7 +356,7 @@ class Parts(NamedTuple):
     """Multiplication and right shift."""
 
     saturated: tuple[TosaRescaling, int, int, int] | None = None
-    """Multiplication and right shift, zero point added then, and range clamped to."""
+    """Multiplication and right shift; zero point added next; range clamped to last."""
 
     nearest: TosaReal | None = None
     """Floats that are rounded half to even."""

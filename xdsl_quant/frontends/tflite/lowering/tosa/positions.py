@@ -68,7 +68,7 @@ def _period(positions: Positions, axis: int) -> int:
 def _box(
     builder: TosaBuilder, value: SSAValue, positions: Positions
 ) -> SSAValue | None:
-    """Return the elements as a reshaped slice; `None` if they are not a slice."""
+    """Return elements as reshaped slice of `value`; `None` if they do not form a slice."""
     shape = shape_of(value)
     ends = (np.unravel_index(int(f()), shape) for f in (positions.min, positions.max))
     first, last = ([int(i) for i in end] for end in ends)
