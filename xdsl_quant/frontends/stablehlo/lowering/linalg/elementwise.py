@@ -49,7 +49,7 @@ def _by_kind(
     unsigned: _MakeOp | None = None,
     booleans: _MakeOp | None = None,
 ) -> Callable[[Attribute], _MakeOp]:
-    """Return a function that selects an op by element type; `signed` replaces omitted ops."""
+    """Return a function that selects an op by element type, `signed` for omitted ones."""
 
     def op_for(type_: Attribute) -> _MakeOp:
         if is_floating(type_):
