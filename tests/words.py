@@ -18,10 +18,10 @@ from typing import NamedTuple, cast
 ROOT = Path(__file__).parents[1]
 
 LIMITS = {
-    "lines of docstrings": 17_200,
+    "lines of docstrings": 17_300,
     "docstrings that begin with a clause": 0,
     "functions whose docstring begins with a noun": 15,
-    "riddles in the package": 14,
+    "riddles in the package": 12,
     "riddles in pages": 7,
     "guides over 900 words": 0,
     "lines of README.md": 150,

@@ -60,7 +60,7 @@ _FINITE = -1e9
 """Replacement of a negative infinity, if the element type can represent it."""
 
 _MUCH_WIDER = 8.0
-"""Largest factor by which a `select` constant widens a range without a warning."""
+"""Largest factor by which a `select` constant may widen a range without warning."""
 
 _LOST = 64.0
 """As `_MUCH_WIDER`, for an added constant: above, values span less than 4 steps."""

@@ -269,7 +269,7 @@ class BitSearch:
         return (*self.widest[:kernel], width, *self.widest[kernel + 1 :])
 
     def _options(self, kernel: int) -> Sequence[tuple[int, int, float]]:
-        """Return added bytes, activation width and added noise of each kernel width."""
+        """Return added bytes, activation width and added noise of a kernel's widths."""
         widest = self.measured[self.widest]
         options: list[tuple[int, int, float]] = []
         for number, width in enumerate(self._searched[kernel]):

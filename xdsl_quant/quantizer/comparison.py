@@ -67,13 +67,13 @@ class ComparedValue:
     """A value that both models have."""
 
     name: str
-    """Name of its location, or its statistics key."""
+    """Location name of the value, or its statistics key."""
 
     op: str
-    """Name of the op that defines it in the float model."""
+    """Name of the op that defines the value in the float model."""
 
     quantized_op: str
-    """Name of the op that defines it in the quantized model."""
+    """Name of the op that defines the value in the quantized model."""
 
     storage: str
     """Storage type in the quantized model, e.g. `i8`; empty if in floating point."""

@@ -58,10 +58,10 @@ class QuantizedTensor:
     """Name in a TensorFlow Lite file or, as `%name`, in the text of the module."""
 
     function: str
-    """Name of the function that contains it; empty if none does."""
+    """Name of the function that contains the tensor; empty outside of functions."""
 
     op: str
-    """Name of the op that defines it; `argument` for function and block arguments."""
+    """Name of the defining op; `argument` for function and block arguments."""
 
     shape: tuple[int, ...] | None
     """Sizes, negative (in JSON -1) if dynamic; `None` if the tensor is unranked."""
@@ -335,7 +335,7 @@ def _stored_value(value: SSAValue | None) -> SSAValue | None:
 
 
 def _known_elements(value: SSAValue) -> Array | None:
-    # Resources may lack data, and types a dtype.
+    # The data may be missing, and NumPy may lack the type.
     with suppress(ValueError, TypeError, ImportError):
         return constant_elements(value)
     return None

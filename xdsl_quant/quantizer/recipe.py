@@ -144,7 +144,7 @@ class Override:
     places: Mapping[Selector, str] = field(
         default_factory=dict[Selector, str], compare=False, repr=False
     )
-    """Locations of the patterns in a file, e.g. `my.toml:3`; empty without a file."""
+    """Location of each pattern in a file, e.g. `my.toml:3`; empty without a file."""
 
     def __post_init__(self):
         for key in ("ops", "locations", "values"):

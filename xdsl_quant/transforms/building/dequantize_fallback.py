@@ -180,7 +180,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
             op: the op to lower, for its attributes. Its operands and results must not
                 be used, and ops that cannot be lowered must be refused in `check`, not
                 here.
-            operands: the operands of `op`, with quantized ones dequantized. Float
+            operands: the operands of `op`; quantized operands are dequantized. Float
                 operands may have different types if the quantized types of `op` may
                 have different expressed types.
             result_types: the required types of the returned values: those of `op`, with

@@ -106,7 +106,7 @@ class StorageArithmetic(ABC):
 
     @abstractmethod
     def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        """Convert `expressed / scale + zero_point` to its stored value."""
+        """Convert the number `expressed / scale + zero_point` to its stored value."""
 
     @abstractmethod
     def load(self, builder: LoweringBuilder, stored: SSAValue) -> SSAValue:

@@ -77,7 +77,7 @@ class Layout(NamedTuple):
 
     @property
     def exprs(self) -> tuple[AffineExpr, ...]:
-        """Index of the scale, as a function of the index of the element."""
+        """Indices of an element's scale, as functions of the indices of the element."""
         return tuple(map(self._block_index, self._dimensions))
 
     def _block_index(self, dimension: int) -> AffineExpr:
@@ -91,7 +91,7 @@ class Layout(NamedTuple):
         return self.counts[axis] * self.block_sizes[axis]
 
     def size_message(self, axis: int) -> str:
-        """Return the message of the assertion of the size of a quantized dimension."""
+        """Return the message of the assertion on the size of a quantized dimension."""
         count, block_size = self.counts[axis], self.block_sizes[axis]
         blocks = f"{count} blocks of {block_size}"
         if self.last_may_be_shorter:

@@ -279,7 +279,7 @@ class _Matcher:
             for op in ops
         ):
             return None
-        # The effects of an op are allowed to be unknown if it is a kernel alone.
+        # A kernel of a single op may have unknown effects.
         has_effects = (
             get_effects(ops[0]) if len(ops) == 1 else not all(map(has_no_effects, ops))
         )

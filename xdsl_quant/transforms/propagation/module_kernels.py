@@ -111,7 +111,7 @@ def _blocks(op: Operation) -> Iterator[Block]:
 
 
 def _has_body(op: Operation) -> bool:
-    """Return True if the regions of an op compute single elements."""
+    """Return True if the regions of an op compute elements, as in `linalg.generic`."""
     name = op_name(op)
     return name.partition(".")[0] in _DIALECTS_OF_BODIES and name not in _CONTROL_FLOW
 

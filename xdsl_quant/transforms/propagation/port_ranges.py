@@ -188,7 +188,7 @@ def set_specs(
 
 
 def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
-    """Return True if the axis of a type may have as many indices as `ranges`."""
+    """Return True if per-axis ranges match the size of their dimension in a type."""
     _, axis, pairs = ranges
     if axis is None or pairs is None or not isinstance(type_, TensorType):
         return False

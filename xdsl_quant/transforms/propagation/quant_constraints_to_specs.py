@@ -8,15 +8,15 @@ casts of the quant dialect, statistics, fake quantization or `quant.coupled_ref`
 as one value. All values of `quant.coupled_ref`s with one key get the same
 specification; ranges are united.
 
-A cast with parameters, or fake quantization, applies to the uses after it, and to the
-definition of the value if these are all uses. Otherwise the ports after it get their own
+A cast with parameters, or fake quantization, applies to the uses after it and, if the
+value has no other uses, to its definition. Otherwise the ports after it get their own
 specifications, and the value is rescaled for them.
 
 Several constraints on a value must be equal, with these exceptions. Quantization
-parameters and `!quant.none` override ranges. Types of at least its width override
-`!quant.any`. A kernel and code outside of kernels may use a value with different
-parameters: it is rescaled between them, and other ports get the parameters of its
-definition, or of a cast.
+parameters and `!quant.none` override ranges. A type that is at least as wide as
+`!quant.any` overrides it. A kernel and code outside of kernels may use a value with
+different parameters: the value is rescaled between the two, and other ports get the
+parameters of its definition, or of a cast.
 
 Constraints on a value without ports that is passed to or returned from a function apply to
 the ports on the other side of the call, unless these have a range. The pass duplicates

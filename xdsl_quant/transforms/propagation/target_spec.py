@@ -5,8 +5,8 @@ constraints between port parameters.
 A kernel is looked up by its name and by the specifications of its ports, which may be
 partial: the first matching signature completes them. Ops describe how they quantize
 with [traits][xdsl_quant.dialects.quant.traits], so a signature without constraints
-inherits those of the kernel's op. Indices in traits then count operands of the op; in a
-signature they count ports.
+inherits the constraints of the op's traits. Indices in traits then count operands of
+the op; in a signature they count ports.
 """
 
 from __future__ import annotations

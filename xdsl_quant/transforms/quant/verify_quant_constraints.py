@@ -38,7 +38,7 @@ class QuantConstraintViolation:
     """Position of the type on the op, e.g. `result #0`, or the invalid attribute."""
 
     message: str
-    """The offending values, and the legal ones."""
+    """Description of the violation: the value that was found, and the legal values."""
 
     location: Attribute
     """Location of the value or the op."""

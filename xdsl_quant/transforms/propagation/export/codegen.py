@@ -114,7 +114,7 @@ class CodegenExport(KernelExport):
         self._stored: dict[tuple[SSAValue, ScaledQuantizedType], Integers] = {}
         self._expressed: dict[SSAValue, SSAValue] = {}
         self._read: dict[SSAValue, None] = {}
-        """Unquantized constants and destinations."""
+        """Constants and destinations that kernels use without quantization."""
 
         self._differences: dict[str, list[int]] = {}
         self._is_bounded = True
@@ -479,7 +479,7 @@ def _lowered_body(region: RegionOp) -> Block:
     ]
     if lowered:
         for op in body.walk():
-            # Keep the op's name as location, for reasons.
+            # Set the op's name as location: reasons for float kernels show it.
             op.location = NameLoc(StringAttr(op.name), UnknownLoc())
         types = [argument.type for argument in body.block.args], ()
         module = ModuleOp([func.FuncOp("kernel", types, body)])

@@ -37,7 +37,7 @@ from ..module_kernels import is_float_value, kernels_of, operands_of, ports_of
 
 
 class UnsupportedParameters(Unsupported):
-    """Raised when a kernel with parameters at its ports cannot use stored values."""
+    """Raised if a kernel has parameters at its ports, but cannot use stored values."""
 
 
 class ResultOutOfRange(Unsupported):
@@ -184,8 +184,8 @@ _MINIMA = {"minimum", "minimumf", "minnumf"}
 
 def stored_as(region: RegionOp, value: SSAValue) -> ScaledQuantizedType | None:
     """
-    Return the type of the only kernel result that is a value moved, ordered or clamped;
-    `None` if there is no such result, or there are several types.
+    Return the type of the kernel results that a value reaches only by data movement,
+    ordering or clamping; `None` unless there is exactly one such type.
     """
     returned = region.returned
     if value in returned:

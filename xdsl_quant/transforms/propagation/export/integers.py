@@ -26,7 +26,7 @@ from xdsl_quant.unsupported import Unsupported
 HALF = Fraction(1, 2)
 
 Scales: TypeAlias = tuple[Fraction, ...]
-"""A single scale, or one per index of an axis."""
+"""A single scale, or one scale for each index of an axis."""
 
 MULTIPLIER_BITS = 31
 """Significant bits of a multiplier."""

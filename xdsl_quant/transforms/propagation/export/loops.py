@@ -103,7 +103,7 @@ class IntegerLoop:
     def parameter(
         self, numbers: Sequence[int], axis: int | None
     ) -> IntegerExpression | int:
-        """Return the number if all are equal, else its element at the loop `axis`."""
+        """Return the common number, or the number at the index of the loop `axis`."""
         if len({*numbers}) == 1:
             return numbers[0]
         key = (axis, *numbers)
@@ -150,7 +150,7 @@ class IntegerLoop:
         return StoredInteger(self.inner, x.value, x.bounds)
 
     def _corrected(self, x: Integers) -> Integers:
-        """Return the number with a zero point of 0."""
+        """Convert a number to a zero point of 0."""
         return replace(_with_number(x, self.number(x) - x.zero_point), zero_point=0)
 
     def with_scale(self, x: Integers, scale: Fraction) -> Integers:
@@ -163,7 +163,7 @@ class IntegerLoop:
         return replace(_with_number(x, number), scales=(scale,), axis=None, error=error)
 
     def _aligned(self, *values: Integers) -> Sequence[Integers]:
-        """Return the numbers with a common scale and zero point."""
+        """Convert numbers to a common scale and zero point."""
         first = values[0]
         same = [y for x in values if (y := x.with_scale_of(first)) is not None]
         if len(same) < len(values):

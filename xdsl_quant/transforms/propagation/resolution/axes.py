@@ -139,7 +139,7 @@ def _moved_dimensions(op: Operation) -> Sequence[int | None]:
 
 
 def _counts(shape: Sequence[int], dimension: int) -> Iterator[tuple[str, int]]:
-    """Yield static element counts of the sizes `before` and `after` a dimension."""
+    """Yield the static element counts `before` and `after` a dimension."""
     for side, sizes in (
         ("before", shape[:dimension]),
         ("after", shape[dimension + 1 :]),

@@ -115,7 +115,7 @@ def _symbols(attribute: Attribute) -> Iterator[str]:
 
 
 def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
-    """Return the functions not reachable from a recursive one, callers first."""
+    """Return the functions that no recursive function reaches, callers first."""
     callees = {
         function: [
             callee
@@ -189,7 +189,7 @@ def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
 def warn_of_public_functions(copies: Mapping[FuncOp, FuncOp]) -> None:
     """
     Warn on standard error about functions with external callers that have fewer
-    parameters than their copies. `copies` maps each copy to its original.
+    quantized ports than their copies. `copies` maps each copy to its original.
     """
     known = {
         function: sum(

@@ -128,8 +128,8 @@ class ParameterChoice:
 
     def for_range_of(self, parameters: UniformType) -> UniformType:
         """
-        Return parameters for the range that other parameters cover, e.g. in another
-        storage type.
+        Return parameters of this storage type for the range that other parameters
+        cover.
 
         Raises:
             ValueError: if the expressed type cannot represent the scale.

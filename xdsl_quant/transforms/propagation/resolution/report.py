@@ -85,13 +85,13 @@ class FloatKernelReport:
     """Name of the kernel."""
 
     value: str
-    """Name of its first result in the printed function."""
+    """Name of the first result of the kernel in the printed function."""
 
     location: str
     """Location of the kernel; empty if unknown."""
 
     float_reason: str
-    """Reason why it stays in floating point."""
+    """Reason why the kernel stays in floating point."""
 
 
 KernelReport = FloatKernelReport
@@ -109,7 +109,7 @@ class OpReport:
     """Name of the op."""
 
     value: str
-    """Name of its first result in the printed function; `-` without results."""
+    """Name of the first result in the printed function; `-` without results."""
 
     location: str
     """Location of the op; empty if unknown."""

@@ -22,7 +22,7 @@ from .kernels import Kernel, PortValue, Range, computing_ops
 def unite_ranges(kernels: Iterable[Kernel]) -> None:
     """
     Extend the ranges of results of same-scale kernels by the ranges of their operands,
-    so that removing the latter clamps nothing. TensorFlow Lite omits this step.
+    so that removing the operand ranges clamps nothing. TensorFlow Lite omits this step.
 
     Args:
         kernels: the kernels in textual order, so that ranges propagate along chains.

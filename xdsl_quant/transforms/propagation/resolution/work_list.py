@@ -40,7 +40,7 @@ class Resolver:
         self.rule: RangeRule = rule
         self.work: list[Kernel | PortValue] = []
         self.waiting: list[Kernel] = []
-        """Kernels to process last, as other kernels decided their operands."""
+        """Kernels to process last, because other kernels decided their operands."""
 
     def run(self) -> None:
         """Resolve all parameters that constraints determine."""

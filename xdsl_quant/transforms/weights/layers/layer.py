@@ -151,8 +151,8 @@ class Layer:
 
     def input(self) -> tuple[SSAValue, tuple[int, int] | None]:
         """
-        Return the input, and its input channel dimension with that of the weights, or
-        `None` if the op does not define these dimensions.
+        Return the input value, and the input channel dimensions of the input and of the
+        weights; the dimensions are `None` if the op does not define them.
         """
         product = quantization_trait(self.product, MultipliesAndAccumulates)
         trait = quantization_trait(self.product, AffineOpCoefficient)
