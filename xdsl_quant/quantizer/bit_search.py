@@ -160,7 +160,7 @@ class BitSearch:
     def run(self, budget: Budget) -> tuple[Choice, BitSearchResult]:
         """
         Return the assignment with the least noise within a budget of bytes, or the
-        cheapest one within a budget of SQNR or accuracy.
+        cheapest one within a budget of SQNR or accuracy; and a result for reports.
 
         Raises:
             ValueError: if no assignment keeps the budget, a budget of accuracy has no

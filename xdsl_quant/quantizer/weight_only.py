@@ -167,7 +167,7 @@ def _granularity(granularity: WeightGranularity, op: Operation) -> Granularity:
 def _bits_of_products(
     recipe: Recipe, products: Sequence[Operation]
 ) -> Mapping[Operation, int]:
-    """Return the weight widths of products that do not stay in floating point."""
+    """Return the weight width of each product that is quantized."""
     if any(each.values or each.observer is not None for each in recipe.overrides):
         raise RecipeError(
             f"recipe '{recipe.name}': 'values' and 'observer' have no effect in mode "

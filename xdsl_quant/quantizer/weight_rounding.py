@@ -148,7 +148,7 @@ def _hessians(
     batches: Iterable[Batch],
     entry: str | None,
 ) -> Mapping[int, Floats]:
-    """Return `XᵀX` for the inputs `X` of products, summed over batches."""
+    """Return `XᵀX` for the inputs `X` of each product, summed over batches."""
     keys = {number: _record_inputs(each, number) for number, each in products.items()}
     recorded = RecordedModule.of(module, entry)
     sums: dict[int, Floats] = {}

@@ -41,7 +41,7 @@ class CheckedPattern(ModulePattern, Generic[PlanT]):
     _plans: dict[Operation, PlanT] = field(
         default_factory=dict[Operation, PlanT], init=False, compare=False, repr=False
     )
-    """Plans of the ops that are not rewritten yet."""
+    """Plan of each op that is not rewritten yet."""
 
     @abstractmethod
     def plan(self, op: Operation) -> PlanT | None:

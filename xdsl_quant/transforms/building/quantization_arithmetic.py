@@ -250,7 +250,7 @@ class CastArithmetic(ElementConversion, ABC):
     def constant_tensors(
         self, shape: tuple[int, ...]
     ) -> Mapping[str, DenseIntOrFPElementsAttr]:
-        """Return the parameters as tensor attributes of a shape."""
+        """Return the parameters as tensor attributes of a shape, by name."""
         tensors = {"scale": dense(self._factors, self.computed, shape)}
         if self.has_zero_points or self.as_mlir:
             tensors["zero_point"] = (

@@ -11,13 +11,13 @@ class TargetExtensions(NamedTuple):
     """Extensions of all plugins by name, imported on first use."""
 
     targets: Mapping[str, Callable[[], Path]]
-    """Target files."""
+    """Functions that return the path of a target file, by target name."""
 
     constraints: Mapping[str, Callable[[], QuantFn]]
-    """Constraints in Python."""
+    """Functions that import a Python constraint, by name."""
 
     patterns: Mapping[str, Callable[[], MatchFn]]
-    """Patterns in Python."""
+    """Functions that import a Python pattern, by name."""
 
 
 def target_extensions() -> TargetExtensions:

@@ -126,7 +126,7 @@ class LowerQuantCast(RoundedCastPattern):
         init=False,
         compare=False,
     )
-    """Cache of the conversions of types or pairs of types."""
+    """Cache of conversions, by quantized type or pair of types."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, CastOp):

@@ -76,7 +76,7 @@ def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
 
 
 def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | None]:
-    """Return the ranges of ops to replace by casts, and `None` for ops to erase."""
+    """Map ops to replace by casts to their ranges, and ops to erase to `None`."""
     groups = _groups(ops)
     common: dict[object, ValueRanges] = {}
     for op in ops:

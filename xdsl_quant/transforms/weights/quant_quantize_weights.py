@@ -169,7 +169,7 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
         compare=False,
         repr=False,
     )
-    """Quantized weights, shared by contractions."""
+    """Result of casts by weight and quantized type, shared by contractions."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= 8:

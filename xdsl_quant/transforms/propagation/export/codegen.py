@@ -123,8 +123,8 @@ class CodegenExport(KernelExport):
     def differences(self) -> Mapping[str, Sequence[int]] | None:
         """
         Upper bounds, in stored units, on the differences between function results with
-        and without pushing. `None` if an op outside of kernels uses a value that may
-        differ.
+        and without pushing, by function. `None` if an op outside of kernels uses a
+        value that may differ.
         """
         return self._differences if self._is_bounded else None
 

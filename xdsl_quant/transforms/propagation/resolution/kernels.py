@@ -333,7 +333,7 @@ class Graph:
     """Kernels and constants in textual order."""
 
     values: dict[SSAValue, PortValue] = field(default_factory=dict[SSAValue, PortValue])
-    """Non-constant values in textual order."""
+    """State of each non-constant value, in textual order."""
 
     float_kernels: list[tuple[RegionOp, str]] = field(
         default_factory=list["tuple[RegionOp, str]"]
