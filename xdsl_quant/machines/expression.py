@@ -388,7 +388,7 @@ class Integer(Expression):
 def _checked_divisor(number: Number) -> Bounds:
     low, high = bounds_of(number)
     if low <= 0 <= high:
-        raise ValueError("an integer may be divided by 0")
+        raise ValueError("a divisor may be 0")
     return low, high
 
 

@@ -79,7 +79,7 @@ _PIECE_CHANNELS = 8
 
 def bins_of(values: ArrayLike) -> Integers:
     """
-    Return the bin indices of values, given as fractions of the unit.
+    Return the bin indices of values, which are fractions of the histogram's unit.
 
     Bins exclude the edge farther from 0, so the bins of a value and of its negative are
     symmetric.

@@ -251,7 +251,7 @@ class StaticPipeline(Pipeline):
     def _without_lost_operands(
         self, module: ModuleOp, ranges: Mapping[str, KeyStatistics]
     ) -> Selection:
-        """Keep kernels with lost operands in floating point if requested; else warn."""
+        """Keep kernels with an operand that quantization destroys in floats, or warn."""
         numbers = {kernel: number for number, kernel in enumerate(kernels_of(module))}
         float_numbers: list[int] = []
         for operand in lost_operands(module, ranges, self.target):

@@ -31,7 +31,7 @@ def _has_dynamic_branches(module: ir.Module) -> bool:
 
 def _may_write_results_at_once(module: ir.Module) -> bool:
     """
-    Return True if intermediate values may share the buffers of results. MLIR shares
+    Return True if MLIR might let an intermediate value share a result's buffer. MLIR shares
     them if in-place ops turn the value into the result, but misses that the value may
     be read later, to compute another result.
     """

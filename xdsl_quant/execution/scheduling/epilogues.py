@@ -25,12 +25,12 @@ from .vector_bodies import VectorBody
 
 @dataclass(frozen=True)
 class Epilogue:
-    """Elementwise op on memrefs that consumes the sums of a product."""
+    """Elementwise op on memrefs that consumes the accumulators of a product."""
 
     op: ir.Operation
 
     sums: int
-    """Operand number of the sums."""
+    """Index of the operand that holds the sums."""
 
     start: int
     """Initial value of the sums."""

@@ -73,7 +73,7 @@ def _call_groups(
 
 
 def _has_min_max(call: ir.Operation, axis: int | None) -> bool:
-    """Return True if compiled code can reduce the argument of a call."""
+    """Return True if compiled code can compute the min and max of an argument."""
     if len(call.operands) != 1:
         return False
     type_ = mlir.shaped_type(call.operands[0])

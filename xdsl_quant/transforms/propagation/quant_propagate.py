@@ -195,7 +195,7 @@ class Propagation:
             )
 
     def warn_of_clamped_values(self) -> None:
-        """Warn on standard error about values that their parameters clamp."""
+        """Warn on standard error about values that their quantization parameters clamp."""
         found = [each for each in self._cut_off if each.kernel.op in self._left]
         for first in found[:1]:
             kernel, port = first.kernel, first.port

@@ -50,7 +50,7 @@ class Pair(NamedTuple):
 
 
 def pair_of(op: Operation) -> Pair | None:
-    """Return the two layers that start at a product, or `None`."""
+    """Return two layers, the first of which starts at a product, or `None`."""
     first = layer_of(op)
     if (
         first is None

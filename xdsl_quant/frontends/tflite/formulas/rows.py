@@ -61,7 +61,7 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
 def _exponentials(
     differences: Integers, scale: float, beta: float
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return the exponentials of differences, and a mask: False where these are 0."""
+    """Return exponentials of differences, and a mask that is False where one is 0."""
     multiplier, least = _input_scaling(scale, beta)
     is_counted = differences >= least
     inside = np.maximum(differences, least)

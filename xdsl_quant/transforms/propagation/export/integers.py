@@ -96,7 +96,7 @@ class Integers(ScaledRange):
     """Type of the last port that the value passed."""
 
     is_same_at_port: bool = False
-    """True if rescaling at the last port alone gives the result of rescaling at all."""
+    """True if rescaling only at the last port equals rescaling at every port."""
 
     def computed(self, value: SSAValue, bounds: Bounds) -> Integers:
         """Return the result of an op, with the scales and errors of these integers."""

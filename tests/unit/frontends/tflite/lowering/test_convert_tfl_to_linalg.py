@@ -424,7 +424,7 @@ Q4 = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
         (
             '%i = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xi32>\n'
             "%y = tfl.floor_div %i, %i : tensor<4xi32>",
-            "'tfl.floor_div' op cannot be converted: an integer may be divided by 0",
+            "'tfl.floor_div' op cannot be converted: a divisor may be 0",
         ),
         (
             '%i = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xi32>\n'
