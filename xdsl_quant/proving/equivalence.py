@@ -71,8 +71,7 @@ def equivalent(
         claim: text of the claim.
 
     Raises:
-        UnsupportedError: if an op has no term, or types differ in shape, width or
-            expressed values.
+        UnsupportedError: if an op has no term, or types are not comparable.
         IRError: if a pass fails.
         ValueError: if the function is missing.
     """

@@ -228,9 +228,8 @@ def _rescale(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
     """
-    Apply TOSA's `apply_scale_32`, defined for absolute zero-point-corrected values
-    below `2**(shift - 1)`, or `apply_scale_16`, defined for scaled values of 32 bits.
-    Add the zero point, and saturate.
+    Apply TOSA's `apply_scale_32` (absolute corrected values below `2**(shift - 1)`) or
+    `apply_scale_16` (scaled values of 32 bits), add the zero point, and saturate.
     """
     assert isinstance(op, tosa.RescaleOp)
     values, has_32_bits = as_elements(operands[0]), bool(op.scale32.value.data)

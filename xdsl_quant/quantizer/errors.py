@@ -78,8 +78,7 @@ def measure_errors(
         observe: called with the float and quantized values of each batch.
 
     Returns:
-        The errors in module order. Kernel results have the keys of `result_key`, model
-        results keys with `OUTPUT` and a number.
+        The errors in module order, by `result_key`, or `OUTPUT` and a number.
 
     Raises:
         ValueError: if the samples do not match the function.

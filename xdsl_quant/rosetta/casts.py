@@ -84,8 +84,7 @@ def compare_runtimes(
 
     Raises:
         ValueError: if a runtime is unknown, or a type is not `!quant.uniform`.
-        Unavailable: if `against` does not support the type, or there are more than
-            2**32 inputs.
+        Unavailable: if `against` does not support the type, or inputs exceed 2**32.
         IRError: if the text is not a type.
     """
     names = chosen_names(against, runtimes, [*RUNTIMES])

@@ -223,8 +223,7 @@ class NVFP4(PackedElements):
                 largest magnitude divided by 448 * 6, or 1 if that has no finite reciprocal.
 
         Warns:
-            RuntimeWarning: if nonzero values of a block all become 0, because stored block
-                scales are at least 2**-6.
+            RuntimeWarning: if a block of nonzero values becomes 0: scales are >= 2**-6.
 
         Raises:
             TypeError: if values or the scale are not numeric.
