@@ -9,7 +9,7 @@ rounded and clamped in the same way. Differences are counted in units of the sto
 NaN results, such as logarithms of negative numbers, are excluded. The storage is `i8` or
 `u8`, except where the row says `i16`.
 
-Where the fallback is far from the reference, the reference computes something else:
+The reference computes something else where the fallback is far from it:
 `neg`, `floor_div` and `floor_mod` ignore zero points or scales, products of `reduce_prod`
 wrap around, `sqrt` truncates, and functions of `i16` are tables with interpolation. `div`
 has no reference, because its kernel computes wrong quotients.

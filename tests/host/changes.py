@@ -1,4 +1,4 @@
-"""What `docs/background/xdsl_changes.md` says that the plugin changes, row by row."""
+"""Rows of `docs/background/xdsl_changes.md`, the changes of the plugin to xDSL."""
 
 import re
 from collections.abc import Sequence

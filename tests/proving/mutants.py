@@ -122,8 +122,8 @@ def _dequantize_in_numpy(prover: CastProver, stored: Integers) -> Bits:
 
 def _stored_by_formula(prover: CastProver, bits: Bits) -> Sequence[int | None]:
     """
-    What the formula stores for the bits of expressed values; `None` where it is not
-    defined.
+    Return the stored values that the formula defines for the bits of expressed values;
+    `None` for undefined results.
     """
     terms, cast = prover.formula.terms, prover.cast
     x = terms.symbol(cast.expressed, "x")

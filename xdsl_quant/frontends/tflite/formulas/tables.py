@@ -82,8 +82,8 @@ def function(name: str, result: QuantizationParameters) -> Function:
     """
     Return the float function of an op, given its name.
 
-    Where `log` or `rsqrt` is undefined, the function returns a float at the end of the
-    range of the result.
+    The functions of `log` and `rsqrt` return a float at the end of the range of the
+    result for undefined results.
     """
     scale, zero_point = scale_of(result), int(result.zero_points)
     if name == "log":
