@@ -15,15 +15,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import (
-    Any,
-    ClassVar,
-    Literal,
-    Self,
-    SupportsIndex,
-    TypeAlias,
-    cast,
-)
+from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -158,8 +150,8 @@ class Expression(NDArrayOperatorsMixin, ABC):
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> Any:
         # Support `x += 1` as `x = x + 1`.
-        out = cast("tuple[object, ...]", kwargs.pop("out", inputs))
-        if method != "__call__" or kwargs or out[0] is not inputs[0]:
+        (out,) = cast("tuple[object, ...]", kwargs.pop("out", (self,)))
+        if method != "__call__" or kwargs or out is not self:
             return NotImplemented
         if ufunc not in FUNCTIONS:
             return NotImplemented
@@ -452,6 +444,8 @@ class Real(Expression):
         """Build a binary operation of which this float is one operand."""
         if name == "divide":
             return self.function(name, lhs, rhs)
+        if name not in ("add", "subtract", "multiply"):
+            raise Unsupported(NO_FORM)
         compute = getattr(np, name)
         with np.errstate(all="ignore"):
             ends = [
@@ -542,21 +536,31 @@ def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
 # NumPy's functions
 
 
+def _main_operand(*operands: object) -> Any:
+    """Return the operand that builds the op: a float, or else the first expression."""
+    expressions = [x for x in operands if isinstance(x, Expression)]
+    return next((x for x in expressions if isinstance(x, Real)), expressions[0])
+
+
+def _method(x: object, name: str) -> Form:
+    if not hasattr(x, name):
+        raise Unsupported(NO_FORM)
+    return getattr(x, name)
+
+
 def _operator(name: str) -> Form:
-    """Return a binary function: `arithmetic(name, lhs, rhs)` of the first expression."""
+    """Return a binary function: `arithmetic(name, lhs, rhs)` of the main operand."""
 
     def function(lhs: object, rhs: object) -> object:
-        x = lhs if isinstance(lhs, Expression) else rhs
-        return cast(Any, x).arithmetic(name, lhs, rhs)
+        return _main_operand(lhs, rhs).arithmetic(name, lhs, rhs)
 
     return function
 
 
 def _comparison(direction: Direction, mirrored: Direction) -> Form:
     def function(lhs: object, rhs: object) -> object:
-        if isinstance(lhs, Expression):
-            return cast(Any, lhs).compared(direction, rhs)
-        return cast(Any, rhs).compared(mirrored, lhs)
+        x = _main_operand(lhs, rhs)
+        return x.compared(direction, rhs) if x is lhs else x.compared(mirrored, lhs)
 
     return function
 
@@ -569,7 +573,7 @@ def _commutative(method: str) -> Form:
             a, b = b, a
         if isinstance(a, Truth) and not hasattr(a, method):
             a = a.number
-        return getattr(a, method)(b)
+        return _method(a, method)(b)
 
     return function
 
@@ -578,7 +582,7 @@ def _ufunc_method(name: str) -> Form:
     """Return a function that calls the method `name` of its first operand."""
 
     def function(x: object, *operands: object) -> object:
-        return getattr(x, name)(*operands)
+        return _method(x, name)(*operands)
 
     return function
 

@@ -29,7 +29,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint
 
 from xdsl_quant.machines.arith import Condition, FloatExpression, IntegerExpression
-from xdsl_quant.machines.expression import ANY_INTEGER
+from xdsl_quant.machines.expression import ANY_INTEGER, NO_FORM
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.unsupported import Unsupported
@@ -511,6 +511,74 @@ def float_expression(
 ) -> Any:
     (value,) = Block(arg_types=[type_]).args
     return FloatExpression(a_builder(), value, (low, high), may_be_nan)
+
+
+MIXED: dict[str, Binary] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": lambda x, y: x / y,
+    "maximum": np.maximum,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "==": operator.eq,
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("is_truth", [False, True], ids=["integer", "truth"])
+@pytest.mark.parametrize("is_left", [False, True], ids=["float first", "float last"])
+def test_a_float_decides_for_both_operands(name: str, *, is_truth: bool, is_left: bool):
+    """The float op is built also if the other operand comes first."""
+
+    def formula(x: Any, y: Any) -> Any:
+        return MIXED[name](x, y) if is_left else MIXED[name](y, x)
+
+    def body(builder: LoweringBuilder, values: Sequence[SSAValue]) -> SSAValue:
+        x = (
+            Condition(builder, values[0])
+            if is_truth
+            else IntegerExpression(builder, values[0], (1, 4))
+        )
+        return formula(x, FloatExpression(builder, values[1], (-4, 4))).value
+
+    numbers = np.array([True, True, True] if is_truth else [1, 2, 4])
+    floats = np.array([-4, 0.5, 1], np.float32)
+    expected = formula(numbers.astype(np.float32), floats)
+    type_ = i1 if expected.dtype == np.bool_ else f32
+    assert evaluated(body, type_, numbers, floats).tolist() == expected.tolist()
+
+
+UNSUPPORTED: list[tuple[Unary, str]] = [
+    (lambda x: x // 2.0, "float"),
+    (lambda x: x << 1, "float"),
+    (np.logical_not, "float"),
+    (lambda x: np.logical_and(x, x), "float"),
+    (lambda x: np.logical_or(1.0, x), "float"),
+    (operator.invert, "integer"),
+    (lambda x: x | 1, "integer"),
+    (np.logical_not, "integer"),
+    (lambda x: x / 2, "integer"),
+    (operator.neg, "truth"),
+]
+
+
+@pytest.mark.parametrize(("function", "kind"), UNSUPPORTED, ids=range(len(UNSUPPORTED)))
+def test_operators_without_a_form(function: Unary, kind: str):
+    x = float_expression(-2, 4)
+    (integer,) = integers(x.builder, (0, 3))
+    operand = {"float": x, "integer": integer, "truth": x > 0}[kind]
+    with pytest.raises(Unsupported, match=f"^{NO_FORM}$"):
+        function(operand)
+
+
+def test_an_array_is_not_replaced_in_place():
+    array = np.array(1.0)
+    with pytest.raises(TypeError):
+        np.add(array, float_expression(0, 1), out=(array,))
+    x = y = float_expression(0, 1)
+    x += 1
+    assert (x.bounds, y.bounds) == ((1 - 1 / 128, 2 + 2 / 128), (0, 1))
 
 
 FLOAT_BOUNDS: list[tuple[Unary, tuple[float, float]]] = [
