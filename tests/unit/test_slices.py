@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.house import ROOT, SLICES, XDSL_OPT, House
-from tests.slices import NAMES, core_tests
+from tests.slices import NAMES, core_tests, main
 from xdsl_quant.quantizer import KernelReport, ModelReport
 from xdsl_quant.tools.calibrate import main as calibrate
 
@@ -47,6 +48,21 @@ def test_files_of_core_tests_do_not_name_the_slice(name: str):
     files = [path.stem for path in core_tests(name)]
     assert "test_lower_quant_ops" in files
     assert not any(name.rpartition(".")[2] in file for file in files)
+
+
+@pytest.mark.parametrize("code", [1, -11])
+def test_a_run_that_fails_or_is_killed_is_a_failure(
+    code: int, monkeypatch: pytest.MonkeyPatch
+):
+    codes = iter([0, code, *[0] * len(NAMES)])
+
+    def run(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.CompletedProcess(command, next(codes))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert main() == 1
+    codes = iter([0] * len(NAMES))
+    assert main() == 0
 
 
 def test_reports_without_display(
