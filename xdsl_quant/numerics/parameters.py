@@ -65,7 +65,11 @@ def storage_bounds(
     low, high = full_range
     first = _checked_integer(low if storage_min is None else storage_min, "storage_min")
     last = _checked_integer(high if storage_max is None else storage_max, "storage_max")
-    if not low <= first < last <= high:
+    if first >= last:
+        raise ValueError(
+            f"expected a storage range of at least two values, found {first} to {last}"
+        )
+    if first < low or last > high:
         raise ValueError(
             f"storage range {first} to {last} exceeds '{storage}'; expected values "
             f"from {low} to {high}"

@@ -122,7 +122,7 @@ def test_equality_and_hash():
         (
             {"storage_min": 5, "storage_max": 5},
             ValueError,
-            "storage range 5 to 5 exceeds 'i8'; expected values from -128 to 127",
+            "expected a storage range of at least two values, found 5 to 5",
         ),
         (
             {"zero_points": 128},

@@ -138,9 +138,10 @@ class NF4(Format):
     def check_elements(self, stored: BlockScaled):
         expected = flat_block_shape(stored.shape, self.block)
         if (stored.table, stored.block_shape) != (NF4_TABLE, expected):
+            table = "NF4_TABLE" if stored.table == NF4_TABLE else "another table"
             raise ValueError(
                 f"{self.name} has elements of type {self.type} with NF4_TABLE in blocks of "
-                f"shape {expected}, found {stored.type} in blocks of shape "
+                f"shape {expected}, found {stored.type} with {table} in blocks of shape "
                 f"{stored.block_shape}"
             )
 

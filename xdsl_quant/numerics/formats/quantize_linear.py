@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array, numbers
-from ..parameters import storage_range
+from ..parameters import check_storable, storage_range
 from ..small_floats import SMALL_FLOATS
 from .bits import join_bits, split_bits
 from .block_scaled import (
@@ -132,13 +132,14 @@ class QuantizeLinear(Format):
             of_blocks = numbers(scales, "scales", "iuf").astype(np.float32)
         block_shape = self.block_shape(array.ndim)
         counts = block_counts(array.shape, block_shape)
-        is_positive = (of_blocks > 0) & (of_blocks < np.inf)
-        if of_blocks.shape != counts or not is_positive.all():
+        if of_blocks.shape != counts:
             raise ValueError(
-                f"expected positive finite scales of shape {counts} for values of shape "
-                f"{array.shape} in blocks of shape {block_shape}, found shape "
-                f"{of_blocks.shape}"
+                f"expected scales of shape {counts} for values of shape {array.shape} in "
+                f"blocks of shape {block_shape}, found shape {of_blocks.shape}"
             )
+        if (is_wrong := ~((of_blocks > 0) & (of_blocks < np.inf))).any():
+            found = of_blocks[is_wrong][0]
+            raise ValueError(f"expected positive finite scales, found {found}")
         return of_blocks, None
 
     def _points(self, counts: Shape, zero_points: ArrayLike | None) -> Array:
@@ -153,12 +154,11 @@ class QuantizeLinear(Format):
                     f"{self.type}"
                 )
             return points
-        low, high = storage_range(self.type)
-        if points.shape != counts or ((points < low) | (points > high)).any():
+        if points.shape != counts:
             raise ValueError(
-                f"expected zero points of shape {counts} from {low} to {high}, found shape "
-                f"{points.shape}"
+                f"expected zero points of shape {counts}, found shape {points.shape}"
             )
+        check_storable(points, self.type, "zero point")
         return points
 
     @property

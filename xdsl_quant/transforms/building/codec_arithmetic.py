@@ -61,9 +61,6 @@ _where = cast(Any, np.where)
 # Small floats
 
 
-_where = cast(Any, np).where
-
-
 def encoded(
     number: FloatExpression, format: SmallFloat, *, saturate: bool = False
 ) -> SSAValue:
@@ -151,9 +148,6 @@ def _power_of_two(code: IntegerExpression) -> FloatExpression:
 
 
 # Storage
-
-
-_where = cast(Any, np).where
 
 
 class FloatStorage(StorageArithmetic):

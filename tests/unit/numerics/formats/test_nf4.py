@@ -146,3 +146,13 @@ def test_size_of_weight():
         ValueError, match=r"NF4 is packed into 33 bytes for shape \(65,\)"
     ):
         NF4_FORMAT.unpack({**packed, "shape": np.array([65])})
+
+
+def test_elements_of_another_table():
+    stored = NF4_FORMAT.quantize(np.zeros(64, np.float32))
+    with pytest.raises(
+        ValueError,
+        match=r"^NF4 has elements of type u4 with NF4_TABLE in blocks of shape \(64,\), "
+        r"found u4 with another table in blocks of shape \(64,\)$",
+    ):
+        NF4_FORMAT.pack(replace(stored, table=(*NF4_TABLE[:-1], 2.0)))

@@ -1,5 +1,6 @@
 """Blocked quantization, and onnx's evaluator."""
 
+import re
 from importlib import import_module
 from typing import Any
 
@@ -178,17 +179,46 @@ def test_axis():
         QuantizeLinear("QuantizeLinear", "i8", 4, 1).quantize([1.0])
 
 
-@pytest.mark.parametrize("scales", [[1.0], [1.0, 0.0], [np.nan, 1], [np.inf, 1]])
-def test_scales(scales: list[float]):
+@pytest.mark.parametrize(
+    ("scales", "message"),
+    [
+        (
+            [1.0],
+            "expected scales of shape (2,) for values of shape (5,) in blocks of shape "
+            "(4,), found shape (1,)",
+        ),
+        ([1.0, 0.0], "expected positive finite scales, found 0.0"),
+        ([np.nan, 1], "expected positive finite scales, found nan"),
+        ([np.inf, 1], "expected positive finite scales, found inf"),
+    ],
+    ids=["shape", "zero", "NaN", "infinite"],
+)
+def test_scales(scales: list[float], message: str):
     format = QuantizeLinear("QuantizeLinear", "i8", 4)
-    with pytest.raises(ValueError, match="expected positive finite scales of shape"):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         format.quantize(np.zeros(5), scales)
 
 
-@pytest.mark.parametrize("zero_points", [[1], [1, 128], [-129, 0]])
-def test_zero_points(zero_points: list[int]):
+@pytest.mark.parametrize(
+    ("zero_points", "message"),
+    [
+        ([1], "expected zero points of shape (2,), found shape (1,)"),
+        (
+            [1, 128],
+            "zero point 128 does not fit storage type 'i8', whose values are "
+            "-128 to 127",
+        ),
+        (
+            [-129, 0],
+            "zero point -129 does not fit storage type 'i8', whose values are "
+            "-128 to 127",
+        ),
+    ],
+    ids=["shape", "too large", "too small"],
+)
+def test_zero_points(zero_points: list[int], message: str):
     format = QuantizeLinear("QuantizeLinear", "i8", 4)
-    with pytest.raises(ValueError, match="expected zero points of shape"):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         format.quantize(np.zeros(5), [1, 1], zero_points)
 
 
