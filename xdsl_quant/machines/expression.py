@@ -542,7 +542,7 @@ def _main_operand(*operands: object) -> Any:
     return next((x for x in expressions if isinstance(x, Real)), expressions[0])
 
 
-def _method(x: object, name: str) -> Form:
+def _bound_method(x: object, name: str) -> Form:
     if not hasattr(x, name):
         raise Unsupported(NO_FORM)
     return getattr(x, name)
@@ -573,7 +573,7 @@ def _commutative(method: str) -> Form:
             a, b = b, a
         if isinstance(a, Truth) and not hasattr(a, method):
             a = a.number
-        return _method(a, method)(b)
+        return _bound_method(a, method)(b)
 
     return function
 
@@ -582,7 +582,7 @@ def _ufunc_method(name: str) -> Form:
     """Return a function that calls the method `name` of its first operand."""
 
     def function(x: object, *operands: object) -> object:
-        return _method(x, name)(*operands)
+        return _bound_method(x, name)(*operands)
 
     return function
 

@@ -333,9 +333,20 @@ def test_part_of_storage_range():
     assert str(uniform_type(parameters)) == (
         "!quant.uniform<i8<-8:7>:f32, 0.13333333333333333:-1>"
     )
-    for bounds in ((7, -8), (7, 7), (-129, 7), (7, 128)):
-        with pytest.raises(ValueError, match=r"^storage range .* exceeds 'i8'; "):
-            choose_parameters(-1.0, 1.0, storage_min=bounds[0], storage_max=bounds[1])
+    for low, high in ((7, -8), (7, 7)):
+        with pytest.raises(
+            ValueError,
+            match="^expected a storage range of at least two values, "
+            rf"found {low} to {high}$",
+        ):
+            choose_parameters(-1.0, 1.0, storage_min=low, storage_max=high)
+    for low, high in ((-129, 7), (7, 128)):
+        with pytest.raises(
+            ValueError,
+            match=rf"^storage range {low} to {high} exceeds 'i8'; "
+            "expected values from -128 to 127$",
+        ):
+            choose_parameters(-1.0, 1.0, storage_min=low, storage_max=high)
 
 
 def test_ranges_are_numbers():
