@@ -2,7 +2,7 @@
 Constraints of StableHLO on quantized types: supported storage types, and the rules common
 to all dialects.
 
-Unlike these, TensorFlow Lite's constraints depend on how a value is used: see
+These constraints do not depend on how a value is used. TensorFlow Lite's do: see
 [`frontends.tflite.constraints`][xdsl_quant.frontends.tflite.constraints.types].
 """
 
@@ -20,11 +20,11 @@ from xdsl_quant.dialects.quant.type_rules import (
 from xdsl_quant.dialects.quant.types import UniformType
 
 STORAGE_WIDTHS = (2, 4, 8, 16, 32)
-"""Widths of StableHLO's storage types, signed and unsigned."""
+"""Bit widths of StableHLO's storage types, signed and unsigned."""
 
 
 def stablehlo_findings(use: TypeUse) -> Iterator[Finding]:
-    """Yield the violations of StableHLO's constraints by a quantized type."""
+    """Yield a finding for each StableHLO constraint that a quantized type violates."""
     if isinstance(use.quantized_type, UniformType):
         yield from _storage_type(use.quantized_type)
     yield from common_findings(use)

@@ -3,7 +3,7 @@ Preparation of float StableHLO models: simplification for kernel matching, and p
 quantize activations at run time.
 
 Frontends such as jax emit casts that change no type, and chains of ops that compute
-weights and biases from constants. Simplification removes both.
+weights and biases from constants. Simplification removes the casts and folds the chains.
 """
 
 from typing import TypeGuard
@@ -59,7 +59,7 @@ class _StableHLOModels(ModelDialect):
         return None
 
     def quantize_activations(self, module: ModuleOp) -> None:
-        """Replace hybrid products by integer products, `quant.dcast`s by StableHLO ops."""
+        """Replace hybrid products by integer products; lower `quant.dcast` to StableHLO."""
         products = (op for op in module.walk() if isinstance(op, ProductOp))
         if not any(quantized_type_of(op.rhs.type) for op in products):
             return

@@ -52,11 +52,11 @@ __all__ = [
     "TypeExtensionsAttr",
 ]
 
-# Text of dimensions
+# Parsing and printing of dimensions
 
 
 def parse_number(parser: AttrParser) -> int:
-    """Parse a dimension number, size or index, a signed 64-bit integer."""
+    """Parse a signed 64-bit integer: a dimension number, size or index."""
     pos = parser.pos
     number = parser.parse_integer(allow_boolean=False)
     if not -(1 << 63) <= number < 1 << 63:
@@ -364,7 +364,7 @@ class DotDimensionNumbersAttr(FieldsAttr):
 @irdl_attr_definition
 class DotAlgorithmAttr(FieldsAttr):
     """
-    Algorithm of `stablehlo.dot_general`: precision of operands and type of sums.
+    Algorithm of `stablehlo.dot_general`, with operand precision and accumulation type.
 
     Example:
 
@@ -455,7 +455,7 @@ class OutputOperandAliasAttr(FieldsAttr):
 
 
 _LETTERS = {"input": "bf", "kernel": "io", "output": "bf"}
-"""Letters of the two non-spatial dimensions, by tensor."""
+"""Letters for the two non-spatial dimensions of each tensor."""
 
 
 @irdl_attr_definition
@@ -463,7 +463,7 @@ class ConvDimensionNumbersAttr(FieldsAttr):
     """
     Roles of the dimensions of input, kernel and output of `stablehlo.convolution`.
 
-    In this syntax, `b` is the batch dimension, `f` a feature dimension, `i` and `o` are the
+    In the example, `b` is the batch dimension, `f` a feature dimension, `i` and `o` are the
     kernel's input and output feature dimensions, and numbers are spatial dimensions.
 
     Example:
@@ -488,7 +488,7 @@ class ConvDimensionNumbersAttr(FieldsAttr):
     output_spatial_dimensions: Dimensions = param_def(converter=dimensions_attr)
 
     def by_tensor(self) -> dict[str, Sequence[int]]:
-        """Return the dimensions of each tensor by name: non-spatial, then spatial."""
+        """Return each tensor's dimensions by tensor name: non-spatial, then spatial."""
         fields: Iterator[Any] = iter(self.parameters)
         return {
             name: [next(fields).data, next(fields).data, *next(fields).get_values()]

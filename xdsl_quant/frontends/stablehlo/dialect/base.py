@@ -2,7 +2,7 @@
 Base classes of StableHLO ops, and traits that relate the types of operands and results.
 
 Types that differ only in dynamic sizes, scales or zero points are compatible. Error
-messages are StableHLO's, except that one check of dimension numbers replaces several.
+messages are StableHLO's, but its checks of dimension numbers are combined in one check.
 """
 
 from abc import ABC, abstractmethod
@@ -84,7 +84,7 @@ class TypeRelation(OpTrait):
     """Error message, which follows the name of the op."""
 
     holds: Callable[[Sequence[RankedTensor]], bool]
-    """Predicate on the operand types, followed by the result types, in one sequence."""
+    """Predicate on a sequence of the operand types and then the result types."""
 
     def verify(self, op: Operation) -> None:
         types = (*op.operand_types, *op.result_types)
@@ -127,7 +127,7 @@ Operand = SSAValue | Operation
 """Operand of a new op: a value, or an op with a single result."""
 
 PropertyValue = Attribute | bool | int | Sequence[int] | None
-"""Property of a new op; `None` omits it."""
+"""Value of a property of a new op; `None` omits the property."""
 
 
 def _property_attribute(value: PropertyValue) -> Attribute | None:
@@ -180,7 +180,7 @@ class StableHLOOp(IRDLOperation, ABC):
         return cast(tuple[RankedTensor, ...], types)
 
     def inferred_types(self) -> Sequence[Attribute]:
-        """Infer result types; the op may have other scales, zero points, dynamic sizes."""
+        """Infer result types; actual scales, zero points and dynamic sizes may differ."""
         return self.result_types
 
     def infer_result_types(self) -> None:
@@ -218,7 +218,7 @@ class InferredTypeOp(StableHLOOp, ABC):
     @abstractmethod
     def inferred_type(self) -> RankedTensor:
         """
-        Infer the result type; the op may have other scales, zero points, dynamic sizes.
+        Infer the result type; actual scales, zero points and dynamic sizes may differ.
 
         Raises:
             VerifyException: if operands and properties are inconsistent.

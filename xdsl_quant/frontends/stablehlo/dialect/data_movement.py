@@ -244,7 +244,7 @@ class ConcatenateOp(PartsOp):
 @irdl_op_definition
 class SliceOp(PartsOp):
     """
-    Slice of a tensor from `start_indices` to `limit_indices`, exclusive, by `strides`.
+    Slice of a tensor from `start_indices` to `limit_indices` (exclusive) with `strides`.
 
     Example:
 

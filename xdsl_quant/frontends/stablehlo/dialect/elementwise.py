@@ -68,7 +68,7 @@ __all__ = [
 
 
 class ElementwiseOp(StableHLOOp, ABC):
-    """Op that computes each element from the operands' elements at the same index."""
+    """Op whose result elements depend only on operand elements at the same index."""
 
     result = result_def(kinds.TENSOR)
 
@@ -340,7 +340,7 @@ class NegateOp(UnaryOp):
 @irdl_op_definition
 class AbsOp(InferredTypeOp, UnaryOp):
     """
-    Absolute value; of a complex number, its magnitude.
+    Absolute value, or magnitude of a complex number.
 
     Example:
 

@@ -110,7 +110,7 @@ class ProductOp(StableHLOOp, ABC):
 
     @abstractmethod
     def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
-        """Map the free dimensions of each operand to dimensions of the result, in order."""
+        """Map dimensions of `lhs` and of `rhs` to the corresponding result dimensions."""
 
     @abstractmethod
     def inferred_shape(self) -> Sequence[int]:

@@ -133,7 +133,7 @@ class ReducingOp(StableHLOOp, ABC):
         result_types: Sequence[Attribute] | None = None,
         **properties: PropertyValue,
     ):
-        """Build a reduction; `body` is its region, or the class of the only op in it."""
+        """Build a reduction; `body` is its region, or the class of the op to apply."""
         if isinstance(body, type):
             body = _applying_region(body, _scalar_type(SSAValue.get(inputs[0]).type))
         super().__init__(
@@ -159,7 +159,7 @@ class ReducingOp(StableHLOOp, ABC):
         """
 
     def allowed_dimensions(self, inferred_shape: Sequence[int]) -> Sequence[int]:
-        """Return sizes of which a region argument may have some, in order, as its shape."""
+        """Return sizes; the shape of a region argument must be a subsequence of them."""
         return inferred_shape
 
     def verify_(self) -> None:
@@ -203,7 +203,7 @@ class ReducingOp(StableHLOOp, ABC):
 
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:
-    """Return True if both types are floats, or `b` is of the kind of `a`, not narrower."""
+    """Return True for two floats, or types of one kind with `b` at least as wide as `a`."""
     if isinstance(a, AnyFloat) and isinstance(b, AnyFloat):
         return True
     if isinstance(a, StoredQuantizedType) and isinstance(b, StoredQuantizedType):

@@ -79,7 +79,7 @@ class WindowDimension(NamedTuple):
         return (self.size - 1) * self.dilation + 1 if self.size else 0
 
     def positions(self, size: int) -> int:
-        """Return the number of window positions; `size` is the dimension before padding."""
+        """Return the number of window positions along a dimension of `size`, unpadded."""
         if DYNAMIC_INDEX in (size, self.size):
             return DYNAMIC_INDEX
         room = self.padding.padded(size) - self.extent
@@ -149,7 +149,7 @@ def has_quantized(types: Sequence[RankedTensor]) -> bool:
 
 
 def verify_quantized_add(lhs: Attribute, rhs: Attribute, result: Attribute) -> None:
-    """Verify C2 to C7 of `add`; at least one element type is quantized."""
+    """Verify C2 to C7 of an `add` with a quantized operand or result."""
     if (
         not isinstance(lhs, ScaledQuantizedType)
         or not isinstance(rhs, ScaledQuantizedType)
@@ -202,7 +202,7 @@ def verify_same_parameters(operand: RankedTensor, result: RankedTensor) -> None:
 
 
 def verify_same_scale(operand: RankedTensor, result: RankedTensor) -> None:
-    """Verify C1 of `broadcast_in_dim`: per-tensor operand and result types are equal."""
+    """Verify C1 of `broadcast_in_dim`: per-tensor quantized element types are equal."""
     a, b = operand.element_type, result.element_type
     if isinstance(a, PerTensorType) and isinstance(b, PerTensorType) and a != b:
         raise VerifyException(
@@ -222,8 +222,8 @@ def _per_axis_types(
 
 def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> None:
     """
-    Verify C3 of `reshape`: the quantized dimensions of operand and result have the same
-    size, and so has the product of the dimensions before them.
+    Verify C3 of `reshape`: operand and result agree in the size of the quantized dimension,
+    and in the product of the sizes before it.
     """
     if (axes := _per_axis_types(operand, result)) is None:
         return
@@ -245,7 +245,7 @@ def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> No
 def verify_transposed_dimension(
     operand: RankedTensor, result: RankedTensor, permutation: Sequence[int]
 ) -> None:
-    """Verify C4 of `transpose`: `permutation` maps between the quantized dimensions."""
+    """Verify C4 of `transpose`: the quantized dimension is permuted like all others."""
     if (axes := _per_axis_types(operand, result)) is None:
         return
     before, after = (axis.quantized_dimension.data for axis in axes)
@@ -263,7 +263,7 @@ def verify_broadcast_dimension(
 ) -> None:
     """
     Verify C6 of `broadcast_in_dim`: `dimensions` maps the operand's quantized dimension to
-    the result's. If the operand's has size 1, all result scales equal its scale.
+    the result's. If the operand has a single scale, all result scales equal this scale.
     """
     if (axes := _per_axis_types(operand, result)) is None:
         return
@@ -306,8 +306,8 @@ def verify_rhs_of_dot(rhs: Attribute, contracting_dimensions: Sequence[int]) -> 
 
 def verify_quantized_product(lhs: Attribute, rhs: Attribute, result: Attribute) -> None:
     """
-    Verify C14 and C17 to C20 of `dot_general`, and C28 and C31 to C34 of `convolution`; at
-    least one element type is quantized.
+    Verify C14 and C17 to C20 of `dot_general`, or C28 and C31 to C34 of `convolution`, for
+    an op with a quantized operand or result.
 
     In hybrid products, only `rhs` is quantized.
     """

@@ -43,12 +43,12 @@ def parse_attributes(
     parser: Parser, op_type: type[IRDLOperation], taken: Container[str]
 ) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
     """
-    Parse an attribute dictionary; return attributes that are not properties, and
-    properties. Refuse properties in `taken`.
+    Parse an attribute dictionary; return its discardable attributes and its properties.
+    Refuse properties in `taken`, whose values are already parsed.
     """
     pos = parser.pos
     attributes = parser.parse_optional_attr_dict()
-    # The order of a set would vary between processes.
+    # A set would order the names differently in each process.
     properties = op_type.get_irdl_definition().properties
     names = [name for name in attributes if name in properties]
     for name in names:

@@ -198,4 +198,4 @@ RETURNED = _either(
     TypeKind("token", lambda type_: isinstance(type_, TokenType)),
     TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer),
 )
-"""Types of values that the region of an op returns."""
+"""Constraint for values that the region of an op returns."""

@@ -2,8 +2,8 @@
 Conversion of ops of another package's `stablehlo` dialect, e.g. that of `xdsl-jax`, to ops
 of this package.
 
-If another package provides the dialect `stablehlo`, contexts create instances of its
-classes. Passes here match the classes of this package, so each pass starts with
+If another package provides the dialect `stablehlo`, parsed ops are instances of that
+package's classes. Passes match the classes of this package, so each pass starts with
 [`adopt_ops`][xdsl_quant.frontends.stablehlo.lowering.adoption.adopt_ops].
 """
 
@@ -31,7 +31,7 @@ _OP_TYPES = {
 _ATTRIBUTE_TYPES = (*StableHLO.attributes,)
 
 _PROPERTY_NAMES = {"comparison_type": "compare_type"}
-"""Property names of this package, by name in `xdsl-jax`, if they differ."""
+"""Property names of this package, by name of the same property in `xdsl-jax`."""
 
 
 @cache
@@ -43,7 +43,7 @@ def _context() -> Context:
 
 
 def _adopt_attribute(attribute: Attribute) -> Attribute:
-    """Convert an attribute of another `stablehlo` dialect; return all others unchanged."""
+    """Convert an attribute of another `stablehlo` dialect; keep any other attribute."""
     if isinstance(attribute, ArrayAttr):
         return ArrayAttr(map(_adopt_attribute, cast("ArrayAttr", attribute)))
     is_foreign = isinstance(attribute, UnregisteredAttr) or attribute.name.startswith(
@@ -85,8 +85,8 @@ def _adopt_op(op: Operation, op_type: type[IRDLOperation]) -> None:
 
 def adopt_ops(module: ModuleOp) -> None:
     """
-    Replace all ops of a module that have the name of an op of this package, but not its
-    class.
+    Replace ops of another package's `stablehlo` dialect by ops of this package with the
+    same name.
 
     Raises:
         PassFailedException: if an op is not valid as an op of this package.

@@ -1,6 +1,6 @@
 """
 Quantized StableHLO to linalg in one pass: integer arithmetic for ops with an integer form,
-floats for others.
+floats for all other ops.
 
 The pass runs this pipeline, where `%s` is its option:
 

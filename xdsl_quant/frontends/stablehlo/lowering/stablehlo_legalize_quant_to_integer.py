@@ -16,7 +16,7 @@ With `a`, `b` zero-point-corrected values, `z` the zero point of the result and
 `M` and `S` are those of [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier] for
 the exact ratio of scales: the scale of the operand, or the product of the operands' scales,
 divided by the scale of the result. If `x` may exceed 32 bits, `M` is rounded half up to
-fewer bits, so that `x * M` fits 64 bits. For a sum, `S` is the smaller of both shifts: the
+fewer bits, so that `x * M` fits 64 bits. For a sum, `S` is the smaller shift: the
 multiplier with the larger shift is rounded to shift `S`. Then both multipliers are rounded
 to fewer bits until the products fit 63 bits. A ratio of 1 needs no multiplication. If a sum
 could still deviate by more than a quarter of a unit, e.g. with 32-bit storage, `M1` and
@@ -166,7 +166,7 @@ class SameScaleToIntegers(IntegerPattern):
     def _rescalings(
         self, op: Operation, type_: Attribute, target: StoredQuantizedType
     ) -> Mapping[int, Form]:
-        """Return requantizations to the result type by index of operands that need one."""
+        """Return requantizations to the result type, by index of operands that need one."""
         return {
             i: cast(Form, formula_form(REQUANTIZATION, pair, self.rounding))
             for i, operand_type in enumerate(op.operand_types)
@@ -273,8 +273,8 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
     whose region is not one `add`, `maximum` or `minimum`.
 
     Results differ by at most one unit from those of
-    `stablehlo-legalize-quantized-op-to-qdq`, for storage of up to 16 bits and floats of
-    at least that precision.
+    `stablehlo-legalize-quantized-op-to-qdq` if storage has up to 16 bits, and the
+    expressed type has at least this precision.
     """
 
     name = "stablehlo-legalize-quant-to-integer"

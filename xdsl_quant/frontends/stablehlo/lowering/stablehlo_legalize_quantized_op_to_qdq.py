@@ -1,10 +1,10 @@
 """
 Decomposition of quantized StableHLO ops: dequantize, compute with floats, quantize.
 
-The pass decomposes the same ops as StableHLO's own: ops that the specification defines as
-`dequantize_op_quantize`, and ops with a quantized operand and an unquantized result:
-`compare` and hybrid `dot_general` and `convolution`. Data movement ops stay quantized. So
-does `reduce`, but the scalar ops in its region are decomposed.
+Like StableHLO's pass of this name, the pass decomposes ops that the specification defines
+as `dequantize_op_quantize`, and ops with a quantized operand and an unquantized result
+(`compare`, hybrid `dot_general`, hybrid `convolution`). Data movement ops and `reduce` stay
+quantized, but the scalar ops in the region of a `reduce` are decomposed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -106,7 +106,7 @@ def decompose(ops: Iterable[Operation]) -> int:
 
 
 def takes_quantized(op: Operation) -> bool:
-    """Return True for ops on quantized tensors outside the dialects builtin and quant."""
+    """Return True for an op outside builtin and quant that has a quantized operand."""
     dialect_name, _, _ = op.name.partition(".")
     return dialect_name not in ("builtin", "quant") and any(
         QuantizedType.get_quantized_element_type(type_) for type_ in op.operand_types

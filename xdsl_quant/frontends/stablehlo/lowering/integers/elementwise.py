@@ -58,7 +58,7 @@ from .scales import (
 Values: TypeAlias = Sequence[SSAValue]
 
 Form: TypeAlias = Callable[[LoweringBuilder, Values], Values]
-"""Function that builds an op's results from its operands, both without quantized types."""
+"""Function that builds results from operands; neither have quantized types."""
 
 
 def quantized_type_of(type_: Attribute) -> StoredQuantizedType | None:
@@ -275,7 +275,7 @@ class Rescaling:
                 formula.combine(values[0] * a, values[1] * b) for a, b in pairs
             )
             for part in low:
-                # Exact after the final shift, as all other terms are integers.
+                # The shift drops fractions, which cannot change the final, rounded sum.
                 result = result + (part >> bits)
             result = scaled(result, one, shift, "single")
         else:
@@ -299,7 +299,7 @@ def constant_with(
 
 
 def have_one_meaning(types: Sequence[Attribute]) -> bool:
-    """Return True if types are equal, except perhaps in the quantized dimension."""
+    """Return True if types are equal, ignoring which dimension is quantized."""
     first, *remaining = (
         (q.common_parameters, q.scale_array(), q.zero_point_array())
         if isinstance(q := quantized_type_of(type_), ScaledQuantizedType)
@@ -317,7 +317,7 @@ class Formula(NamedTuple):
     """NumPy function of the operands."""
 
     is_sum: bool = False
-    """True if each operand has its own multiplier (sums); False for one multiplier."""
+    """True for sums: one multiplier per operand. False: one multiplier for the result."""
 
 
 def _same(value: Integers) -> Integers:

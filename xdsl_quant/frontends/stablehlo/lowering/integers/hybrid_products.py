@@ -198,7 +198,7 @@ def _times_weight_scales(
     weight_type: _WeightType,
     position: int | None,
 ) -> SSAValue:
-    """Multiply a tensor by scales of weights, per-axis ones along dimension `position`."""
+    """Multiply a tensor by the scales of weights, which may vary along `position`."""
     scales, type_ = weight_type.get_scales(), cast(TensorType, value.type)
     if position is None:
         factors = constant_with(builder, type_, float(scales))

@@ -25,16 +25,16 @@ from xdsl_quant.transforms.building.quantization_arithmetic import (
 MULTIPLIER_BITS = 31
 
 _SPARE_BITS = 3
-"""Bits that a multiplier needs in addition to the result's, for an error of 1/8 unit."""
+"""Bits of a multiplier beyond the result's width: they limit the error to 1/8 unit."""
 
 _LARGEST_ERROR = 0.25
 """Largest error of a sum that rounded multipliers may cause, in units of the result."""
 
 _FACTOR_BITS = 30
-"""Width of the factors of comparisons; their products with 33-bit values fit 64 bits."""
+"""Bits of the factors of comparisons; their products with 33-bit values fit 64 bits."""
 
 _EXACT_BITS = 16
-"""Results wider than this do not require wider multipliers."""
+"""Result width in bits up to which wider results need wider multipliers."""
 
 
 @dataclass(frozen=True)

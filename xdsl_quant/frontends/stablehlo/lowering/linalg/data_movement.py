@@ -79,7 +79,7 @@ def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
 
 
 class LowerIota(LinalgLowering[IotaOp]):
-    """Lower `stablehlo.iota` to a `linalg.generic` of `linalg.index`."""
+    """Lower `stablehlo.iota` to a `linalg.generic` with `linalg.index`."""
 
     op_type = IotaOp
 
@@ -292,7 +292,7 @@ def padded(
     Args:
         builder: insertion point.
         value: tensor to pad.
-        paddings: padding by dimension; none by default.
+        paddings: padding by dimension; other dimensions are not padded.
         padding_value: value of added elements, a tensor of rank 0; zero by default.
     """
     sizes = builder.sizes(value)

@@ -49,7 +49,7 @@ def _by_kind(
     unsigned: _MakeOp | None = None,
     booleans: _MakeOp | None = None,
 ) -> Callable[[Attribute], _MakeOp]:
-    """Return a function that selects an op by element type, `signed` for omitted ones."""
+    """Return a function that selects an op by element type; `signed` is the default."""
 
     def op_for(type_: Attribute) -> _MakeOp:
         if is_floating(type_):
@@ -234,8 +234,8 @@ def converted(
     """
     Convert a scalar to another element type.
 
-    Narrower integer targets keep the low bits. Floats round toward zero and saturate if
-    the target is an integer; NaN becomes 0. Nonzero values become `true` of `i1`.
+    Integers keep their low bits if the target is narrower. Floats become integers by
+    rounding toward zero and saturating; NaN becomes 0. For `i1`, nonzero values are true.
 
     Args:
         builder: insertion point.
