@@ -126,7 +126,7 @@ class BlockSizeAttr(EnumAttribute[BlockSize]):
 @irdl_attr_definition
 class MXInt8Type(ParametrizedAttribute, TypeAttribute):
     """
-    Element type of MXINT8, an 8-bit integer in units of 1/64: `!tosa.mxint8`.
+    Element type of MXINT8, an 8-bit integer multiplied by 1/64: `!tosa.mxint8`.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#mxint8type).
     """
@@ -178,7 +178,7 @@ _NAN_SCALE = 255
 
 def _block_scale_codes(texts: Sequence[str]) -> bytes:
     """
-    Return the `f8E8M0FNU` codes nearest to decimal numbers, which may be rounded.
+    Parse decimal numbers, and return the nearest `f8E8M0FNU` codes.
 
     Raises:
         ValueError: if a text is not a number, or a number is negative, too large or NaN.
@@ -313,7 +313,7 @@ def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperati
 
 
 def print_with_keywords(self: IRDLOperation, printer: Printer) -> None:
-    """Print an op with enum keywords, but without default values."""
+    """Print an op with enum keywords; omit properties that have their default value."""
     definitions = self.get_irdl_definition().properties
     attributes = dict(self.attributes)
     for name, value in self.properties.items():
@@ -1054,7 +1054,7 @@ class TileOp(_MovingOp):
 
 @irdl_op_definition
 class PadOp(_MovingOp):
-    """Pad a tensor with a constant; `padding` has counts before and after per dimension."""
+    """Pad a tensor; `padding` has two counts per dimension: elements before and after."""
 
     name = "tosa.pad"
 
@@ -1131,7 +1131,7 @@ class ReverseOp(_MovingOp):
 
 @irdl_op_definition
 class GatherOp(TosaOp):
-    """Rows of `values` at `indices`, for each batch."""
+    """Rows of `values` by index, separately for each batch."""
 
     name = "tosa.gather"
 
@@ -1244,7 +1244,7 @@ class ConvolutionOp(TosaOp, ABC):
             _verify_result_shape(self, (shape[0], *sizes, shape[3]))
 
     def output_size(self, dimension: int, size: int, kernel: int) -> int:
-        """Return the result size of `dimension`: 0 for the height, 1 for the width."""
+        """Return the result height if `dimension` is 0, or the result width if it is 1."""
         raise NotImplementedError
 
 

@@ -108,7 +108,7 @@ def widen_products() -> None:
 
 
 def _widen_result(op_type: type[IRDLOperation], result: AttrConstraint) -> None:
-    """Allow integer results of any width."""
+    """Accept integer results of any width."""
     definition = op_type.get_irdl_definition()
     ((name, _),) = definition.results
     integers = TensorType.constr(BaseAttr(IntegerType))
@@ -124,7 +124,7 @@ def _verify_batches() -> None:
         a, b, a_zp, b_zp = (
             cast(TensorType, operand.type).get_shape() for operand in self.operands
         )
-        # xDSL's verifier reports the errors.
+        # Let xDSL's verifier report errors.
         if (
             not (len(a) == len(b) == 3 and a_zp == b_zp == (1,))
             or a[0] != b[0]

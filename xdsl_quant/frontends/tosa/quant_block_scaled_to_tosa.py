@@ -142,7 +142,7 @@ def _block_element_type(type_: BlockScaledQuantizedType) -> TypeAttribute:
 
 
 def _e8m0_codes(type_: BlockScaledQuantizedType, unit: float) -> NDArray[np.uint8]:
-    """Return the scales, divided by the unit of elements, as `f8E8M0FNU` codes."""
+    """Return the scales, divided by `unit`, as `f8E8M0FNU` codes."""
     scales = type_.scales.numbers(type_.is_signed)
     fractions, exponents = np.frexp(scales / unit)
     is_nan = np.isnan(scales)
@@ -184,7 +184,7 @@ class _Plan(NamedTuple):
     operands: BlockScaledOperands
 
     elements: ElementsAttr | NDArray[np.uint8] | None
-    """Constant elements, or their codes if TOSA needs another attribute; else `None`."""
+    """Elements of a constant: an attribute, or codes for a new one; otherwise `None`."""
 
 
 @dataclass(frozen=True)

@@ -212,7 +212,7 @@ class Rescale:
 
     @property
     def scales(self) -> NDArray[np.float64]:
-        """Exact factors by which zero-point-corrected values are multiplied."""
+        """Exact factors, `multiplier / 2**shift`."""
         return np.ldexp(self.multipliers.astype(np.float64), -self.shifts)
 
     @property
@@ -225,7 +225,7 @@ class Rescale:
 
 
 def _numbers_of_channels(numbers: Array, axes: Sequence[int], rank: int) -> Integers:
-    """Return parameters per index of the last dimension; refuse any other dimension."""
+    """Return parameters per index of the last dimension, or raise for another axis."""
     rows = numbers.astype(np.int64).reshape(
         -1, numbers.shape[-1] if rank - 1 in axes else 1
     )

@@ -3,8 +3,8 @@ Conversion of `tosa.rescale` to a requantization between fixed-point types:
 `quant.scast`, `quant.dcast`, `quant.qcast` and `quant.scast`.
 
 If `lower-quant-ops` has the same `scale-rounding`, results are bit-identical to TOSA's.
-An op with another rounding mode is an error, unless all shifts are at most 31: then both
-modes round once. `INEXACT_ROUND` accepts either rounding.
+The pass fails if an op has another rounding mode and a shift above 31; for shifts up to
+31, both modes round once. `INEXACT_ROUND` accepts either rounding.
 
 The op holds the ratio of two scales, not the scales. If storage casts around the op have
 fixed-point types with this ratio, the pass uses these types. Otherwise the result scale is
@@ -67,7 +67,7 @@ def requantization_types(rescale: Rescale, op: tosa.RescaleOp) -> Requantization
         op: the op, for its operand and result types.
 
     Raises:
-        ValueError: if integers are wider than 32 bits or the scale is below `2**-60`.
+        ValueError: if integers exceed 32 bits, or a ratio of scales is below `2**-60`.
         VerifyException: if a zero point is not representable in the storage type.
     """
     for value in (op.input, op.output):
