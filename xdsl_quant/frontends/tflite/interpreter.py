@@ -1,8 +1,8 @@
 """
 Interpreter functions of the `tfl` dialect, with TensorFlow Lite's integer arithmetic.
 
-Each interpreter has its own variables, and runs the function of a `tfl.call_once` once. A
-handle is a pair of strings; an absent operand is `None`.
+Each interpreter has its own variables, and runs the function of a `tfl.call_once` once. The
+value of a variable handle is a pair of strings, that of an absent operand is `None`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -135,7 +135,7 @@ def _svdf(
     bias: Any,
     state: Any,
 ) -> Any:
-    """Run `tfl.svdf`; if it does not return its next state, the interpreter keeps it."""
+    """Run `tfl.svdf`; the interpreter stores the next state unless the op returns it."""
     states: dict[Operation, Any] = _interpreter_data(interpreter, "states", dict)
     state = states.get(op, state)
     try:
@@ -215,7 +215,7 @@ def _functions() -> InterpreterFunctions:
 
 def tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
     """
-    Yield the functions of `tfl`, and functions that raise for ops that only files have.
+    Yield the functions of `tfl`, and functions that raise for unregistered ops.
     """
     yield _functions()
     yield _State()

@@ -1,10 +1,10 @@
 """
-Rules of the kernels in TensorFlow Lite's runtime for the ops of its dialect.
+Rules of TensorFlow Lite's runtime kernels for `tfl` ops.
 
 The dialect's verifier accepts more than the runtime supports: the runtime refuses a
 `tfl.softmax` whose result scale is not 1/256, aborts if the result scale of a `tfl.add` is
-too small, and computes wrong results if a kernel ignores parameters. Rules find these cases
-by op name or trait, with the runtime's tolerances. They require verified, registered ops.
+too small, and computes wrong results if a kernel ignores parameters. The rules find these
+cases in verified, registered ops, with the runtime's tolerances.
 
 See external [documentation](https://github.com/google-ai-edge/LiteRT/tree/main/tflite/kernels).
 """
@@ -37,10 +37,10 @@ from .types import uniform_type_of
 
 
 class KernelFinding(NamedTuple):
-    """Violation of a kernel's rule by an op."""
+    """Diagnostic: an op violates a rule of its kernel."""
 
     subject: str
-    """The operand, result or attribute, e.g. `operand #1`."""
+    """Operand, result or attribute that violates the rule, e.g. `operand #1`."""
 
     finding: Finding
 
@@ -83,7 +83,7 @@ class _Tensor(NamedTuple):
             problem: the message after the name of the tensor, e.g. `has no scale`.
             must: the remedy, e.g. `be i8`.
             part: words before the name of the tensor, e.g. `scale 0.5 of`.
-            pronoun: the subject of the remedy.
+            pronoun: the subject of the remedy, `it` or `they`.
         """
         subject = f"{part} {self.text}".strip()
         message = f"{subject} {problem}: {pronoun} must {must}"
@@ -139,7 +139,7 @@ class _Op:
 
 
 Rule: TypeAlias = Callable[[_Op], Findings]
-"""Function that yields the findings about an op."""
+"""Function that yields a finding for each violation by an op."""
 
 
 def _storage_name(quantized_type: UniformType) -> str:
@@ -205,7 +205,7 @@ def _storage_differs(tensor: _Tensor, first: _Tensor) -> Findings:
 
 
 def _same_parameters(op: _Op) -> Findings:
-    """Require equal scales and zero points, except of `tfl.concatenation` of u8."""
+    """Require equal scales and zero points, except for `tfl.concatenation` with u8."""
     (first, first_type), *others = op.quantized
     storage = _storage_name(first_type)
     if op.op.name == "tfl.concatenation" and storage == "u8":
@@ -236,8 +236,8 @@ _FIXED_RESULTS = {
     "tfl.tanh": ("i16", 2**_LOG2_TOLERANCE - 1, False),
 }
 """
-By op: storage types with a fixed result scale, its tolerance, and True if the zero point
-is fixed, too.
+For each op, the storage types whose result scale is fixed, the relative tolerance of the
+scale, and True if the result zero point is also fixed.
 """
 
 
@@ -273,7 +273,7 @@ def _fixed_result(op: _Op) -> Findings:
 
 
 def _ignored_zero_points(op: _Op) -> Findings:
-    """Require zero points of 0, as the kernel ignores them."""
+    """Require zero points of 0, because the kernel ignores zero points."""
     for tensor, quantized_type in op.quantized:
         if not quantized_type.is_fixed_point:
             yield op.ignored(tensor, "zero point", "0")
@@ -282,8 +282,8 @@ def _ignored_zero_points(op: _Op) -> Findings:
 
 def _ignored_scales(op: _Op, result_scale: float | None = None) -> Findings:
     """
-    Require one scale for all operands, and `result_scale` (default: the operands' scale)
-    for the result, as the kernel computes with stored values.
+    Require equal operand scales, and `result_scale` (default: the operands' scale) for the
+    result, because the kernel ignores scales.
     """
     (_, first), *others = op.quantized
     if not first.is_per_tensor:
@@ -305,12 +305,13 @@ def _cast_of_stored_values(op: _Op) -> Findings:
 
 
 _QUOTIENT_SHIFTS = {"i8": (5, 23), "u8": (5, 23), "i16": (13, 15)}
-"""Supported ratios of scales by storage type: from `2**first` to below `2**second`."""
+"""`(low, high)` by storage type: a ratio r of scales needs `2**low <= r < 2**high`."""
 
 
 def _division(op: _Op) -> Findings:
     """
-    Require a supported ratio of scales: the kernel only shifts right, by up to 31 bits.
+    Require a supported ratio lhs scale / (rhs scale * result scale): the kernel only shifts
+    right, by up to 31 bits.
     """
     (result,) = op.results
     shifts = _QUOTIENT_SHIFTS.get(str(result.storage))
@@ -436,7 +437,8 @@ class _Product:
     needs_bias: bool = False
     compares_bias_scale: bool = False
     """
-    True if the kernel checks the bias scale for per-tensor weights; for u8, all kernels do.
+    True if the kernel always checks the bias scale for per-tensor weights. All kernels
+    check it with u8 storage.
     """
 
     def __call__(self, op: _Op) -> Findings:
@@ -478,8 +480,8 @@ class _Product:
             problem = f"cannot be added to products of {activation.text} in {op.name}"
             yield bias.finding("bias-storage", problem, f"be stored as {_or(legal)}")
             return
-        # The exporter writes a scale for a 64-bit bias, which no quantized type can have.
-        # For other unquantized biases the runtime assumes scale 0 and may compare it.
+        # The exporter writes a scale for an unquantized 64-bit bias. For any other
+        # unquantized bias, the runtime assumes scale 0 and may refuse it.
         scales = _only_scales((activation, weight, op.results[0]))
         if (
             isinstance(element_type, IntegerType)

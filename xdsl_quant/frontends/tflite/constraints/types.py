@@ -4,8 +4,8 @@ Rules of TensorFlow Lite's 8-bit specification for weights, biases and activatio
 A value is a *weight* or *bias* if it is the weight or bias operand of an op with the trait
 `MultipliesAndAccumulates` (see `AffineOpCoefficient` and `AccumulatorUniformScale`). A
 32-bit value that is added to the result of such an op is a bias, too. The use is traced
-through casts and data movement ops. A value derived from a constant is a weight unless only
-ops that take activations use it. Every other value is an *activation*.
+through casts and data movement ops. A value derived from a constant is also a weight unless
+only ops on activations use it. Every other value is an *activation*.
 
 See external [documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
 """
@@ -66,7 +66,7 @@ def _weighted_product(op: Operation) -> traits.MultipliesAndAccumulates | None:
 
 
 def _same_use_operands(op: Operation) -> Sequence[SSAValue]:
-    """Return the operands of a cast or data movement op, which are used like its result."""
+    """Return the operands of a cast or data movement op, which share the result's use."""
     if not op.results:
         return ()
     if has_quantization_trait(op, traits.CastsQuantization):
@@ -85,13 +85,13 @@ class TFLiteConstraints:
         self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _Use(0))
         self._constants: set[SSAValue] = set()
         self._products: dict[SSAValue, Operation] = {}
-        """Contraction whose result a value is, after casts and bias additions."""
+        """Contraction by value: its result, possibly cast or with added bias."""
         self._sources: dict[SSAValue, SSAValue] = {}
         """Quantized operand of a dequantization, by its result."""
         self._biases: dict[Operation, int] = {}
-        """Index of the operand that is a bias, by addition op."""
+        """Index of the bias operand by addition op."""
         self._biased: defaultdict[SSAValue, list[Operation]] = defaultdict(list)
-        """Contractions to whose results a bias is added, by bias."""
+        """Contractions by bias: the bias is added to their results."""
         ops = list(module.walk())
         for op in ops:
             self._find_sources(op)
@@ -189,7 +189,7 @@ class TFLiteConstraints:
     # Rules
 
     def findings(self, value: SSAValue) -> Iterator[Finding]:
-        """Yield the violations of the rules for the value's use."""
+        """Yield a finding for each violated rule on weights, biases or activations."""
         if (quantized_type := uniform_type_of(value)) is None:
             return
         if self._is_weight(value):
@@ -221,7 +221,7 @@ class TFLiteConstraints:
         if activation is None or weight is None:
             return
         if "sub-channel" in (weight.granularity, bias.granularity):
-            # Other rules report this, as well as activations with several scales.
+            # Other rules report sub-channel types, and activations with several scales.
             return
         if activation.is_per_tensor:
             (scale,) = activation.scale_array()
@@ -233,7 +233,7 @@ class TFLiteConstraints:
 
 
 def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
-    """Yield the violations of the rules for all quantized types, whatever their use."""
+    """Yield a finding for each violated rule that does not depend on the use of a value."""
     yield from common_findings(use)
     quantized_type = use.quantized_type
     if not isinstance(quantized_type, UniformType):

@@ -248,7 +248,7 @@ class EluOp(FunctionOp, elements="f32 i8"):
 @irdl_op_definition
 class GeluOp(ActivationOp, elements="f32 f16 QI8 QUI8"):
     """
-    `x` times the normal distribution function of `x`.
+    `x * Phi(x)` with the standard normal distribution function `Phi`.
 
     Example:
 

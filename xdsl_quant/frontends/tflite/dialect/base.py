@@ -106,8 +106,8 @@ def normalized_axis(axis: int, rank: int) -> int | None:
 
 def broadcast_shape(a: Shape, b: Shape) -> Shape | None:
     """
-    Return the broadcast shape; `None` if shapes are incompatible. `?` and a size above 1
-    give the size.
+    Return the broadcast shape; `None` if shapes are incompatible. A dynamic size and a
+    static size above 1 broadcast to the static size.
     """
     sizes: list[int] = []
     for pair in zip_longest(reversed(a), reversed(b), fillvalue=1):
@@ -127,7 +127,7 @@ def is_true(attribute: BoolAttr | None) -> bool:
 # Relations
 
 Relation = Callable[[Operation], str | None]
-"""Function that returns the message after an op's name, or `None` if the op is valid."""
+"""Check of an op; returns an error message without the op's name, or `None` if valid."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def require_operand_types(
 
 
 def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation:
-    """Require that an operand is unranked or has a rank from `least` to `most`."""
+    """Require that an operand is unranked, or that `least <= rank <= most`."""
 
     def holds(op: Operation) -> bool:
         shape = shape_of(op.operands[operand])
@@ -400,10 +400,10 @@ Operand = SSAValue | Operation
 """Operand of an op constructor: a value, or an op with a single result."""
 
 PlainValue = bool | int | float | str | Sequence[int]
-"""Property of an op as a Python value."""
+"""Python value that op constructors convert to a property."""
 
 PropertyValue = Attribute | PlainValue | None
-"""Property of an op constructor; `None` omits it."""
+"""Value of a property in an op constructor; `None` omits the property."""
 
 
 def plain_attribute(value: PlainValue) -> Attribute:
@@ -510,7 +510,7 @@ class TFLOp(IRDLOperation, ABC):
             like: value whose element type the message prints; by default the result.
 
         Raises:
-            VerifyException: if the result has another shape.
+            VerifyException: if the shapes are incompatible.
         """
         element_type = scalar_or_element_type((like or result).type)
         type_ = TensorType(element_type, shape_from_sizes(sizes))
@@ -573,7 +573,7 @@ class InferredTypesOp(TFLOp, ABC):
     @abstractmethod
     def inferred_types(self) -> Sequence[Attribute]:
         """
-        Infer the result types; the op may have other element types and dynamic sizes.
+        Infer the result types; actual element types and dynamic sizes may differ.
 
         Raises:
             VerifyException: if operands and properties are inconsistent.

@@ -348,7 +348,7 @@ _SLICE_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class SliceOp(MovingOp):
     """
-    Slice of a tensor from `begin` with sizes `size`; -1 extends it to the end.
+    Slice of a tensor from `begin` with sizes `size`; size -1 extends it to the end.
 
     Example:
 
@@ -411,7 +411,7 @@ _STRIDED_SLICE_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class StridedSliceOp(MovingOp):
     """
-    Slice from `begin` to `end`, exclusive, with `strides`. Masks have a bit per dimension.
+    Slice from `begin` to `end` (exclusive) with `strides`. Masks have a bit per dimension.
 
     Example:
 
@@ -606,7 +606,7 @@ class PackOp(TFLOp):
 @irdl_op_definition
 class UnpackOp(InferredTypesOp, MovingOp):
     """
-    Slices of a tensor along a dimension, which is removed.
+    All slices of size 1 along a dimension, without this dimension.
 
     Example:
 
@@ -971,7 +971,7 @@ _REVERSE_V2_ELEMENTS = kinds.tensor_of(
 @irdl_op_definition
 class ReverseV2Op(MovingOp):
     """
-    Reverse a tensor along dimensions. The runtime ignores the result's scale.
+    Reverse a tensor along dimensions. The runtime copies stored values, whatever the scale.
 
     Example:
 

@@ -85,8 +85,8 @@ class PairOp(TFLOp, ABC):
 
 class ShortFormOp(PairOp, ABC):
     """
-    Base class of ops with a short form for a single type:
-    `tfl.add %0, %1 {...} : tensor<4xf32>`. Other types use the generic form.
+    Base class of ops with a short form: `tfl.add %0, %1 {...} : tensor<4xf32>`. If operands
+    and result differ in type, the generic form is used.
     """
 
     @classmethod
@@ -102,7 +102,7 @@ class ShortFormOp(PairOp, ABC):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type_ = parser.parse_type()
-        # Iterating over a set would change the order in each process.
+        # A set would order the names differently in each process.
         properties = cls.get_irdl_definition().properties
         names = [name for name in attributes if name in properties]
         return cls.create(
@@ -529,7 +529,7 @@ class LogicalNotOp(TFLOp):
 @irdl_op_definition
 class NegOp(SameElementsOp, elements="f32 f16 i32 i64"):
     """
-    Negation; the scale stays the same.
+    Negation; operand and result have the same scale.
 
     Example:
 

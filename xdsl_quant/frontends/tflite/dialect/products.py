@@ -402,7 +402,7 @@ class SVDFOp(TFLOp):
 @irdl_op_definition
 class EmbeddingLookupOp(TFLOp):
     """
-    Rows of a table by index, with the scale of the table.
+    Rows of a table by index; the result has the scale of the table.
 
     Example:
 

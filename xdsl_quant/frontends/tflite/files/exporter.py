@@ -276,7 +276,7 @@ class _FunctionExporter:
         if attributes is None:
             return {}
         names: dict[str, int] = {}
-        # A signature without names uses those of the first signature.
+        # A signature without own names uses the names of the first signature.
         signature_names = [_entries(a.data.get(SIGNATURE_NAMES)) for a in attributes]
         has_paths = is_first or all(key not in own for own in signature_names)
         for attribute, own, value in zip(
@@ -415,7 +415,7 @@ class _FunctionExporter:
         return [*op.operands, *then_call.arguments]
 
     def call(self, region: Region, op: Operation) -> CallOp:
-        """Return the call in a region without other ops; otherwise, raise an error."""
+        """Return the call in a region; raise an error if the region has other ops."""
         ops = [*region.block.ops] if region.blocks else []
         if len(ops) == 2 and isinstance(call := ops[0], CallOp):
             arguments = call.arguments if isinstance(op, IfOp) else region.block.args
@@ -473,7 +473,7 @@ def _file_bytes(data: bytes, type_name: str, count: int) -> NDArray[np.uint8]:
     """Return the bytes of a constant in file layout, with two `INT4` elements per byte."""
     array = np.frombuffer(data, np.uint8)
     if array.size == max(ITEM_BITS[type_name] // 8, 1):
-        # A splat.
+        # A splat has the bytes of a single element.
         array = np.tile(array, count)
     if type_name == "BOOL":
         return array & np.uint8(1)

@@ -279,7 +279,7 @@ def has_unknown_rank(tensor: Tensor) -> bool:
 def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """
     Return the type of a tensor. Files from before 2022 do not distinguish scalars from
-    unranked tensors: like in LiteRT, all but variable handles are scalars.
+    unranked tensors: as in LiteRT, only variable handles are unranked.
     """
     element = element_type(tensor, where, is_narrow)
     if has_unknown_rank(tensor) and isinstance(element, tfl.ResourceType):
@@ -489,7 +489,7 @@ class _FunctionImporter:
                 raise TFLiteFileError(f"{self.where(index)} is computed twice")
 
     def drop_unknown_ranks(self, op: Operation, operator: Operator) -> None:
-        """Make results of unknown rank unranked unless the op is valid with scalars."""
+        """Make results of unknown rank unranked if the op would be invalid with scalars."""
         tensors = self.subgraph.tensors
         results = [
             result
@@ -527,7 +527,7 @@ class _FunctionImporter:
         return properties_of(op_type, options, where)
 
     def discardable(self, operator: Operator) -> dict[str, Attribute]:
-        """Return attributes for options that affect results, but are not in the dialect."""
+        """Return attributes for options that affect results but are not op properties."""
         if operator.code == "TRANSPOSE_CONV" and _has_narrow_sums(operator):
             x, bias = (self.operand_tensor(operator, index) for index in (2, 3))
             if bias is None and x is not None and x.type == "INT16":
@@ -640,7 +640,7 @@ def _has_power_of_two_scale(tensor: Tensor) -> bool:
 def _hint(name: str) -> str | None:
     """Return a valid SSA name for a tensor name, or `None`."""
     hint = "".join(c if c.isalnum() or c in "_$.-" else "_" for c in name)
-    # xDSL drops trailing numbers, so nothing is left of a name of numbers only.
+    # xDSL drops trailing numbers, so a name such as `_1_2` would be empty.
     is_empty = re.fullmatch(r"(_\d+)+", hint)
     return hint if SSAValue.is_valid_name(hint) and not is_empty else None
 

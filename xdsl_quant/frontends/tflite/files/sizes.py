@@ -80,22 +80,22 @@ def _computes_shape(subgraph: Subgraph, operator: Operator) -> bool:
         return False
     if operator.code != "RESHAPE":
         return True
-    # The sizes in the file are right if they keep the number of elements.
+    # The file's static shapes are right if operand and result have equal counts.
     first, result = operator.inputs[0], operator.outputs[0]
     shapes = [subgraph.tensors[index].shape for index in (first, result)]
     return math.prod(shapes[0]) != math.prod(shapes[1])
 
 
 def _has_unknown_size(tensor: Tensor) -> bool:
-    """Return True if a dynamic size is 1 in the file's static shape."""
+    """Return True if a dynamic size is unknown: 1 in the file's static shape."""
     sizes = zip(tensor.shape, tensor.signature or (), strict=False)
     return any(size == 1 and known == -1 for size, known in sizes)
 
 
 def with_input_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     """
-    Return the model with the given shapes for inputs of the main function. If they are
-    the file's static shapes of all dynamic inputs, all tensors get their static shapes.
+    Return the model with the given shapes for inputs of the main function. If all dynamic
+    inputs get the file's static shapes, so do all other tensors.
 
     Args:
         shapes: shapes by tensor name or signature name.

@@ -52,9 +52,9 @@ def add(
     Args:
         result: parameters of the result.
         activation: activation that is applied to the sum.
-        pot_scale_int16: shift the operands instead of rescaling them, if storage has 16
-            bits, all zero points are 0, all scales are powers of two (their logarithms
-            within 1e-3 of an integer), and the scale of the result is the largest.
+        pot_scale_int16: shift the operands instead of rescaling them. This requires
+            16-bit storage, zero points of 0, and power-of-two scales (base-2 logarithms
+            within 1e-3 of integers), the largest of them for the result.
 
     Returns:
         Stored values.
@@ -192,7 +192,7 @@ def requantize_integers(x: Quantized, result: QuantizationParameters) -> Integer
 
 @primitive
 def quantize(values: NDArray[np.float32], result: QuantizationParameters) -> Integers:
-    """Quantize `f32` values, half away from zero; NaN becomes the storage minimum."""
+    """Quantize `f32` values, rounding half away from zero; NaN gives `storage_min`."""
     steps = round_away(values.astype(np.float32) / scale_of(result))
     low, high = result.storage_min, result.storage_max
     stored = np.fmax(steps + int(result.zero_points), low)

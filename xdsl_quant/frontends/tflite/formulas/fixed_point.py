@@ -1,7 +1,7 @@
 """
 Fixed-point arithmetic of the integer kernels of TensorFlow Lite.
 
-Values are `int64` arrays of any shape, or expressions of a machine. Docstrings give the
+Values are `int64` arrays of any shape, or expressions that build IR. Docstrings give the
 names of the corresponding functions in gemmlowp and TensorFlow Lite.
 """
 
@@ -162,7 +162,7 @@ def inverse_square_root(values: Integers, direction: int) -> Multiplier:
     """
     Return `1 / sqrt(values)` for 32-bit values, or 1 for values up to 1
     (`GetInvSqrtQuantizedMultiplierExp`). The exponent is the right shift of the kernel
-    times `direction`, so -1 gives that of a `Multiplier`.
+    times `direction`; -1 gives the exponent of a `Multiplier`.
     """
     # For 32-bit values, the loop of the kernel shifts by 2 at most once.
     is_large = values >= 1 << 29

@@ -63,7 +63,7 @@ def elu(values: Array) -> Array:
 
 
 def gelu(values: Array, approximate: bool = False) -> Array:
-    """Return `x` times the normal distribution function of `x`, exact or by `tanh`."""
+    """Return `x * Phi(x)` (standard normal distribution function), exact or by `tanh`."""
     wide = values.astype(np.float64)
     if approximate:
         inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
@@ -216,7 +216,7 @@ def max_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Array:
 
 
 def mean(values: Array, axes: Sequence[int]) -> Array:
-    """Return means along `axes`, kept with size 1; integer means round toward 0."""
+    """Return means along `axes`, reduced to size 1; integer means round toward 0."""
     distinct = tuple({axis % values.ndim for axis in axes})
     if values.dtype.kind == "f":
         return values.mean(axis=distinct, keepdims=True)
@@ -259,7 +259,7 @@ def resize_bilinear(
 def _interpolation_neighbors(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
-    """Return weight of the second neighbor, and indices of both, for each result index."""
+    """Return, by result index, the second neighbor's weight and both neighbors' indices."""
     is_aligned = align_corners and result_size > 1
     scale = np.float32(size - is_aligned) / np.float32(result_size - is_aligned)
     positions = np.arange(result_size).astype(np.float32)

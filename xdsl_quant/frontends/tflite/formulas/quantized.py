@@ -65,7 +65,7 @@ def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:
 def tabulated(
     values: Integers, low: int, high: int, function: Callable[[Integers], Integers]
 ) -> Integers:
-    """Return `function(values)`; machines may tabulate it from `low` to `high`."""
+    """Return `function(values)`; lowerings may use a table for `low` to `high`."""
     return function(values)
 
 

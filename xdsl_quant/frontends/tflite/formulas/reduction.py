@@ -21,14 +21,14 @@ def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
 def sum_of(
     x: Quantized, axes: Sequence[int], result: QuantizationParameters
 ) -> Integers:
-    """Return sums along `axes`, kept with size 1, as stored values."""
+    """Return sums along `axes`, reduced to size 1, as stored values."""
     sums, _ = _centered_sum(x, axes)
     ratio = float(x.scale) / float(scale_of(result))
     return clamped(rescaled(sums, quantized_multiplier(ratio)), result)
 
 
 def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> Integers:
-    """Return means along `axes`, kept with size 1, as stored values."""
+    """Return means along `axes`, reduced to size 1, as stored values."""
     sums, count = _centered_sum(x, axes)
     value, exponent = quantized_multiplier(float(x.scale) / float(scale_of(result)))
     # The kernel shifts by fewer bits if the ratio of scales is so small that each result
@@ -41,7 +41,7 @@ def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> I
 def reduce_prod(
     x: Quantized, axes: Sequence[int], result: QuantizationParameters
 ) -> Integers:
-    """Return products along `axes`, kept with size 1, as stored values."""
+    """Return products along `axes`, reduced to size 1, as stored values."""
     rank = x.values.ndim
     distinct = sorted({axis % rank for axis in axes})
     outer = [axis for axis in range(rank) if axis not in distinct]

@@ -49,7 +49,7 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
     differences = below_largest(x.values)
     exponentials, is_counted = _exponentials(differences, float(x.scale), beta)
     total = rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)
-    # The largest element of a row contributes 2**19: at most 12 zeros lead.
+    # The largest element of a row adds 2**19, so a sum has at most 12 leading zeros.
     zeros = np.minimum(leading_zeros(total), 12)
     reciprocal = reciprocal_of_one_plus(((total << zeros) & 0xFFFFFFFF) - (1 << 31))
     quotient = doubling_high_product(exponentials, reciprocal)
@@ -61,7 +61,7 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
 def _exponentials(
     differences: Integers, scale: float, beta: float
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return exponentials of differences, and a mask that is False where one is 0."""
+    """Return exponentials of differences, and a mask that is False where they are 0."""
     multiplier, least = _input_scaling(scale, beta)
     is_counted = differences >= least
     inside = np.maximum(differences, least)
@@ -100,7 +100,7 @@ def _softmax_16(x: Quantized, beta: float) -> Integers:
     scaled = rescaled(differences, quantized_multiplier(ratio))
     exponentials = interpolated_lookup(exponential, saturated(scaled + 32767, 16))
     total = exponentials.sum(axis=-1, keepdims=True)
-    # The largest element of a row contributes 32767: at most 17 zeros lead.
+    # The largest element of a row adds 32767, so a sum has at most 17 leading zeros.
     zeros = np.clip(leading_zeros(total), 1, 17)
     normalized = (((total << (zeros - 1)) + (1 << 13)) >> 14) - (1 << 15) - (1 << 16)
     quotient = interpolated_lookup(reciprocal, saturated(normalized, 16))
@@ -110,7 +110,7 @@ def _softmax_16(x: Quantized, beta: float) -> Integers:
 
 
 def log_softmax(x: Quantized, result: QuantizationParameters) -> Integers:
-    """Return the logarithm of [`softmax`][..softmax] as 8-bit values of scale 1/16."""
+    """Return the logarithm of [`softmax`][..softmax] as 8-bit values with scale 1/16."""
     multiplier, least = _input_scaling(float(x.scale), 1)
     differences = below_largest(x.values)
     exponentials, _ = _exponentials(differences, float(x.scale), 1)
@@ -129,8 +129,8 @@ def log_softmax(x: Quantized, result: QuantizationParameters) -> Integers:
 
 def l2_normalization(x: Quantized, result: QuantizationParameters) -> Integers:
     """
-    Divide elements by their L2 norm along the last dimension. Results are 8-bit stored
-    values of scale 1/128.
+    Divide elements by the L2 norm along the last dimension. Results are 8-bit stored
+    values with scale 1/128.
     """
     corrected = x.corrected
     squares = wrapped((corrected * corrected).sum(axis=-1, keepdims=True))

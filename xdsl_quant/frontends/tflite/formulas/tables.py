@@ -82,8 +82,8 @@ def function(name: str, result: QuantizationParameters) -> Function:
     """
     Return the float function of an op, given its name.
 
-    The functions of `log` and `rsqrt` return a float at the end of the range of the
-    result for undefined results.
+    For operands without a real result, `log` returns the lowest float of the result's
+    storage range, and `rsqrt` returns `storage_max * scale`.
     """
     scale, zero_point = scale_of(result), int(result.zero_points)
     if name == "log":
@@ -229,7 +229,7 @@ _ROUNDED_UP = (
 
 
 def sigmoid_table() -> Integers:
-    """Return the sigmoid of `i / 24` in 16 fractional bits (`sigmoid_table_uint16`)."""
+    """Return `sigmoid(i / 24)` with 16 fractional bits (`sigmoid_table_uint16`)."""
     exact = 65536 / (1 + np.exp(-np.arange(256) / 24))
     table = np.minimum(65535, np.floor(exact + 0.5)).astype(np.int64)
     table[[*_ROUNDED_UP]] += 1
@@ -238,7 +238,7 @@ def sigmoid_table() -> Integers:
 
 def _sigmoid_operand(x: Quantized, largest_exponent: int) -> Integers:
     """
-    Convert stored values (zero point 0) to units of `1 / (3 * 2**12)`.
+    Convert stored values (zero point 0) to integers with scale `1 / (3 * 2**12)`.
 
     A scale counts as a power of two if its binary logarithm is within 1e-3 of an
     integer from -12 to `largest_exponent`; the conversion is then exact.

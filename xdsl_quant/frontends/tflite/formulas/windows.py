@@ -45,7 +45,7 @@ def max_pool_2d(
     activation: str = "NONE",
 ) -> Integers:
     """Return maxima; arguments are those of [`average_pool_2d`][..average_pool_2d]."""
-    # Padding never wins: each window position overlaps the image.
+    # Each window overlaps the image, so its maximum is never padding.
     least, _ = storage_range(result.storage)
     largest = windows(values, sizes, window, least).max(axis=(-2, -1))
     return np.clip(largest, *activation_bounds(result, activation))
@@ -125,7 +125,7 @@ def interpolated_rows(
 def _resized_positions(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Integers, Integers, Integers]:
-    """Return 1024 times the weight of the second neighbor, and indices of both."""
+    """Return 1024 times the second neighbor's weight, and both neighbors' indices."""
     if align_corners and result_size > 1:
         steps = result_size - 1
         scale = (1024 * (size - 1) + steps // 2) // steps

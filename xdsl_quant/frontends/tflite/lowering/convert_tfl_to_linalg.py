@@ -94,7 +94,7 @@ _WITHOUT_SIGNS = {"builtin", "func", "cf", "scf", "tensor", "linalg"}
 
 
 def _stored_type(type_: Attribute) -> Attribute:
-    """Return a type as signless type; for a quantized type, its storage type."""
+    """Return the signless form of a type, or of the storage type if quantized."""
     return StoredQuantizedType.cast_to_signless_storage_type(type_) or signless(type_)
 
 
@@ -143,7 +143,7 @@ class _LinalgConversion:
     """Elements of constants; `None` for results of `tfl.no_value`."""
 
     tensors: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Tensors of stored values, for results of converted and of other dialects' ops."""
+    """Tensors of stored values, by the op results that they replace."""
 
     fallbacks: list[Fallback] = field(default_factory=list[Fallback])
     """Ops without an integer kernel, and the reasons."""
@@ -185,7 +185,7 @@ class _LinalgConversion:
     # Ops of other dialects
 
     def _restore_operands(self, op: Operation) -> None:
-        """Cast the operands of an op that is not converted back to their original types."""
+        """Cast the operands of an unconverted op back to their original types."""
         if not op.operands:
             return
         builder = LoweringBuilder.before(op)
@@ -372,7 +372,7 @@ def _scalar(op: Operation, builder: LoweringBuilder, value: SSAValue) -> SSAValu
 
 
 def _check_types(op: Operation, what: str, types: Sequence[Attribute]) -> None:
-    """Check that types equal the result types, which scf requires and tfl does not."""
+    """Check that types equal the result types, as scf requires; tfl does not."""
     if tuple(types) == tuple(op.result_types):
         return
     actual, expected = (", ".join(map(str, each)) for each in (types, op.result_types))

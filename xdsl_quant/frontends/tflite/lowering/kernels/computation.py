@@ -91,7 +91,7 @@ class Operands:
     """Channel dimension of the weights."""
 
     bias: int | None = None
-    """Index of the bias; its unit, if not quantized, is input scale times weight scale."""
+    """Index of the bias; an unquantized one has scale `input scale * weight scale`."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Computation:
     """Integer kernel; `None` for ops that always take the fallback."""
 
     requirement: Requirement | None = None
-    """Check of the quantization parameters; `None` if the kernel supports all."""
+    """Check of the quantization parameters; `None` if the kernel supports any."""
 
     operands: Operands = Operands()
     """Operand kinds that the kernel accepts."""
@@ -482,7 +482,7 @@ def takes_one_scale(
 
 @dataclass(frozen=True)
 class OnStoredValues:
-    """Kernel for all storage widths, if operands have the result's parameters."""
+    """Kernel for any storage width if operands and result have the same parameters."""
 
     function: Callable[..., Array]
     """Function of the op and its operands; quantized operands are stored values."""
@@ -499,6 +499,6 @@ class OnStoredValues:
 
 
 def on_stored_values(function: Callable[..., Array], plain: int) -> Computation:
-    """Return a computation on floats or stored values; operand `plain` is not quantized."""
+    """Return a computation on floats or stored values; operand #`plain` is unquantized."""
     kernel, operands = OnStoredValues(function), Operands((plain,))
     return Computation(function, kernel, operands=operands, accepts_booleans=True)

@@ -150,7 +150,7 @@ def check_known_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> No
 def _with_indices(
     values: Array, indices: Array, sizes: int | Sequence[int]
 ) -> tuple[Array, Array]:
-    """Check constant indices; if indices are an expression, make `values` one, too."""
+    """Check constant indices; for run-time indices, convert `values` to an expression."""
     if is_array(indices):
         check_known_indices(indices, sizes)
     return data_movement.as_expression_like(values, indices), indices

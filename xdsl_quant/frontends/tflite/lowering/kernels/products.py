@@ -238,7 +238,7 @@ def _reduction(
     Return the implementation of a reduction.
 
     Args:
-        on_numbers: formula of an array and axes; it keeps reduced dimensions, with size 1.
+        on_numbers: formula of an array and axes; reduced dimensions keep size 1.
         function: integer kernel of the operand, axes and result parameters; `None` to
             apply the formula to stored values.
         requirement: quantization parameters that the kernel supports.

@@ -312,7 +312,7 @@ def _largest_indices(rows: TosaTensor, count: int) -> TosaTensor:
     ranks = is_before.number.sum(2, keepdims=True)
     is_here = ranks == KnownInteger(builder, positions_of((1, 1, count)))
     found = is_here.chosen(KnownInteger(builder, numbers.reshape(1, -1, 1)), 0)
-    # Unlike a sum, a maximum keeps indices within the row if elements are NaN.
+    # A maximum is in range even if elements are NaN, unlike a sum.
     return found.max(1)
 
 

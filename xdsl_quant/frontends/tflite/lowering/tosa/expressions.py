@@ -134,7 +134,7 @@ class TosaTensor(ArrayExpression, Expression):
     """Source tensor and element positions, if this tensor is a view."""
 
     biased: Callable[[SSAValue], SSAValue] | None = None
-    """Function that builds a sum of products again with a per-channel bias added."""
+    """Function that rebuilds a sum of products with a per-channel bias, or `None`."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class TosaTensor(ArrayExpression, Expression):
 
     @property
     def by_channels(self) -> tuple[TosaTensor, Positions] | None:
-        """`view` if it moves no element to another channel; otherwise `None`."""
+        """`view` if it keeps each element in its channel; otherwise `None`."""
         if self.view is None:
             return None
         source, positions = self.view
@@ -347,7 +347,7 @@ class TosaTruth(Truth, TosaTensor):
 
 
 class Parts(NamedTuple):
-    """Operations that computed an integer tensor, recorded to fuse later ones with them."""
+    """Last operations that computed an integer tensor, with which later ones are fused."""
 
     shifted: tuple[TosaInteger, int] | None = None
     """Source of a left shift, and number of bits."""
@@ -356,7 +356,7 @@ class Parts(NamedTuple):
     """Multiplication and right shift."""
 
     saturated: tuple[TosaRescaling, int, int, int] | None = None
-    """Multiplication and right shift; zero point added next; range clamped to last."""
+    """Multiplication and right shift, then added zero point, then low and high clamp."""
 
     nearest: TosaReal | None = None
     """Floats that are rounded half to even."""

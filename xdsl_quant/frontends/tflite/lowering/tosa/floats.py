@@ -2,7 +2,7 @@
 Fallback for ops without an integer form: dequantize, compute with floats, and quantize,
 rounding half to even.
 
-TOSA divides by multiplying by the reciprocal, so float results may differ from true
+Divisions multiply by the reciprocal, so float results may differ from the exactly rounded
 quotients in the last bit, and quantized results by one unit.
 """
 

@@ -52,7 +52,7 @@ def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAVal
 
 
 def _period(positions: Positions, axis: int) -> int:
-    """Return the period of positions along a dimension; its size if they do not repeat."""
+    """Return the period of positions along `axis`; the full size if not periodic."""
     size = positions.shape[axis]
     rows = np.moveaxis(positions, axis, 0).reshape(size, -1)
     (again,) = np.nonzero(rows[1:, 0] == rows[0, 0])
@@ -68,7 +68,7 @@ def _period(positions: Positions, axis: int) -> int:
 def _box(
     builder: TosaBuilder, value: SSAValue, positions: Positions
 ) -> SSAValue | None:
-    """Return elements as reshaped slice of `value`; `None` if they do not form a slice."""
+    """Return a slice of `value`, reshaped; `None` if the positions do not form a slice."""
     shape = shape_of(value)
     ends = (np.unravel_index(int(f()), shape) for f in (positions.min, positions.max))
     first, last = ([int(i) for i in end] for end in ends)

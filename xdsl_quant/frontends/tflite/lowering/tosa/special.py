@@ -1,4 +1,4 @@
-"""Ops that TOSA computes differently from other machines."""
+"""Ops that are computed differently in TOSA than in linalg and NumPy."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,8 +39,8 @@ SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.TopKV2Op: (1, -1),
 }
 """
-Index of the operand that gives sizes of the result, and the first dimension whose size it
-gives. The lowering takes the sizes from the result type instead.
+Index of the operand that gives sizes of the result, and the first result dimension
+that has such a size. The lowering takes the sizes from the result type instead.
 """
 
 WITHOUT_INTEGERS: Mapping[type[Operation], str] = {
