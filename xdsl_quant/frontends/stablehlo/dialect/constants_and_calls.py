@@ -119,7 +119,7 @@ class ConstantOp(StableHLOOp):
         )
 
     def print(self, printer: Printer) -> None:
-        # The short form has one type, for value and result.
+        # The short form prints one type, that of both value and result.
         value = self.properties.get("value")
         if isa(value, ElementsAttr) and value.get_type() == self.output.type:
             printer.print_op_attributes(self.attributes)

@@ -1,4 +1,4 @@
-"""Assembly format directives for properties with custom syntax and for short types."""
+"""Assembly format directives for properties with custom syntax, and abbreviated types."""
 
 from collections.abc import Container, Sequence
 from itertools import zip_longest
@@ -158,7 +158,7 @@ class SameOperandsAndResultType(assembly.CustomDirective):
 
 @assembly.irdl_custom_directive
 class SelectType(SameOperandsAndResultType):
-    """`tensor<4xi1>, tensor<4xf32>` if all types but the predicate's are the same."""
+    """`tensor<4xi1>, tensor<4xf32>` for a predicate and one type for all other values."""
 
     operand_types: assembly.TypeDirective
     result_type: assembly.TypeDirective

@@ -100,7 +100,7 @@ def _is_statically_shaped(type_: RankedTensor) -> bool:
 
 
 def _is_static_or_bounded(type_: RankedTensor) -> bool:
-    """Return True if the shape is static, or has one dynamic dimension, with a bound."""
+    """Return True if the shape is static, or its only dynamic dimension has a bound."""
     shape = type_.get_shape()
     if (dynamic := shape.count(DYNAMIC_INDEX)) != 1:
         return not dynamic

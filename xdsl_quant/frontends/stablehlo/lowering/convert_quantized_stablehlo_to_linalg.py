@@ -44,7 +44,7 @@ class ConvertQuantizedStableHLOToLinalgPass(CountingPass):
         passes: tuple[CountingPass, ...] = (
             StablehloLegalizeQuantToIntegerPass(self.rounding, fallback="qdq"),
             StablehloCastsToQuantPass(),
-            # StableHLO rounds half to even, and pairs of its casts round and saturate.
+            # As StableHLO: this mode rounds half to even, and keeps pairs of casts.
             LowerQuantOpsPass("nearest-even", fuse=True),
             ConvertStableHLOToLinalgPass(),
         )

@@ -7,7 +7,7 @@ lowering rounds first, which is equivalent because the bounds are integers.
 `uniform_dequantize` is equivalent to `quant.dcast`. A requantization, `uniform_quantize` of
 a quantized tensor, becomes a dequantization and a quantization.
 
-StableHLO stores 0 for NaN, this package by default the smallest stored value. Casts
+StableHLO stores 0 for NaN; by default, this package stores the smallest value. Casts
 therefore get the attribute `quant.nan = "stored-zero"`, which lowerings and execution
 respect.
 

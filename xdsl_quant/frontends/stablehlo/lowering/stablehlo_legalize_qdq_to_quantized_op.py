@@ -103,7 +103,7 @@ class StablehloLegalizeQdqToQuantizedOpPass(PatternPass):
     """
     Compose quantized StableHLO ops from `uniform_dequantize`, op and `uniform_quantize`.
 
-    StableHLO has a pass of the same name. Replaced ops are erased if unused.
+    StableHLO has a pass of the same name. Replaced ops without other uses are erased.
     """
 
     name = "stablehlo-legalize-qdq-to-quantized-op"

@@ -189,11 +189,11 @@ def _check_container(type_: Attribute) -> None:
 @dataclass(frozen=True)
 class ReductionToIntegers(IntegerPattern):
     """
-    Apply reductions to stored values if their region is one adding or ordering op, and
-    all element types are equal, so that the scale cancels out.
+    Apply reductions to stored values if their region is one addition, maximum or minimum,
+    and all element types are equal, so that the scale cancels out.
 
-    The op in the region gets quantized operands from `quant.scast`; its own pattern
-    replaces it.
+    The op in the region gets quantized operands from `quant.scast`; another pattern
+    replaces this op.
     """
 
     def form(self, op: Operation) -> Form | None:

@@ -449,7 +449,7 @@ class ComparisonToIntegers(IntegerPattern):
 
 
 def wider_type(quantized_type: StoredQuantizedType) -> IntegerType:
-    """Return the narrowest type of 8, 16, 32 or 64 bits that is wider than the storage."""
+    """Return the narrowest type of 8 to 64 bits that is wider than the storage type."""
     width = quantized_type.storage_type_integral_width
     return IntegerType(next(size for size in (8, 16, 32, 64) if width < size))
 

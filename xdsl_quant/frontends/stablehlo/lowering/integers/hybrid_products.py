@@ -1,6 +1,6 @@
 """
-Hybrid products, of a float tensor and quantized weights, as integer products: dynamic range
-quantization. The patterns emit StableHLO without quantized types.
+Dynamic range quantization: hybrid products, of a float tensor and quantized weights, become
+integer products. The patterns emit StableHLO without quantized types.
 
 The specification dequantizes the weights of a hybrid `dot_general` or `convolution`. Here,
 the float tensor is quantized at run time, symmetrically to 8 bits:
@@ -148,7 +148,7 @@ def _check_sums(
     free_dims: Iterable[int],
     scale_dims: Mapping[int, int],
 ) -> None:
-    """Raise `ValueError` if sums can exceed 32 bits, or nothing is contracted."""
+    """Raise `ValueError` if sums can exceed 32 bits, or no dimension is contracted."""
     if len(scale_dims) == len(shape_of(op.lhs)):
         raise ValueError("no dimension is contracted")
     count = math.prod(
@@ -169,7 +169,7 @@ def _compute_type(weight_type: _WeightType) -> AnyFloat:
 def _quantize(
     builder: LoweringBuilder, floats: SSAValue, scale_dims: Mapping[int, int]
 ) -> tuple[SSAValue, SSAValue]:
-    """Build the quantization of a tensor; return its scales and its stored values."""
+    """Build ops that quantize a tensor; return the scales and the stored values."""
     element_type, shape = element_type_of(floats), shape_of(floats)
     scalar = TensorType(element_type, ())
     zero, low, high = (constant_with(builder, scalar, x) for x in (0, -_HIGH, _HIGH))

@@ -132,7 +132,7 @@ def _sum_limits(
             "sums have an unknown number of products, so their width is unknown"
         )
     largest_sum = math.prod(sizes) * rhs.largest
-    # Covers the sum before and after the zero-point correction, and the correction.
+    # Bound of the sum before and after the zero-point correction, and of the correction.
     zero_point = lhs.quantized_type.zero_point_range[0]
     largest = largest_sum * max(lhs.largest, lhs.largest_stored, abs(zero_point))
     if largest >= 1 << 63:
@@ -157,7 +157,7 @@ def _contracted_sums(
     free_dims: Sequence[int],
     element_type: IntegerType,
 ) -> SSAValue:
-    """Return the sums of signed integers over all but the free dimensions."""
+    """Return the sums of signed integers over all dimensions except the free ones."""
     if element_type_of(value) != element_type:
         wider = with_element_type(value.type, element_type)
         value = builder.op(arith.ExtSIOp, (value,), wider)

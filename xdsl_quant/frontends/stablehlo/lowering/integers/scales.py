@@ -52,7 +52,7 @@ class ScaledTensor:
     """Rank of the result."""
 
     axis: int | None = None
-    """Result dimension of per-axis scales; the quantized dimension by default."""
+    """Result dimension along which scales vary; by default the quantized dimension."""
 
     def __post_init__(self) -> None:
         if (reason := unsupported_cast_reason(self.quantized_type)) is not None:

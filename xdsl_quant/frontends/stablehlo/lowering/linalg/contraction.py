@@ -2,8 +2,8 @@
 Lowering of sums of products: matrix products over any dimensions, and convolutions. The
 input of a convolution is padded and dilated first.
 
-Sums have the type of the result. Floats narrower than f32 are summed in f32, and sums are
-rounded once, at the end.
+The accumulator has the type of the result, or f32 if the result is a narrower float: these
+sums are rounded once, at the end.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from .lowering import LinalgLowering, Values, bit_width, is_floating, without_li
 from .reduction import reducing_loops
 
 Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
-"""Factor of a sum of products: a tensor, and its indices as functions of the loops."""
+"""Factor of a sum of products: a tensor, and its indices in terms of the loop indices."""
 
 
 def sum_of_products(

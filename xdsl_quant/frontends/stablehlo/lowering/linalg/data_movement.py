@@ -198,7 +198,7 @@ class LowerPad(LinalgLowering[PadOp]):
 
 class LowerGather(LinalgLowering[GatherOp]):
     """
-    Lower `stablehlo.gather` to a `linalg.generic` of `tensor.extract`, with clamped
+    Lower `stablehlo.gather` to a `linalg.generic` with `tensor.extract` and clamped
     indices.
     """
 
@@ -220,7 +220,7 @@ class LowerGather(LinalgLowering[GatherOp]):
         batch_dims = [d for d in range(rank) if d not in offset_dims]
         dropped_dims = (*collapsed, *batching_dims)
         slice_dims = [d for d in range(len(shape)) if d not in dropped_dims]
-        # Dimensions of the result that iterate over each dimension of the table.
+        # Result dimension that iterates over each dimension of the table.
         loops = dict(zip(slice_dims, offset_dims, strict=True))
         for d, index_dim in zip(batching_dims, index_batching_dims, strict=True):
             loops[d] = batch_dims[index_dim - (index_dim > vector_dim)]
