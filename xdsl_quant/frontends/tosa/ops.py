@@ -1,7 +1,7 @@
 """
 Ops, attributes and types of MLIR 22's TOSA that xDSL's dialect lacks.
 
-Like in MLIR, verifiers check element types, ranks, and the shapes of broadcasts,
+As in MLIR, verifiers check element types, ranks, and the shapes of broadcasts,
 reductions and convolutions. They do not check MLIR's other rules for shapes. Tensors are
 ranked, as in xDSL's own ops.
 

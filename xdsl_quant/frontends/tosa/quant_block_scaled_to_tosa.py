@@ -161,7 +161,7 @@ def _repeat_for_blocks(
     blocks: Mapping[int, tuple[int, int]],
     shape: Sequence[int],
 ) -> NDArray[np.uint8]:
-    """Repeat the codes of larger blocks, so that each TOSA block has one code."""
+    """Repeat codes of blocks larger than TOSA's, so that each TOSA block has one code."""
     # Dimensions without blocks count as one block.
     counts = [blocks[axis][0] if axis in blocks else 1 for axis in range(len(shape))]
     codes = codes.reshape(counts)
