@@ -17,7 +17,7 @@ __all__ = ["TFLiteFileError", "read_tflite", "write_tflite"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Lazy, as `xdsl-opt` loads the dialect from this package without NumPy.
+    # Lazy import: `xdsl-opt` loads the dialect from this package without NumPy.
     from . import files
 
     return getattr(files, name)

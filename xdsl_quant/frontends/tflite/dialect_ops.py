@@ -48,7 +48,7 @@ class _TFLOps(DialectOps):
         Replace a quantized constant bias by plain 64-bit integers, if the op accepts them,
         as convolutions of 16-bit activations do.
         """
-        # Lazy, as `tfl` is loaded without NumPy.
+        # Lazy import: loading `tfl` must not need NumPy.
         from xdsl_quant.runtime.arrays import dense_elements, elements_attr
 
         narrow = op.operands[bias]
@@ -72,7 +72,7 @@ class _TFLOps(DialectOps):
             Rewriter.erase_op(constant)
 
     def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
-        # Lazy, as only compilation needs the lowering.
+        # Lazy import: only compilation needs the lowering.
         from .lowering.convert_tfl_to_linalg import ConvertTFLToLinalgPass
         from .lowering.index_checks import check_indices
 

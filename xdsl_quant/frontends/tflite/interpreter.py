@@ -39,7 +39,7 @@ from xdsl_quant.unsupported import Unsupported
 
 def typed(op: Operation, *results: Any) -> tuple[NDArray[Any], ...]:
     """
-    Return the results as arrays of the dtypes of the op's result types.
+    Convert results to arrays with the dtypes of the op's result types.
 
     Raises:
         InterpretationError: if a shape is incompatible with its type.
@@ -78,7 +78,7 @@ def _interpreter_function(implementation: kernels.Implementation) -> Implementat
 
 @register_impls
 class _State(InterpreterFunctions):
-    """Key under which an interpreter stores state, and implementation of `tfl.yield`."""
+    """Implementation of `tfl.yield`; the class is the key of an interpreter's state."""
 
     @impl_terminator(tfl.YieldOp)
     def run_yield(
@@ -179,7 +179,7 @@ def _custom(op: tfl.CustomOp, *args: Any) -> Any:
 def _unsupported(op_type: type[UnregisteredOp]) -> InterpreterFunctions:
     @register_impls
     class Unsupported(InterpreterFunctions):
-        # Registered as terminator, as xDSL treats unregistered ops as terminators, too.
+        # Registered as a terminator because xDSL treats unregistered ops as terminators.
         @impl_terminator(op_type)
         def run_unsupported(
             self, interpreter: Interpreter, op: UnregisteredOp, args: PythonValues

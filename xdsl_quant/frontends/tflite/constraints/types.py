@@ -48,7 +48,7 @@ _TAKE_ACTIVATIONS = (
 
 
 def uniform_type_of(value: SSAValue) -> UniformType | None:
-    """Return the value's uniform element type; `None` if it has none."""
+    """Return the value's uniform quantized element type; `None` for other types."""
     quantized_type = QuantizedType.get_quantized_element_type(value.type)
     return quantized_type if isinstance(quantized_type, UniformType) else None
 
@@ -79,7 +79,7 @@ def _same_use_operands(op: Operation) -> Sequence[SSAValue]:
 
 
 class TFLiteConstraints:
-    """Violations of TensorFlow Lite's specification by the values of a module."""
+    """Check of the values of a module against TensorFlow Lite's specification."""
 
     def __init__(self, module: Operation):
         self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _Use(0))

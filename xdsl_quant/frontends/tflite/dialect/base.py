@@ -195,7 +195,7 @@ def result_like(operand: int, words: str) -> Relation:
 def require_operand_types(
     a: int, b: int, words: str, *, bytes_are: bool = True
 ) -> Relation:
-    """Require equal element or storage types; if `bytes_are`, `ui8` equals `quint8`."""
+    """Require equal element or storage types; `bytes_are`: `ui8` counts as `quint8`."""
 
     def holds(op: Operation) -> bool:
         x = scalar_or_element_type(op.operands[a].type)
@@ -535,7 +535,7 @@ def declare_elements(
 
 
 def moves(*operands: int) -> tuple[OpTrait, ...]:
-    """Return the traits of an op that moves elements of `operands` (default: of all)."""
+    """Return the traits of an op that moves elements of `operands`, by default of all."""
     return (
         Pure(),
         quant.MovesElements(operands or None),
@@ -544,7 +544,7 @@ def moves(*operands: int) -> tuple[OpTrait, ...]:
 
 
 class FunctionOp(TFLOp, ABC):
-    """Base class of elementwise functions; subclasses pass their element types."""
+    """Base class of elementwise functions; subclasses pass their types as `elements`."""
 
     x = operand_def()
     y = result_def()
@@ -557,7 +557,7 @@ class FunctionOp(TFLOp, ABC):
 
 
 class OneInputOp(TFLOp, ABC):
-    """Base class of ops with one operand; subclasses pass their element types."""
+    """Base class of ops with one operand; subclasses pass its types as `elements`."""
 
     input = operand_def()
     output = result_def()

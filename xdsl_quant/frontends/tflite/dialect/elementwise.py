@@ -72,7 +72,7 @@ __all__ = [
 
 
 class PairOp(TFLOp, ABC):
-    """Base class of ops with two operands; subclasses pass the element types."""
+    """Base class of ops with two operands; subclasses pass their types as `elements`."""
 
     lhs = operand_def(kinds.BOOL)
     rhs = operand_def(kinds.BOOL)
@@ -91,7 +91,7 @@ class ShortFormOp(PairOp, ABC):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        """Parse either form, after the op's name."""
+        """Parse the short or the generic form, after the op's name."""
         operands = parser.parse_optional_undelimited_comma_separated_list(
             parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
         )

@@ -1,4 +1,4 @@
-"""Contractions with weights: convolutions and matrix products; and embedding lookup."""
+"""Contractions with weights (convolutions, matrix products), and embedding lookup."""
 
 from abc import ABC
 from collections.abc import Sequence

@@ -103,7 +103,7 @@ def tensor_of_or_none(elements: str) -> TFLTensorKind:
 
 
 def variadic_of(elements: str) -> VariadicOf[Attribute]:
-    """Return the constraint for any number of tensors."""
+    """Return the constraint for a variadic operand or result."""
     return VariadicOf(TFLTensorKind(_words("any"), is_tensor, _element_kinds(elements)))
 
 

@@ -89,7 +89,7 @@ _STATES: Mapping[str, Sequence[int]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19),
     "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
 }
-"""Indices of state operands, which the op updates in place."""
+"""Indices of the state operands of each op, which the op updates in place."""
 
 Constant = ConstOp | QConstOp | arith.ConstantOp
 
@@ -404,7 +404,7 @@ class _FunctionExporter:
         return index
 
     def operands(self, op: Operation) -> Sequence[SSAValue]:
-        """Return the operands of an op; for `tfl.if`, also of the calls in its regions."""
+        """Return the operands of an op and, for `tfl.if`, of the calls in its regions."""
         if not isinstance(op, IfOp):
             return op.operands
         then_call, else_call = (self.call(region, op) for region in op.regions)

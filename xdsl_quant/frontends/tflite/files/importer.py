@@ -223,7 +223,7 @@ def _location(name: str) -> NameLoc | UnknownLoc:
 
 def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """
-    Return the element type of a tensor, which is quantized if it has zero points.
+    Return the element type of a tensor, a quantized type if the tensor has zero points.
 
     Args:
         tensor: the tensor.
@@ -596,7 +596,7 @@ class _FunctionImporter:
     def call(
         self, index: int, arguments: Sequence[SSAValue] | None, where: str
     ) -> Region:
-        """Return a region that calls a function, by default with the block arguments."""
+        """Return a region that calls a function, by default with the region's arguments."""
         callee = _FunctionImporter(self.model, index, self.names)
         types = [callee.type(i) for i in callee.subgraph.inputs]
         block = Block(arg_types=types if arguments is None else ())

@@ -26,7 +26,7 @@ def properties_of(
     op_type: type[IRDLOperation], options: Mapping[str, OptionValue], where: str
 ) -> dict[str, Attribute]:
     """
-    Return the properties for the options of an op, sorted by name.
+    Convert the options of an op to properties, sorted by name.
 
     Raises:
         TFLiteFileError: if the value of an enum option is out of range.
@@ -56,7 +56,7 @@ def _member(members: Sequence[str], value: OptionValue, where: str) -> str:
 
 
 def options_of(op: Operation, fields: Collection[str]) -> dict[str, OptionValue]:
-    """Return the options in `fields` for the properties and attributes of an op."""
+    """Convert the properties and attributes of an op to the options in `fields`."""
     constraints: dict[str, object] = {}
     if isinstance(op, IRDLOperation):
         definitions = op.get_irdl_definition().properties

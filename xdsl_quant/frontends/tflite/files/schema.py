@@ -64,7 +64,7 @@ _OPTIONS = {
     "RANDOM_STANDARD_NORMAL": "RandomOptions",
     "MULTINOMIAL": "RandomOptions",
 }
-"""Option tables that are not named after the op."""
+"""Names of option tables by op, if they do not follow from the name of the op."""
 
 
 @cache

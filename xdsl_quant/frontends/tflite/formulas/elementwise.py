@@ -54,7 +54,7 @@ def add(
         activation: activation that is applied to the sum.
         pot_scale_int16: shift the operands instead of rescaling them. This requires
             16-bit storage, zero points of 0, and power-of-two scales (base-2 logarithms
-            within 1e-3 of integers), the largest of them for the result.
+            within 1e-3 of integers); no scale may exceed that of the result.
 
     Returns:
         Stored values.
@@ -214,7 +214,7 @@ def dequantize(x: Quantized) -> NDArray[np.float32]:
 def relu(
     x: Quantized, result: QuantizationParameters, activation: str = "RELU"
 ) -> Integers:
-    """Return the result of `relu`, `relu6`, ..., selected by `activation`."""
+    """Requantize, and clamp to the range of `activation`, e.g. `RELU6`."""
     ratio = x.scale / scale_of(result)
     values = rescaled(x.corrected, quantized_multiplier(ratio))
     return activated_integers(values, result, activation)

@@ -68,7 +68,7 @@ def checked_log2(scale: float | np.floating[Any]) -> int | None:
     value = float(np.float32(scale))
     if not 0 < value < math.inf:
         return None
-    # The kernel divides natural logarithms in f32.
+    # As in the kernel: the quotient of two natural logarithms, in f32.
     logarithm = np.float32(math.log(value)) * (np.float32(1) / np.float32(math.log(2)))
     nearest = np.rint(logarithm)
     return int(nearest) if np.abs(logarithm - nearest) < _LOG2_TOLERANCE else None

@@ -1,5 +1,5 @@
 """
-Float and plain integer formulas of the ops of TensorFlow Lite.
+Formulas of TensorFlow Lite ops on floats and on integers that are not quantized.
 
 Results have the dtype of the operands and the accuracy of NumPy's functions.
 """
@@ -63,7 +63,7 @@ def elu(values: Array) -> Array:
 
 
 def gelu(values: Array, approximate: bool = False) -> Array:
-    """Return `x * Phi(x)` (standard normal distribution function), exact or by `tanh`."""
+    """Return `x * Phi(x)` (standard normal distribution function), or approximate it."""
     wide = values.astype(np.float64)
     if approximate:
         inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)

@@ -48,7 +48,7 @@ def _symmetric(rows: Floats) -> _Rows:
 
 def _asymmetric(rows: Floats) -> _Rows:
     """
-    Quantize rows by mapping their range, extended to include 0, to -128 to 127. The
+    Quantize rows: map their range, extended to include 0, to the range -128 to 127. The
     zero point is computed in `f64`, from the minimum or the maximum of the range,
     whichever has the smaller rounding error.
     """
@@ -114,13 +114,13 @@ def convolution(
     is_depthwise: bool,
 ) -> Floats:
     """
-    Convolve images.
+    Convolve images. They are quantized with zero point 0 if weights are per-tensor and
+    the convolution is not depthwise, otherwise with a zero point for each image.
 
     Args:
         values: `[batch, height, width, channels]`.
         weights: `[outputs, height, width, channels of a group]`; `[1, height, width,
-            outputs]` for a depthwise convolution. Images have zero point 0 if weights
-            are per-tensor and the convolution is not depthwise.
+            outputs]` for a depthwise convolution.
         bias: `[outputs]`, or `None`.
         window: strides, dilations and padding.
         is_depthwise: convolve each channel separately.

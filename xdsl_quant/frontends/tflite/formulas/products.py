@@ -263,7 +263,7 @@ def fully_connected(
     Multiply rows by weights.
 
     The accumulator is multiplied by an `f64` scale and rounded half away from zero.
-    With 16-bit weights it has 64 bits, and is rescaled by a 16-bit multiplier.
+    With 16-bit weights, the accumulator has 64 bits, and the multiplier 16 bits.
 
     Args:
         x: stored values; their last dimension is `inputs`.

@@ -82,8 +82,8 @@ def function(name: str, result: QuantizationParameters) -> Function:
     """
     Return the float function of an op, given its name.
 
-    For operands without a real result, `log` returns the lowest float of the result's
-    storage range, and `rsqrt` returns `storage_max * scale`.
+    Outside its domain, `log` returns the smallest value of the result's range, and `rsqrt`
+    returns `storage_max * scale`.
     """
     scale, zero_point = scale_of(result), int(result.zero_points)
     if name == "log":

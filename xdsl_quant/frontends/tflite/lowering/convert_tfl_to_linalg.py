@@ -240,8 +240,7 @@ class _LinalgConversion:
         except Unsupported as e:
             if implementation.missing_kernel(op) is not None:
                 raise
-            # Erase the ops built so far. Detached loops may still use them, so erase
-            # unsafely.
+            # Erase the ops built so far without checks: detached loops may still use them.
             while (built := op.prev_op) is not before:
                 assert built is not None
                 Rewriter.erase_op(built, safe_erase=False)
@@ -385,7 +384,7 @@ def _check_types(op: Operation, what: str, types: Sequence[Attribute]) -> None:
 
 
 def _check_is_not_later(value: SSAValue) -> None:
-    """Check that the op that defines a value has been converted."""
+    """Raise an error if the op that defines a value is not converted yet."""
     owner = value.owner
     if isinstance(owner, Operation) and op_name(owner).startswith("tfl."):
         fail(

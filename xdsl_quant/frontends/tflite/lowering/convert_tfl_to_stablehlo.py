@@ -197,7 +197,7 @@ class TFLToStablehlo(CheckedPattern[Form]):
             if isinstance(op, _CONSTANTS) and use.operation in self.unsupported
         ]
         if kept:
-            # Remaining ops keep constants of their dialect.
+            # Unsupported ops keep the original constant.
             clone = rewriter.insert(op.clone(), InsertPoint.before(op))
             clone.location = op.location
             for use in kept:

@@ -64,7 +64,7 @@ from .tosa.special import (
 )
 
 REGISTERED = arrays, contractions, forms
-"""Modules whose import registers TOSA forms of NumPy functions and primitives."""
+"""Modules whose import registers functions that build TOSA ops."""
 
 LOWERINGS: Mapping[type[Operation], Implementation] = {
     **{
@@ -159,7 +159,7 @@ class _TosaConversion:
         types = [lowered_type(type_) for type_ in function.function_type.inputs]
         self.block = Block(arg_types=types)
         self.values: dict[SSAValue, SSAValue | None] = {}
-        """Converted values; `None` if the defining op has an error."""
+        """Converted value by original value; `None` after an error in the defining op."""
         self.arrays: dict[SSAValue, Array | None] = {}
         """Elements of constants; `None` for results of `tfl.no_value`."""
 

@@ -1,6 +1,6 @@
 """
-Assertions that gather indices are in range, as the interpreter and TensorFlow Lite
-check. Lowered gathers would clamp the indices.
+Assertions that gather indices are in range: the interpreter and TensorFlow Lite check
+them, too. Without assertions, lowered gathers clamp the indices.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def _check(
 
     Args:
         op: gather op.
-        indices: indices; constant indices are not asserted, as the kernel checks them.
+        indices: indices; constants need no assertion, because the kernel checks them.
         values: indexed tensor.
         axes: indexed dimensions.
         has_tuples: True if the last dimension of `indices` has one index for each axis.

@@ -164,7 +164,7 @@ class _Rewriting:
     # Values of variables
 
     def _argument(self, variable: _Variable) -> SSAValue | None:
-        """Return the argument of a variable; `None` without an initial value."""
+        """Return the argument of a variable; `None` if it has no initial value."""
         if variable in self.arguments or variable not in self.initial:
             return self.arguments.get(variable)
         name, type_, _ = self.initial[variable]

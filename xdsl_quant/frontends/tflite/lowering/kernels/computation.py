@@ -114,7 +114,7 @@ class Computation:
     """Formula for float activations and stored weights, or `None`."""
 
     is_truth: bool = False
-    """True if the result type is `i1`, for quantized operands too."""
+    """True if the result has type `i1`, even if operands are quantized."""
 
     accepts_booleans: bool = False
     """True if operands may have type `i1`."""

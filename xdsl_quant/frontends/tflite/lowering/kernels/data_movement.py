@@ -47,7 +47,7 @@ from .computation import (
 
 def _zero(type_: Attribute) -> int:
     """
-    Return the stored value of 0.
+    Return the stored value that expresses 0.
 
     Raises:
         ValueError: if zero points differ.

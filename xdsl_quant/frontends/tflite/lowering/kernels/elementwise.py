@@ -120,7 +120,7 @@ def _table_kernel(name: str) -> Kernel:
 
 
 def _negate(op: Operation, result: Parameters, x: Quantized) -> Array:
-    # The smallest stored value has no negative; the kernel leaves it unchanged.
+    # The smallest stored value cannot be negated; the kernel leaves it unchanged.
     half = 1 << (result.storage_width - 1)
     return np.where(x.values == -half, -half, -x.values)
 
@@ -181,7 +181,7 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
     source, result = parameters_of(op.input.type), parameters_of(op.output.type)
     if result is None:
         raise Unsupported("has a result that is not quantized")
-    # The kernel requantizes to 32 bits only from 16; other widths would overflow.
+    # The kernel requantizes only 16-bit values to 32 bits: other widths would overflow.
     is_wide = (
         source is not None and result.storage_width > 16 and source.storage_width != 16
     )

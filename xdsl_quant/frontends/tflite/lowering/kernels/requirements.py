@@ -79,7 +79,7 @@ def takes_signed_bytes(
 def takes_zero_points(
     op: Operation, result: Parameters, *operands: Parameters | None
 ) -> NoKernel | None:
-    """Return `NoKernel` if a 16-bit operand or result has a zero point."""
+    """Return `NoKernel` if a 16-bit operand or result has a zero point other than 0."""
     return WIDE_ZERO_POINT if _has_wide_zero_point(result, *operands) else None
 
 

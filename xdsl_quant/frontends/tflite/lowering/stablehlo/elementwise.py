@@ -71,8 +71,8 @@ def _convert(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
 
 def _quantize(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
     """
-    Lower `tfl.quantize` to `quant.qcast`. Later passes fuse it into the kernel that
-    computes the operand, as the kernel's result type.
+    Lower `tfl.quantize` to `quant.qcast`, whose type becomes the result type of the kernel
+    that computes the operand, in later passes.
 
     If the operand is quantized, or has other uses than `tfl.quantize` to this type,
     lower to `stablehlo.uniform_quantize` instead.

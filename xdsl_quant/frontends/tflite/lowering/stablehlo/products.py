@@ -1,7 +1,7 @@
 """
 Lowerings of ops with weights, sums and means, which compute with floats.
 
-Weights keep TensorFlow Lite's layout, which dimension numbers describe.
+Weights keep TensorFlow Lite's layout; StableHLO's dimension numbers describe it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

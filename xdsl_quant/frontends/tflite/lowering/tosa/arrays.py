@@ -1,4 +1,4 @@
-"""TOSA forms of NumPy functions on tensors: data movement, reductions, sorting."""
+"""NumPy functions on tensors as TOSA ops: data movement, reductions, sorting."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +122,7 @@ def _build_joint(
 def _stored_type_of(
     integers: Sequence[TosaTensor], bounds: Bounds
 ) -> tuple[Attribute, int]:
-    """Return a common type of integers within `bounds`, and the offset to subtract."""
+    """Return an element type for all integers, and the offset to subtract before casts."""
     stored = [apart(x) for x in integers if not isinstance(x, KnownInteger)]
     kinds = {(x.element_type, offset) for x, offset in stored}
     if len(kinds) == 1:
@@ -297,9 +297,8 @@ def _smallest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
 
 def _largest_indices(rows: TosaTensor, count: int) -> TosaTensor:
     """
-    Return the indices of the `count` largest elements of each row, lower indices first.
-
-    The rank of an element is the number of elements that precede it in this order.
+    Return the indices of the `count` largest elements of each row, in descending order of
+    elements; among equal elements, the lower index is first.
     """
     rows = rows.number if isinstance(rows, TosaTruth) else rows
     builder, size = rows.builder, rows.shape[1]
@@ -309,6 +308,7 @@ def _largest_indices(rows: TosaTensor, count: int) -> TosaTensor:
     numbers = positions_of((size,))
     is_earlier = lifted_array(builder, (numbers < numbers[:, None])[None])
     is_before = is_earlier.chosen(other >= own, other > own)
+    # The rank of an element is its position in descending order.
     ranks = is_before.number.sum(2, keepdims=True)
     is_here = ranks == KnownInteger(builder, positions_of((1, 1, count)))
     found = is_here.chosen(KnownInteger(builder, numbers.reshape(1, -1, 1)), 0)

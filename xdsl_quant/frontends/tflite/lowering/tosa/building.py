@@ -224,7 +224,7 @@ class TosaBuilder(LoweringBuilder):
         )
 
     def bounded(self, value: SSAValue, low: int, high: int) -> SSAValue:
-        """Clamp stored values, unless the range is that of their type."""
+        """Clamp stored values to `low` and `high` unless this is the range of the type."""
         width = cast(IntegerType, element_type_of(value)).bitwidth
         if low <= -(1 << (width - 1)) and high >= (1 << (width - 1)) - 1:
             return value
@@ -330,7 +330,7 @@ class TosaBuilder(LoweringBuilder):
         return self.tosa(tosa_ops.GatherOp, (values, indices), shape, type_)
 
     def reduced(self, op_type: type[Operation], value: SSAValue, axis: int) -> SSAValue:
-        """Build a reduction along `axis`, kept with size 1."""
+        """Build a reduction along `axis`; the result has size 1 there."""
         shape = [*shape_of(value)]
         shape[axis] = 1
         axis_attr = IntegerAttr(axis, i32)

@@ -1,4 +1,4 @@
-"""TOSA forms of convolutions, matrix products and pooling."""
+"""Convolutions, matrix products and pooling as TOSA ops."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ class _Windows(NamedTuple):
     window: Window
 
     def sum(self, axis: ArrayLike, dtype: DTypeLike | None = None) -> TosaTensor:
-        """Return window sums, exact because they are convolutions with ones."""
+        """Return window sums: convolutions with weights of 1, which are exact."""
         base, constant = apart(self.x)
         ones = np.ones((1, *self.sizes, base.shape[-1]), base.dtype)
         total = _depthwise_sums(base, ones, self.window)

@@ -111,7 +111,7 @@ _COMPARISONS: Mapping[Direction, type[Operation]] = {
 }
 
 FORMS = Forms(ARRAY_FORMS)
-"""TOSA forms of NumPy functions, and of primitives by name."""
+"""TOSA forms: functions that build TOSA ops, by NumPy function or name of a primitive."""
 
 FORMS.update((f, FUNCTIONS[f]) for f in (np.clip, np.where))
 
@@ -168,7 +168,7 @@ class TosaTensor(ArrayExpression, Expression):
 
     @property
     def value(self) -> SSAValue:
-        """Elements in the type in which ops compute."""
+        """Elements in the type with which ops compute, e.g. `i32`."""
         return self.native
 
     def stored_as(self, element_type: Attribute, offset: int = 0) -> SSAValue:
@@ -363,7 +363,7 @@ class Parts(NamedTuple):
 
 
 class TosaRescaling(NamedTuple):
-    """Product with a multiplier and a right shift, rounded after each shift."""
+    """Multiplication and right shift, as by `tosa.rescale`."""
 
     x: TosaInteger
 
@@ -373,7 +373,7 @@ class TosaRescaling(NamedTuple):
     shift: int | Array
 
     is_wide: bool = False
-    """True for 48-bit sums, a 16-bit multiplier, and a single rounding."""
+    """True for 48-bit sums, which have a 16-bit multiplier and are rounded once."""
 
     @classmethod
     def by(
@@ -445,7 +445,7 @@ class TosaInteger(TosaTensor, Integer):
 
     @cached_property
     def low(self) -> SSAValue:
-        """Lowest 32 bits as `i32`; all bits of `i64`."""
+        """Lowest 32 bits as `i32`; `i64` elements are returned unchanged."""
         if self.element_type == i48:
             # The factor 1 as a 31-bit multiplier, which `rescaled` reduces to 16 bits.
             return self.builder.rescaled(self.native, Multiplier(1 << 30, 31 - 30), i32)
@@ -455,7 +455,7 @@ class TosaInteger(TosaTensor, Integer):
     @property
     def value(self) -> SSAValue:
         """
-        Elements in the type in which ops compute.
+        Elements as `i32`, or unchanged if they are `i64`.
 
         Raises:
             Unsupported: if they exceed 32 bits.

@@ -1,6 +1,6 @@
 """
-TOSA forms of primitives: products with multipliers become `tosa.rescale`, functions of
-stored values `tosa.table`.
+Primitives as TOSA ops: products with multipliers become `tosa.rescale`, and functions of
+stored values become `tosa.table`.
 """
 
 import math
@@ -293,7 +293,7 @@ def _interpolated_lookup(table: Array, x: TosaInteger) -> TosaInteger:
 
 
 class _StoredRange(np.ndarray[Any, Any]):
-    """Array of all 8-bit stored values; the primitive `radicand` makes negative ones 0."""
+    """Array of all 8-bit stored values, in which `radicand` replaces negative ones by 0."""
 
     def primitive(self, name: str) -> Callable[..., Array] | None:
         return self.without_negative if name == "radicand" else None
@@ -407,7 +407,7 @@ def _quantize_exactly(x: TosaReal, result: QuantizationParameters) -> TosaIntege
 def _least_floats(result: QuantizationParameters) -> Array:
     """
     Return, for each stored value, the smallest float that is quantized to it or higher:
-    -inf for the storage minimum. A last entry is inf.
+    -inf for the storage minimum. The entry after the last stored value is inf.
     """
     low, high = result.storage_min, result.storage_max
     stored_values = np.arange(low + 1, high + 1)

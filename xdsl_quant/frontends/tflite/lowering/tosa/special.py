@@ -29,7 +29,7 @@ from .expressions import TosaInteger
 from .forms import TosaRescaling
 
 COMPUTED_IN_32_BITS = tfl.SoftmaxOp, tfl.LogSoftmaxOp, tfl.SVDFOp
-"""Ops whose kernels compute all but products in 32 bits, despite larger bounds."""
+"""Ops whose kernels compute in 32 bits, except for products; bounds may be larger."""
 
 SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.ReshapeOp: (1, 0),
