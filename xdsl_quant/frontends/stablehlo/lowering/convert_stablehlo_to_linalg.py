@@ -109,7 +109,7 @@ def _is_in_reduction(op: Operation) -> bool:
 
 
 def _check_signedness(op: Operation) -> None:
-    """Raise `PassFailedException` if a kept op has integers that are not signless."""
+    """Raise `PassFailedException` if an op that is kept has signed or unsigned integers."""
     if has_quantization_trait(op, AcceptsStoredValues) or _is_lowered(op):
         return
     for value in (*op.operands, *defined_values(op)):

@@ -187,7 +187,7 @@ def is_arithmetic(type_: Attribute) -> bool:
 
 
 def stored_type(type_: Attribute) -> TensorType:
-    """Return the signless type of a tensor's elements in memory."""
+    """Return the signless tensor type of the elements or stored values of a tensor."""
     storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
     return cast(TensorType, storage or signless(type_))
 
