@@ -108,7 +108,7 @@ def widen_products() -> None:
 
 
 def _widen_result(op_type: type[IRDLOperation], result: AttrConstraint) -> None:
-    """Accept integer results of any width."""
+    """Let an op have integer results of any width."""
     definition = op_type.get_irdl_definition()
     ((name, _),) = definition.results
     integers = TensorType.constr(BaseAttr(IntegerType))

@@ -184,7 +184,7 @@ class _Plan(NamedTuple):
     operands: BlockScaledOperands
 
     elements: ElementsAttr | NDArray[np.uint8] | None
-    """Elements of a constant: an attribute, or codes for a new one; otherwise `None`."""
+    """Constant elements as an attribute, or as codes for a new attribute; else `None`."""
 
 
 @dataclass(frozen=True)
