@@ -437,8 +437,8 @@ class _Product:
     needs_bias: bool = False
     compares_bias_scale: bool = False
     """
-    True if the kernel always checks the bias scale for per-tensor weights. All kernels
-    check it with u8 storage.
+    True if the kernel checks the bias scale for per-tensor weights; with u8 storage, all
+    kernels check it.
     """
 
     def __call__(self, op: _Op) -> Findings:

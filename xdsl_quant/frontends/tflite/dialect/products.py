@@ -215,8 +215,8 @@ class TransposeConvOp(TFLOp):
 @irdl_op_definition
 class FullyConnectedOp(TFLOp):
     """
-    Product with a weight matrix that has one row per output. With shuffled weights, the
-    op has a second result.
+    Product with a weight matrix that has one row per output. With shuffled weights, a
+    second result is the workspace of the kernel.
 
     Example:
 

@@ -88,7 +88,7 @@ def tensor_of(elements: str) -> TFLTensorKind:
     Return the constraint for a tensor with one of several element types.
 
     Args:
-        elements: `ElementKind` names in the order of the message; `i32|i64` is one entry.
+        elements: names of `ElementKind`, separated by spaces; `i32|i64` is one name.
     """
     return TFLTensorKind(_words(elements), is_tensor, _element_kinds(elements))
 

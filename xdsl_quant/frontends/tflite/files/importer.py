@@ -142,9 +142,9 @@ def read_tflite(
 
     Args:
         source: a path, or the bytes of a file.
-        shapes: shapes of the inputs of `@main` by tensor name or signature name. If they
-            match the file's static shapes of all dynamic inputs, the whole module is
-            static; otherwise op results keep their dynamic sizes.
+        shapes: shapes of the inputs of `@main` by tensor name or signature name. If all
+            dynamic inputs get the file's static shapes, the whole module is static;
+            otherwise op results keep their dynamic sizes.
         static: use the file's static shapes, in which unknown sizes are 1, instead of
             dynamic sizes (`?`).
 

@@ -97,7 +97,7 @@ class _Budget:
         self.left = len(content)
 
     def spend(self, count: int) -> None:
-        """Subtract `count`; raise an error if elements exceed the bytes of the file."""
+        """Subtract `count`; raise an error if the file has fewer bytes than elements."""
         self.left -= count
         if self.left < 0:
             raise TFLiteFileError(

@@ -71,8 +71,8 @@ def _convert(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
 
 def _quantize(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
     """
-    Lower `tfl.quantize` to `quant.qcast`, whose type becomes the result type of the kernel
-    that computes the operand, in later passes.
+    Lower `tfl.quantize` to `quant.qcast`. In later passes, its type becomes the result type
+    of the kernel that computes the operand.
 
     If the operand is quantized, or has other uses than `tfl.quantize` to this type,
     lower to `stablehlo.uniform_quantize` instead.

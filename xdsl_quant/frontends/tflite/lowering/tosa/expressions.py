@@ -3,7 +3,7 @@ Expressions as TOSA ops on tensors.
 
 Formulas have unbounded integers; TOSA ops compute in 32 bits, or in 64 bits for `i64`
 operands. Intermediate results that may exceed 32 bits are rejected, except inside
-primitives that have a TOSA form. Ops are built lazily, when their value is first used.
+primitives that `FORMS` implements. Ops are built lazily, when their value is first used.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ tosa_form = FORMS.implements
 
 
 def definition(primitive: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the Python definition of a primitive, used where no TOSA form applies."""
+    """Return the Python definition of a primitive, for operands without a TOSA form."""
     return cast(Any, primitive).__wrapped__
 
 

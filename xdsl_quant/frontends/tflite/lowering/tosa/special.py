@@ -39,8 +39,8 @@ SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.TopKV2Op: (1, -1),
 }
 """
-Index of the operand that gives sizes of the result, and the first result dimension
-that has such a size. The lowering takes the sizes from the result type instead.
+Index of the operand with sizes of the result, and the result dimension of the first size.
+The lowering takes the sizes from the result type instead.
 """
 
 WITHOUT_INTEGERS: Mapping[type[Operation], str] = {
