@@ -1,1 +1,1 @@
-"""Frontends: dialects and files of other tools. Each subpackage can be deleted."""
+"""Frontends: dialects and files of other tools. Each subpackage is optional."""
