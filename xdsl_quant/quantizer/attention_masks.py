@@ -1,11 +1,11 @@
 """
 Replacement of the constants that mask attention scores.
 
-A `select` returns a large negative constant where the softmax result must be 0.
-Included in the range of the scores, the constant would leave the scores almost no
-resolution. The quantizer replaces it by the highest number whose softmax result still
-rounds to 0 in every row: the smallest row maximum minus `ln(2 / scale)`, where `scale`
-is the scale of the softmax result.
+A `select` returns a large negative constant where the softmax result must be 0. With
+this constant in their range, scores would be quantized with a very large scale. The
+quantizer replaces the constant by the highest number whose softmax result still rounds
+to 0 in every row: the smallest row maximum minus `ln(2 / scale)`, where `scale` is the
+scale of the softmax result.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from .kernel_widths import result_widths
 from .user_warnings import warn_user
 
 MASKED = "quant.masked"
-"""Attribute of kernels whose results may contain masked scores."""
+"""Name of the attribute that marks kernels whose results may contain masked scores."""
 
 _MASK = "quant.mask"
-"""Attribute of a masking `select` and of its constant: the index of the mask."""
+"""Name of the attribute with the mask index of a masking `select` and its constant."""
 
 _FINITE = -1e9
 """Replacement of a negative infinity, if the element type can represent it."""
@@ -63,10 +63,10 @@ _MUCH_WIDER = 8.0
 """Largest factor by which a `select` constant may widen a range without warning."""
 
 _LOST = 64.0
-"""As `_MUCH_WIDER`, for an added constant: above, values span less than 4 steps."""
+"""Like `_MUCH_WIDER`, for an added constant: 64 leaves values 4 of 256 steps in i8."""
 
 _STEPS = 1.5
-"""Upper bound of the rounding error of `score - row maximum`, in steps."""
+"""Upper bound of the rounding error of `score - row maximum`, in units of the scale."""
 
 _SELECTS = ("stablehlo.select", "tfl.select", "tfl.select_v2")
 _MAXIMUM = "stablehlo.reduce[stablehlo.maximum]"
@@ -90,7 +90,7 @@ class _Flow:
     differences: list[SSAValue] = field(default_factory=list[SSAValue])
 
     keys: list[str] = field(default_factory=list[str])
-    """Statistics keys of scores and differences."""
+    """Statistics keys of scores and of differences `score - row maximum`."""
 
     maximum_keys: list[str] = field(default_factory=list[str])
     addends: list[SSAValue] = field(default_factory=list[SSAValue])
@@ -133,7 +133,7 @@ class _Flow:
 
 
 def _flow(select: Operation) -> _Flow | None:
-    """Return the values from a `select` to a softmax; `None` if used elsewhere."""
+    """Return the values from a `select` to a softmax; `None` if they have other uses."""
     flow = _Flow([select.results[0]])
     for values, keys, follow in (
         (flow.scores, flow.keys, flow.follow_scores),
@@ -183,14 +183,14 @@ def _moved_sources(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _moved_constant(value: SSAValue) -> Operation | None:
-    """Return the source constant of a value, before data movement, or `None`."""
+    """Return the constant from which data movement ops compute a value, or `None`."""
     *_, source = _moved_sources(value)
     op = source.owner
     return op if isinstance(op, Operation) and op.has_trait(ConstantLike) else None
 
 
 def _constant_in(value: SSAValue) -> Operation | None:
-    """Return the constant source of a value or, for a product, its constant factor."""
+    """Return the constant that a value equals or, if it is a product, contains."""
     *_, source = _moved_sources(value)
     op, values = source.owner, [source]
     if isinstance(op, Operation) and has_quantization_trait(op, Multiplies):
@@ -287,7 +287,7 @@ def mask_constants(module: ModuleOp) -> Mapping[int, float]:
 
 
 def set_mask_constants(module: ModuleOp, numbers: Mapping[int, float]) -> None:
-    """Set the values of mask constants by mask index; others do not change."""
+    """Set the mask constants with the indices in `numbers` to the values in it."""
     for number, op in _mask_constants(module):
         if number in numbers:
             _set_number(op, numbers[number])
@@ -359,8 +359,8 @@ class AttentionMasks:
 
     def lowest(self, ranges: Ranges, target: TargetSpec) -> Mapping[int, float]:
         """
-        Return the highest constants that still mask every row, by mask index. Masks
-        whose constant in the model is already as high are left out.
+        Return, by mask index, the highest constant that still masks every row. Leave
+        out masks whose constant in the model is already at least as high.
 
         Args:
             ranges: the ranges of the values by key.
@@ -392,7 +392,7 @@ class AttentionMasks:
             default=-math.inf,
         )
         if least <= self.numbers[number] / 2:
-            # A row is fully masked, or maxima are unknown.
+            # A row is fully masked, or the row maxima are unknown: use the lowest score.
             least = lows
         scale = 2.0 ** -(bits if bits <= 8 else bits - 1)
         masked = least - math.log(2 / scale)
@@ -457,7 +457,7 @@ def refuse_infinite_constants(module: ModuleOp, reason: str) -> None:
 
     Args:
         module: a float model with statistics keys.
-        reason: the message of the calibration error, with the key of a value.
+        reason: the message of the calibration error, which contains the key of a value.
 
     Raises:
         ValueError: if the op that defines the value has an infinite constant operand.

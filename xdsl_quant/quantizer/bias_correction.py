@@ -1,25 +1,27 @@
 """
-Bias correction: quantization shifts the mean of a product, and its bias can compensate
-it.
+Bias correction: quantization shifts the mean result of a product, and a changed bias
+compensates this shift.
 
 The shift of a channel is the mean difference between the float model and the quantized
-model on samples. It includes the shifts of earlier kernels, so biases are corrected in
-kernel order, and each shift is measured after the corrections before it. Shifts below
-`_CERTAIN` standard errors are ignored. The method is that of Nagel et al., "Data-Free
-Quantization Through Weight Equalization and Bias Correction", 2019, section 4.2.
+model on samples. It includes the shifts of earlier kernels. So biases are corrected in
+kernel order, and each shift is measured with the earlier kernels corrected. Shifts
+below `_CERTAIN` standard errors are ignored. The method is that of Nagel et al.,
+"Data-Free Quantization Through Weight Equalization and Bias Correction", 2019, section
+4.2.
 
-1. Shifts are measured on one half of the samples, results are judged on the other half.
-2. All kernels are corrected in order, and the model results are measured after each.
-   The corrections up to the best results are kept: the correction of an early kernel
+1. Shifts are measured on one half of the samples, result errors on the other half.
+2. All kernels are corrected in order, and the result error is measured after each. The
+   corrections up to the smallest error are kept: the correction of an early kernel
    often pays off only after later ones.
-3. Each later kernel is corrected alone, and keeps its correction if the results
-   improve.
+3. Each of the remaining kernels is corrected alone, and keeps its correction if the
+   error decreases.
 4. The shifts of the corrected kernels are measured again on all samples.
 
-Results on the second half are never worse than without corrections.
+The error on the second half is never larger than without corrections.
 
 The model is compiled once, with biases as arguments. A pass over the kernels makes at
-most `_MOST_CALLS` calls: more kernels use fewer batches, but at least `_LEAST_BATCHES`.
+most `_MOST_CALLS` calls. It uses fewer batches for more kernels, but at least
+`_LEAST_BATCHES`.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ from .signal_noise import OUTPUT, Error, Values, relative_noise
 _CERTAIN = 3.0
 
 _CHANCE = 1.05
-"""Largest accepted increase of noise (0.2 dB), as a factor, in the last step."""
+"""Largest factor (0.2 dB) by which noise may increase in step 4."""
 
 _MOST_CALLS = 2048
 """Maximum number of compiled calls of the quantized model per pass over its kernels."""
@@ -97,7 +99,7 @@ class Correction(NamedTuple):
     """The corrected model, compiled."""
 
     def apply(self, resolved: ModuleOp, entry: str | None) -> None:
-        """Replace the biases of a model that otherwise equals the corrected one."""
+        """Set the corrected biases in a model that is equal except for its biases."""
         for key, bias in _biases(resolved, entry).items():
             bias.set(self.biases[key])
 
@@ -125,7 +127,7 @@ def correct_biases(
             results of all `biased_kernels`.
 
     Returns:
-        The correction; `None` without constant biases, or if the module calls `entry`.
+        The correction; `None` if no bias is constant, or a function calls `entry`.
     """
     biases = _biases(resolved, entry)
     if not biases:
@@ -210,7 +212,7 @@ class _Search:
         return replace(self.quantized, constants=[*biases.values()])
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
-        """Return errors of model results, or of the last kernel if there are none."""
+        """Return errors of the model results; without any, of the last kernel."""
         errors: dict[str, Error] = {}
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]
@@ -226,7 +228,7 @@ class _Search:
         keys: Iterable[str],
         samples: Iterable[_Sample] | None = None,
     ) -> Mapping[str, Numbers]:
-        """Return the shifts of kernels, by default on the first half of the samples."""
+        """Return shifts by result key, by default on the first half of the samples."""
         means: dict[str, list[Numbers]] = {key: [] for key in keys}
         for sample in self.estimation if samples is None else samples:
             actual = self.with_biases(biases).values(sample.batch)
@@ -269,7 +271,7 @@ class _Search:
         return best, errors
 
     def _refined(self, original: Biases, corrected: Biases) -> Biases:
-        """Correct the same kernels again in order, with shifts of all samples."""
+        """Correct the same kernels again in order, with shifts over all samples."""
         refined = original
         for key, bias in corrected.items():
             if bias is not original[key]:

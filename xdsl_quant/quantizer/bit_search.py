@@ -1,13 +1,14 @@
 """
 Search for the storage widths of each kernel, by measurement on samples.
 
-1. The search measures the assignment of the widest width to each kernel, and each
-   narrower width of each kernel with all other kernels at their widest: the noise of
-   the model results relative to their signal.
+1. The search measures the noise of the model results relative to their signal: first
+   with the widest width for each kernel, then with each narrower width for a single
+   kernel.
 2. It adds noise powers, as if the errors of kernels were independent, and determines
-   the front: the assignments that no other assignment beats in both bytes and noise.
-3. It measures assignments of the front, and takes the cheapest one whose measured noise
-   keeps the budget.
+   the Pareto front: the assignments of widths to kernels that no other assignment beats
+   in both bytes and noise.
+3. It measures assignments of the front, and takes the smallest one in bytes whose
+   measured noise is within the budget.
 4. Errors are not fully independent, least of all where noise is as strong as the
    signal. So it measures the most promising assignments that differ from the best one
    in one or two kernels, until none improves on it.
@@ -58,19 +59,19 @@ from .user_warnings import warn_user
 _T = TypeVar("_T")
 
 Choice: TypeAlias = tuple[int, ...]
-"""Index of the width of each searched kernel."""
+"""Assignment: for each searched kernel, the index of its width in `BitSearch.widths`."""
 
 _CURVE = 12
-"""Number of assignments of the front that are measured whatever the budget is."""
+"""Number of assignments of the Pareto front to measure, for any budget."""
 
 _NEAR = 4
-"""Number of neighbors of the best assignment to measure at a time."""
+"""Number of assignments near the best one to measure at a time: see `_near`."""
 
 _MOST = 4096
-"""Maximum number of assignments in the front; a longer one is thinned."""
+"""Maximum number of assignments in the Pareto front; a longer front is thinned."""
 
 _MOST_BYTES = 1 << 26
-"""Maximum size of the cached results of the float model."""
+"""Maximum size in bytes of the cached results of the float model."""
 
 
 @dataclass
@@ -92,10 +93,10 @@ class BitSearch:
     """Function that takes the samples."""
 
     corrects_bias: bool = True
-    """True to correct biases before an assignment is measured with integers."""
+    """True to correct biases before an assignment is measured in integer arithmetic."""
 
     least_weight_bits: Mapping[int, int] = field(default_factory=dict[int, int])
-    """Minimum width of weights by position of the kernel, if an override sets it."""
+    """Minimum width of weights by kernel position, for kernels with such an override."""
 
     labels: Labels | None = None
     """Labels of the samples, to measure accuracy."""
@@ -104,10 +105,10 @@ class BitSearch:
     """Widths of each kernel, from narrow to wide; empty for unsearched kernels."""
 
     measured: dict[Choice, Assignment] = field(init=False)
-    """Assignments measured by simulation, or with integers if it is unsupported."""
+    """Assignments measured by simulation; if unsupported, in integer arithmetic."""
 
     confirmed: dict[Choice, Assignment] = field(init=False)
-    """Assignments measured with integers: the widest and candidates for the best."""
+    """Assignments measured in integer arithmetic: the widest one and best candidates."""
 
     _corrections: list[tuple[ModuleOp, Correction]] = field(init=False)
     """Pairs of a model before bias correction, and its correction."""
@@ -214,7 +215,7 @@ class BitSearch:
             )
 
     def confirm(self, choice: Choice) -> None:
-        """Measure an assignment with integers after its simulation."""
+        """Measure an assignment in integer arithmetic after its simulation."""
         if choice not in self.confirmed:
             self.confirmed[choice] = (
                 self._compared(choice, False)
@@ -245,7 +246,7 @@ class BitSearch:
     def _narrow_down(
         self, front: Sequence[Choice], keeps: Callable[[Choice], bool]
     ) -> None:
-        """Bisect the front for its cheapest assignment that keeps a budget."""
+        """Bisect the front for its smallest assignment within a budget."""
         known = [i for i, choice in enumerate(front) if choice in self.measured]
         high = min((i for i in known if keeps(front[i])), default=len(front))
         low = max((i for i in known if i < high), default=-1)
@@ -269,7 +270,7 @@ class BitSearch:
         return (*self.widest[:kernel], width, *self.widest[kernel + 1 :])
 
     def _options(self, kernel: int) -> Sequence[tuple[int, int, float]]:
-        """Return added bytes, activation width and added noise of a kernel's widths."""
+        """Return added bytes, activation width and added noise for each kernel width."""
         widest = self.measured[self.widest]
         options: list[tuple[int, int, float]] = []
         for number, width in enumerate(self._searched[kernel]):
@@ -284,7 +285,7 @@ class BitSearch:
         Return the Pareto front of cost and noise, from cheap to accurate, assuming that
         the noise of kernels adds up.
         """
-        # Bytes, activation widths, noise, and the order of choices to break ties.
+        # Arrays of bytes, activation widths, noise, and ranks of choices to break ties.
         points = np.zeros(1, int), np.zeros(1, int), np.zeros(1), np.zeros(1, int)
         choices = np.zeros((1, 0), np.uint8)
         for kernel, widths in enumerate(self._searched):
@@ -431,7 +432,7 @@ class BitSearch:
     def _with_integers(self, resolved: ModuleOp) -> RecordedModule:
         """Return the integer model, with corrected biases if enabled."""
         if self.corrects_bias:
-            # Calls with different parameters may copy functions, and so kernels.
+            # Calls with different parameters may copy functions with their kernels.
             count = len(kernels_of(self.module))
             exact = self._exact if len(kernels_of(resolved)) == count else None
             uncorrected = resolved.clone()

@@ -2,9 +2,10 @@
 Comparison of the values of a quantized model with those of the float model, given only
 the two modules.
 
-Values are matched by location name, as in TensorFlow Lite files, else by the keys of
-`quant-insert-stats-refs`: function, op, and number of the op. A key matches only if the
-op occurs equally often in both functions, and the attributes of the two ops agree.
+Values are matched by location name (tensor name in TensorFlow Lite files), else by the
+keys of `quant-insert-stats-refs`: function, op name, and number of the op. A key
+matches only if both functions have the same number of these ops, and the attributes of
+the two ops agree.
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ class ComparedValue:
 
     input_sqnr: float
     """
-    Lowest SQNR in dB of the compared values from which this value is computed, except
-    constants; infinite if there are none, or if they are equal in both models.
+    Lowest SQNR in dB of the compared values, except constants, from which this value is
+    computed. Infinite if all of them are equal in both models, or there are none.
     """
 
     signal: float
@@ -118,8 +119,8 @@ class Comparison:
 
     def json(self) -> str:
         """
-        Return the comparison as JSON objects with the fields of these classes as keys.
-        Non-finite ratios are `null`.
+        Return the comparison as JSON, with the fields of `Comparison` and
+        `ComparedValue` as keys. Non-finite ratios are `null`.
         """
         return json_text(asdict(self))
 
@@ -265,7 +266,7 @@ def _matched_pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, 
 
     by_name: dict[tuple[str, str] | None, _ModelValue] = {}
     for value in quantized.values:
-        # Casts of a tensor have the same location.
+        # A tensor and its casts have the same location: take the first.
         by_name.setdefault(value.tensor_name, value)
     by_name.pop(None, None)
     for value in float_model.values:
@@ -290,7 +291,7 @@ def _may_be_equal(shape: Sequence[int], other_shape: Sequence[int]) -> bool:
 
 
 _COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArrayBase)
-"""Classes of attributes without types and elements, which quantization changes."""
+"""Classes of attributes without types or elements, which quantization changes."""
 
 
 def _have_equal_attributes(float_op: Operation, quantized_op: Operation) -> bool:
@@ -397,7 +398,7 @@ def _compared_values(
     sqnrs = {
         value: errors[key].sqnr
         for value, (key, float_value, _) in pairs.items()
-        # Errors of constants count for the ops that use them.
+        # The error of a constant counts as error of the op that uses it.
         if key in errors and not float_value.is_constant
     }
     inputs = _input_sqnrs(float_model.module, sqnrs)
@@ -422,7 +423,7 @@ def _measure(
 ) -> None:
     """Add the recorded values to the errors, and the results to the scores."""
     models = float_model, quantized
-    # Running a module lowers it, but the values are used later.
+    # Running a module lowers it, so run a copy: its values are used later.
     runs = [
         RecordedModule.of(model.module.clone(), model.function.sym_name.data)
         for model in models

@@ -17,7 +17,7 @@ _UNKNOWN = ModelDialect()
 
 
 def model_dialect(op: Operation) -> ModelDialect:
-    """Return the dialect of an op."""
+    """Return the quantizer hooks for the dialect of an op."""
     load = plugins().model_dialects.get(op_name(op).partition(".")[0])
     return _UNKNOWN if load is None else load()
 

@@ -1,11 +1,11 @@
 """
 Errors of a quantized model, kernel by kernel.
 
-The accumulated error of a kernel is that of its results in the quantized model,
-compared with the float model. Its own error is that of its results if no other kernel
-is quantized. Three modules run on the same samples: the float model, the quantized
-model, and the float model with the quantized form of each kernel beside it, which takes
-the float values.
+The accumulated error of a kernel is the difference of its results between the quantized
+model and the float model. Its own error is the difference if no other kernel is
+quantized. Three modules run on the same samples: the float model, the quantized model,
+and a float model that also runs the quantized form of each kernel on its float
+operands.
 """
 
 from collections.abc import (
@@ -49,7 +49,7 @@ from .signal_noise import relative_noise as relative_noise
 
 @dataclass(frozen=True)
 class KernelErrors:
-    """Accumulated and own error of a kernel result; equal for a model result."""
+    """Accumulated and own error of a kernel result; both are equal for a model result."""
 
     accumulated: Error
     own: Error
@@ -78,7 +78,8 @@ def measure_errors(
         observe: called with the float and quantized values of each batch.
 
     Returns:
-        The errors in module order, by `result_key`, or `OUTPUT` and a number.
+        The errors in module order. Keys are those of `result_key` for kernel results,
+        and contain `OUTPUT` for model results.
 
     Raises:
         ValueError: if the samples do not match the function.
@@ -118,8 +119,8 @@ def compare_runs(
         batches: the samples.
         observe: see `measure_errors`.
         bounds: the representable range of values by key.
-        masked: lower bounds by key: float values below the bound are masked, and count
-            as values without error.
+        masked: lower bounds by key: float values below the bound count as values
+            without error, because they are masked.
     """
     errors: dict[str, KernelErrors] = {}
     for batch in batches:
@@ -237,7 +238,7 @@ def quantized_module(
 def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
     module = exact.clone()
     float_kernels = kernels_of(module)
-    # Constants may differ from those of the kernel.
+    # Constants of `exact` may differ: map values of `resolved` to those of `exact`.
     values, own_values = (
         [value for op in each.walk() for value in defined_values(op)]
         for each in (resolved, module)

@@ -396,7 +396,7 @@ def _with_block_parameters(
     try:
         numbers = type_.get_numbers()
     except ValueError as e:
-        # They are in a resource without data. Types are cached: one warning per type.
+        # The scales are in a resource without data. Types are cached: warn once per type.
         warn_user(f"scales of blocks are not shown: {e}")
     ranges = {name: _limits(array) for name, array in numbers.items()}
     if type_.block_parameter_attrs.keys().isdisjoint(("zero_points", "offsets")):

@@ -28,7 +28,7 @@ from .recipe import SearchOptions
 
 
 def result_widths(target: TargetSpec, *names: str) -> Collection[int]:
-    """Return the storage widths of results of a target's kernels, by default all."""
+    """Return the storage widths of results of the named kernels, by default of all."""
     return {
         port.storage.storage_type_integral_width
         for name in names or target.kernels
@@ -50,7 +50,7 @@ class Width:
     """Width of other operands and of results; `None` if there are none."""
 
     ports: Mapping[int, AnyQuantizedType]
-    """Specifications of ports with which the target selects this signature."""
+    """Storage types by port index with which the target selects this signature."""
 
     @property
     def text(self) -> str:
@@ -147,7 +147,7 @@ def _signature_width(kernel: RegionOp, signature: Signature) -> Width:
 
 
 def ask_for(kernel: RegionOp, width: Width) -> None:
-    """Specify widths at the ports of a kernel, and keep their ranges."""
+    """Specify the storage widths of a kernel's ports; their ranges do not change."""
     specs: list[Attribute] = [
         width.ports.get(port, spec) for port, spec in enumerate(kernel.specs)
     ]

@@ -22,8 +22,8 @@ Outputs: TypeAlias = tuple[Array, ...]
 
 Metric: TypeAlias = Callable[[Outputs, Array], float]
 """
-Function of the outputs of a model for all samples and the labels that returns a number,
-e.g. the fraction of correct predictions.
+Function that takes the outputs of a model for all samples, and the labels. It returns a
+number, e.g. the fraction of correct predictions.
 """
 
 

@@ -69,9 +69,9 @@ def quantize(
         RecipeError: if an override of the recipe selects nothing, or has no effect.
         TypeError: if an argument has the wrong type.
         DataError: if samples cannot be used.
-        ValueError: if the model cannot be quantized or already is, if an option has no
-            effect in the recipe's mode, or if a search finds no widths to choose from
-            or none that keep the budget.
+        ValueError: if the model cannot be quantized or is already quantized, an option
+            has no effect in the recipe's mode, no kernel has widths to choose from, or
+            no widths are within the budget.
     """
     options = target, budget, labels, entry, executor, checkpoint, progress
     return pipeline(Request(model, data, recipe, *options)).result()

@@ -31,8 +31,8 @@ class Budget:
 
     amount: float
     """
-    Size of constants in bytes, or the loss compared with the widest assignment: dB of
-    the signal-to-quantization-noise ratio, or percentage points of accuracy.
+    Size of constants in bytes, or the loss compared with the widest storage for each
+    kernel: dB of signal-to-quantization-noise ratio, or percentage points of accuracy.
     """
 
     unit: BudgetUnit
@@ -113,8 +113,8 @@ class Override:
     kernel apply to its results.
 
     Raises:
-        RecipeError: if it selects nothing or changes nothing, or a value is invalid;
-            the message has the keys of TOML files, e.g. `weight-bits`.
+        RecipeError: if the override has no pattern or no change, or a value is invalid;
+            the message names the keys of TOML files, e.g. `weight-bits`.
     """
 
     ops: Sequence[str] = ()
@@ -296,7 +296,7 @@ class SearchOptions:
     """Widths of non-constant operands and of results."""
 
     budget: Budget = _BUDGET
-    """Budget of the chosen assignment."""
+    """Budget for the chosen widths."""
 
 
 @dataclass(frozen=True)
@@ -330,13 +330,13 @@ class Recipe:
 
     asymmetric_inputs: bool | None = None
     """
-    True to use zero points of activations in mode `dynamic-range`. Without a value,
-    `tfl.fully_connected` uses them. TensorFlow Lite's convolutions always use them;
-    StableHLO products never do, and `True` is refused.
+    `False` to omit the zero points of activations of `tfl.fully_connected` in mode
+    `dynamic-range`. TensorFlow Lite's convolutions always use zero points, StableHLO
+    products never: for these, `True` is an error.
     """
 
     float_concatenations: bool = False
     """
-    True to keep a kernel whose operands share a scale, such as a concatenation, in
-    floating point if the range of an operand has fewer than four steps of the scale.
+    True to keep some kernels whose operands share a scale, such as concatenations, in
+    floating point: those with an operand whose range is less than four times the scale.
     """

@@ -281,4 +281,4 @@ _RECIPE: Mapping[str, _Reader] = {
     "asymmetric-inputs": _checked_by(partial(check_flag, "asymmetric-inputs")),
     "float-concatenations": _checked_by(partial(check_flag, "float-concatenations")),
 }
-"""Readers of the keys of a file, by key. The keys are fields of `Recipe`."""
+"""Reader of each TOML key. The keys have the names of `Recipe` fields."""

@@ -77,7 +77,7 @@ def stored_arguments(function: FuncOp, values: Arguments) -> Arguments:
     """Quantize floats for the quantized arguments of a function."""
     types = function.function_type.inputs.data
     if len(values) != len(types):
-        # Running the function raises the error.
+        # Let the call of the function raise the error.
         return values
     return tuple(map(_stored, values, types))
 

@@ -53,13 +53,14 @@ def measure(
     labels: Labels | None,
 ) -> ModelReport:
     """
-    Measure the kernels of a model, or its products if it has no kernels.
+    Measure the kernels of a model; without kernels, its matrix products and
+    convolutions.
 
     Args:
         float_module: the float model.
         resolved: the model with quantized kernels, or with fake-quantized weights.
         reference: the same model with the constants of the float model.
-        batches: samples, preferably others than the calibration samples.
+        batches: samples, preferably not those used for calibration.
         entry: the function that takes the samples.
         labels: the labels of the samples.
 
@@ -83,7 +84,7 @@ def report_on(
 
     Args:
         resolved: the model, whose kernels have quantization parameters.
-        batches: samples, preferably others than the calibration samples.
+        batches: samples, preferably not those used for calibration.
         entry: the function that takes the samples.
         reference: the same model with the constants of the float model, if those of
             `resolved` differ.
@@ -273,7 +274,7 @@ def measure_products(
     labels: Labels | None = None,
 ) -> ModelReport:
     """
-    Measure the errors and sizes of the products of a model with quantized weights.
+    Measure the errors and sizes of the matrix products and convolutions of a model.
 
     Args:
         module: the float model.
@@ -313,7 +314,7 @@ def _product_reports(
         report = _product_report(original, op, errors[result_key(number, 0)])
         weight, _ = _weight_and_elements(original)
         if weight in known:
-            # Shared weights count for the first product.
+            # Weights of several products count only for the first of them.
             report = replace(report, float_bytes=0, stored_bytes=0)
         reports.append(report)
         known.add(weight)

@@ -117,7 +117,7 @@ class KernelReport:
     """Fraction of the float model's values that are out of the storage range."""
 
     float_bytes: int
-    """Size of float constants. Shared constants count for the first kernel."""
+    """Size of the constants as floats. Shared constants count for the first kernel."""
 
     stored_bytes: int
     """Size of stored constants, without scales."""
@@ -191,8 +191,8 @@ class ModelReport:
 
     def json(self) -> str:
         """
-        Return the report as JSON objects with the fields of these classes as keys.
-        Infinite and unknown ratios are `null`.
+        Return the report as JSON, with the fields of `ModelReport` and `KernelReport`
+        as keys. Infinite and unknown ratios are `null`.
         """
         content = asdict(replace(self, search=None))
         content["search"] = None if self.search is None else self.search.content()

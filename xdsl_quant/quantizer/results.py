@@ -63,21 +63,22 @@ class QuantizedModel:
         times: bool = False,
     ) -> ModelReport:
         """
-        Measure the quantization error on samples, preferably others than the
-        calibration samples.
+        Measure the quantization error on samples, preferably not those used for
+        calibration.
 
         Args:
             data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
-            labels: the labels of the samples, as a file or an array with a row for each
-                sample; without `metric`, class indices, which are compared with the
-                index of the largest element of the first output.
+            labels: the labels, as a file or an array with a row for each sample.
+                Without `metric`, they are class indices, compared with the index of the
+                largest element of the first output.
             metric: a function of all outputs and the labels that returns a number.
             times: True to measure the [times][xdsl_quant.quantizer.times] of the
-                compiled model and of its kernels, about a second each.
+                compiled model and of its kernels: about a second for each kernel.
 
         Raises:
             DataError: if samples or labels cannot be used.
-            TypeError: if they have another type, or a metric is given without labels.
+            TypeError: if samples or labels have another type, or labels are missing
+                although there is a metric.
         """
         # Imported late: a result can be used without the code that runs models.
         from .report import measure
@@ -186,7 +187,7 @@ _TEXT = re.compile(r"\n|[{}]|^\s*(//.*)?$")
 
 def read_model(model: Model) -> ModuleOp:
     """
-    Return the module of a model; a copy of a given module.
+    Read a model and return its module; copy the model if it is a module.
 
     Raises:
         IRError: if text does not parse, or a file cannot be read, is damaged or has an
@@ -221,7 +222,7 @@ def read_model(model: Model) -> ModuleOp:
 
 def module_of(model: Model | QuantizedModel) -> ModuleOp:
     """
-    Return the module of a float or quantized model; a copy of a given module.
+    Read a float or quantized model and return its module; copy a given module.
 
     Raises:
         IRError, TypeError, ImportError: as `read_model`.

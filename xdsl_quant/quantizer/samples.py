@@ -33,17 +33,17 @@ Data: TypeAlias = (
     "str | os.PathLike[str] | Array | Mapping[str, Array] | Iterable[Batch]"
 )
 """
-Samples: a `.npy` or `.npz` file, an array, arrays by name, or an iterable of batches,
-each the only argument or a tuple of all arguments. Arrays have a sample in each row.
-Arrays with names, as in a `.npz` file, are matched to arguments by name if every array
-has the name of an argument, else in order.
+Samples: a `.npy` or `.npz` file, an array, arrays by name, or an iterable of batches.
+Arrays have a sample in each row. A batch is a tuple of all arguments, or the only
+argument. Arrays with names, as in a `.npz` file, are matched to arguments by name if
+every array has the name of an argument, else in order.
 """
 
 LabelData: TypeAlias = "str | os.PathLike[str] | Array"
 """A `.npy` file, a `.npz` file with one array, or an array; a row for each sample."""
 
 Progress: TypeAlias = "Callable[[Iterable[Batch], int | None], Iterable[Batch]]"
-"""Function that wraps batches to show progress; also takes their number or `None`."""
+"""Function of batches and their number, if known; returns batches that show progress."""
 
 DYNAMIC_BATCH = 32
 """Number of samples per batch if the function takes any number."""
@@ -127,8 +127,8 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
 
 def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | None]:
     """
-    Return batches for a function, which can be iterated several times, and their
-    number, or `None` if it is unknown.
+    Return batches for a function, and the number of batches (`None` if unknown). The
+    batches can be iterated several times.
 
     Raises:
         DataError: if a file has no arrays or is damaged, or arrays do not match the
@@ -147,7 +147,7 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
                 f"batches, not {type(data).__name__}"
             )
         if iter(given) is given:
-            # Several observers iterate over it.
+            # Several observers iterate over the batches.
             given = [*given]
         if isinstance(given, Sequence) and not given:
             raise DataError("expected one or more batches, found none")
@@ -214,7 +214,7 @@ def spread_batches(batches: Iterable[Batch], most: int) -> list[Arguments]:
 
 def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
     """
-    Return the name of labels in messages, and the labels as an array with a row for
+    Return a name of the labels for messages, and the labels as an array with a row for
     each sample in `batches`.
 
     Raises:
@@ -243,7 +243,7 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
                 f"{samples.name}",
                 source.name,
             )
-        # The last batch may be left out if it is incomplete.
+        # `batches` may lack the last samples: an incomplete batch is left out.
         count = sum(batches.sizes)
     if not count:
         raise DataError("expected one or more labels, found none", source.name)
@@ -419,7 +419,7 @@ def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
             f"{argument} has no rows, found {type_}; in Python, give batches, each a tuple "
             "of the arguments"
         )
-    # Samples are split into batches, so the number of rows may differ.
+    # Samples are split into batches, so the number of rows may differ from the type's.
     if not allows_shape(type_, (shape[0], *source.shape[1:])):
         raise DataError(
             f"rows of shape {list(source.shape[1:])} do not match {argument}, expected "

@@ -1,4 +1,4 @@
-"""Result of a search for storage widths: the chosen assignment, and the cost of others."""
+"""Result of a search for storage widths: the chosen and other measured assignments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .signal_noise import decibels
 
 @dataclass(frozen=True)
 class Assignment:
-    """Widths of all searched kernels, and the measured cost."""
+    """Storage widths of all searched kernels, and the measured size and error."""
 
     weight_bits: Sequence[int | None]
     """Width of the weights of each kernel; `None` for kernels without weights."""
@@ -29,9 +29,9 @@ class Assignment:
 
     noise: float
     """
-    Noise relative to the signal: the sum of squared differences from the results of the
-    float model divided by the sum of their squares, averaged over the results of the
-    model.
+    Noise relative to the signal, averaged over the results of the model: the sum of
+    squared differences from the float result, divided by the sum of squares of the
+    float result.
     """
 
     accuracy: float | None = None
@@ -100,7 +100,6 @@ class BitSearchResult:
     chosen: Assignment
     widest: Assignment
     measured: Sequence[Assignment]
-    """All measured assignments."""
 
     search: Callable[[Budget], BitSearchResult] = field(repr=False, compare=False)
     """Function that repeats the search with another budget."""
@@ -146,7 +145,7 @@ class BitSearchResult:
         rows += [kernel.row(names) for kernel in several]
         accuracy = () if self.chosen.accuracy is None else ("accuracy",)
         curve = [("bytes", "SQNR", "loss", *accuracy, "")]
-        # Wider activations may dominate the chosen assignment.
+        # The chosen assignment is not on the curve if wider activations reduce noise.
         beside = () if self.chosen in self.curve else (self.chosen,)
         curve += [self._row(each) for each in (*self.curve, *beside)]
         end = f"budget: {self.budget}, measured assignments: {len(self.measured)}"
@@ -164,7 +163,7 @@ class BitSearchResult:
 
     def svg(self) -> str:
         """
-        Return a plot of the trade-off, in the text color of the page.
+        Return an SVG plot of the trade-off, in the text color of the page.
 
         Raises:
             ImportError: if matplotlib is not installed.

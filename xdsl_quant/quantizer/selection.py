@@ -26,7 +26,7 @@ class Selection:
     """Overrides by position of the kernel, for kernels with overrides."""
 
     keys: Mapping[str, Sequence[Override]]
-    """Overrides of values by key; the overrides of their kernels come first."""
+    """Overrides by statistics key of the value, after the overrides of its kernel."""
 
     @property
     def float_kernels(self) -> Sequence[int]:
@@ -40,8 +40,8 @@ class Selection:
     @property
     def weight_bits(self) -> Mapping[int, int]:
         """
-        Least widths of weights, where an override sets them, by position of the kernel
-        after the kernels that stay in floating point are inlined.
+        Least width of weights by kernel, for kernels with such an override. Positions
+        count only the kernels that do not stay in floating point.
         """
         inlined = {*self.float_kernels}
         return {
@@ -95,7 +95,7 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
     kernels = {n: each for n in names if (each := overrides_of(recipe, names[n]))}
     keys: dict[str, list[Override]] = {}
     for number, kernel in enumerate(kernels_of(module)):
-        # Quantized kernels may use the results of a float kernel.
+        # Drop `keep_float`: quantized kernels may use the results of a float kernel.
         observers = [
             replace(override, keep_float=None)
             for override in kernels.get(number, ())

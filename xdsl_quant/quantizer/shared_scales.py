@@ -28,7 +28,7 @@ from .selection import keys_of
 from .user_warnings import warn_user
 
 _LEAST_STEPS = 4.0
-"""Minimum of an operand's range in steps of the shared scale; 4 give about 12 dB."""
+"""Minimum range of an operand in units of the shared scale; 4 give about 12 dB SQNR."""
 
 _BITS = 8
 """Width of results if the target does not define one."""
@@ -57,7 +57,7 @@ class LostOperand(NamedTuple):
     operand: _Operand
     widest: _Operand
     steps: float
-    """Number of steps of the shared scale in the operand's range."""
+    """Range of the operand in units of the shared scale."""
 
     @property
     def can_be_kept(self) -> bool:
@@ -80,7 +80,7 @@ class LostOperand(NamedTuple):
 
     def warn(self) -> None:
         if self.widest.is_constant and ".select" in self.kernel.kernel:
-            # `warn_of_wide_constants` warns of the constant.
+            # `warn_of_wide_constants` already warns of such a constant.
             return
         name = f"'{self.kernel.kernel}'"
         advice = f"set 'float-concatenations = true' in the recipe to keep {name}"
@@ -97,8 +97,8 @@ def lost_operands(
     module: ModuleOp, ranges: Mapping[str, KeyStatistics], target: TargetSpec
 ) -> Sequence[LostOperand]:
     """
-    Find operands with fewer than `_LEAST_STEPS` steps of the scale of the result, for
-    data movement kernels with several operands, and for maxima and minima.
+    Find operands whose range is less than `_LEAST_STEPS` times the scale of the result,
+    in data movement kernels with several operands, and in maxima and minima.
 
     Args:
         module: a model of kernels, with a `quant.stats_ref` for each value.
@@ -130,7 +130,7 @@ def lost_operands(
 def _operands_of(
     kernel: RegionOp, ranges: Mapping[str, KeyStatistics]
 ) -> Iterator[_Operand]:
-    """Yield the operands whose elements the result contains."""
+    """Yield the operands whose elements occur in the result of a kernel."""
     if (op := kernel.body.block.first_op) is None:
         return
     moves = quantization_trait(op, MovesElements)
@@ -184,7 +184,7 @@ def _users_of(kernel: RegionOp) -> Iterator[Operation]:
 
 
 def _quantizes(op: Operation) -> bool:
-    """Return True if an op is a computing kernel, or moves data to one."""
+    """Return True if an op is a kernel that does more than move data, or feeds one."""
     reached = [op]
     for each in reached:
         if isinstance(each, RegionOp):

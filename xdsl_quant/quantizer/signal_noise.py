@@ -53,8 +53,8 @@ class Error:
         bounds: tuple[float, float] | None = None,
     ) -> None:
         """
-        Add the differences of quantized from float values, and count float values out
-        of bounds. Equal infinities are ignored.
+        Add the differences between float and quantized values, and count float values
+        out of bounds. Equal infinities are ignored.
         """
         differs = np.isfinite(expected) | (expected != actual)
         values = expected[differs].astype(np.float64)

@@ -2,9 +2,9 @@
 Simulation of a quantized model by float ops, with fake quantization at the ports of
 kernels.
 
-Constants are arguments, so that assignments with equal activation types share compiled
-code: lowering and compiling the quantized model takes a hundred times as long as
-running it. Results may differ from those of integers by some units of the stored value.
+Constants are arguments, so that models with equal activation types share compiled code:
+lowering and compiling the quantized model takes a hundred times as long as running it.
+Results may differ from integer arithmetic by a few units of the stored value.
 """
 
 from collections.abc import Iterator
@@ -80,7 +80,7 @@ class Simulations:
 
 
 def _constant_ports(module: ModuleOp) -> Iterator[_Port]:
-    """Yield the ports of float constants."""
+    """Yield the kernel operands that are float constants."""
     for number, kernel in enumerate(kernels_of(module)):
         for index, value in enumerate(kernel.inputs):
             op = value.owner
@@ -102,7 +102,7 @@ def _rounded_constant(value: SSAValue, spec: Attribute) -> Floats:
 
 
 def _specification(value: SSAValue, spec: Attribute) -> Attribute:
-    """Return the specification of a port; the float type for constants and other types."""
+    """Return a port's uniform type; the float type for constants and other ports."""
     if isinstance(spec, UniformType) and not has_constant_value(value):
         return spec
     return scalar_or_element_type(value.type)

@@ -154,7 +154,7 @@ def specify(module: ModuleOp, float_kernels: Sequence[RegionOp]) -> None:
 
 
 def ask_for_weights(kernel: RegionOp, bits: int, target: TargetSpec) -> None:
-    """Specify a least width of weights; warn if no signature supports it."""
+    """Specify a minimum width of weights; warn if no signature supports this width."""
     had_signature = _has_signature(kernel, target)
     _specify_weights(kernel, bits)
     if had_signature and not _has_signature(kernel, target):

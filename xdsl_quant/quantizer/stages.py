@@ -55,7 +55,7 @@ class Pipeline(ABC):
     Stages of the quantization of a model, which can be run one by one, replaced and
     extended.
 
-    Attributes hold the results of stages that are not modules.
+    Each stage returns a module, and stores any other results in attributes.
     """
 
     stages: Mapping[str, Stage]
@@ -66,8 +66,8 @@ class Pipeline(ABC):
 
     errors: Mapping[str, Error] | None = None
     """
-    Errors of results, if a stage has measured them. A later stage that changes results
-    sets them to `None`.
+    Errors of the model results, if a stage has measured them. A later stage that
+    changes results sets this attribute to `None`.
     """
 
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
@@ -83,7 +83,7 @@ class Pipeline(ABC):
         self.recipe = recipe
         self.float_model = module
         self.modules: dict[str, ModuleOp] = {}
-        """Module after each stage that has run."""
+        """Module after each stage that has run, by name of the stage."""
 
     @property
     def module(self) -> ModuleOp:
@@ -172,12 +172,12 @@ class Pipeline(ABC):
         Samples as batches.
 
         Raises:
-            DataError: if they cannot be used.
+            DataError: if the samples cannot be used.
         """
         return self._counted_batches[0]
 
     def samples(self) -> Iterable[Batch]:
-        """Return the batches, and report their progress."""
+        """Return the batches; iterating them reports progress."""
         progress = self.request.progress
         return self.batches if progress is None else progress(*self._counted_batches)
 

@@ -251,7 +251,7 @@ class StaticPipeline(Pipeline):
     def _without_lost_operands(
         self, module: ModuleOp, ranges: Mapping[str, KeyStatistics]
     ) -> Selection:
-        """Keep kernels with an operand that quantization destroys in floats, or warn."""
+        """Keep kernels of `lost_operands` in floating point if enabled, else warn."""
         numbers = {kernel: number for number, kernel in enumerate(kernels_of(module))}
         float_numbers: list[int] = []
         for operand in lost_operands(module, ranges, self.target):
@@ -299,7 +299,7 @@ class MixedPipeline(StaticPipeline):
     """Stages of static quantization with a search for storage widths."""
 
     bit_search: BitSearch
-    """Search with the measured models; set by `search`."""
+    """Search, which caches measurements; set by `search`."""
 
     found: BitSearchResult
     """Chosen widths, and the cost of other assignments; set by `search`."""
@@ -330,7 +330,7 @@ class MixedPipeline(StaticPipeline):
         return module
 
     def correction(self, module: ModuleOp) -> Correction | None:
-        # The search measures models without the original mask constants.
+        # The search replaces mask constants, so its corrections do not fit masked models.
         if not mask_constants(self.modules["instrument"]):
             if (known := self.bit_search.corrected(module)) is not None:
                 return known

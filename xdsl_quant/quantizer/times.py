@@ -1,13 +1,13 @@
 """
 Times of compiled models and kernels, in floating point and in integers.
 
-Each kernel is compiled alone, as a function of its non-constant operands, once with
-float ops and once with the quantized ops of the exported model, which take and return
-stored values, so casts are not measured. The operands come from the first batch of
-samples. Rounds of both forms alternate, and their medians are reported. The time is CPU
-time of a single thread and includes the call from Python, less than a microsecond. The
-times of kernels do not add up to the time of the model, which keeps values in registers
-and caches.
+Each kernel is compiled alone, as a function of its non-constant operands, in two forms:
+with float ops, and with the quantized ops of the exported model. Quantized ops take and
+return stored values, so casts are not measured. The operands come from the first batch
+of samples. Rounds of calls alternate between both forms, and the median is reported for
+each. The time is CPU time of a single thread. It includes the call from Python, which
+takes less than a microsecond. The times of kernels do not add up to the time of the
+model, which keeps values in registers and caches.
 """
 
 import math
@@ -49,13 +49,13 @@ from .signal_noise import Floats
 __all__ = ["Latency", "ModelTimes", "Times", "duration", "measure_times"]
 
 _ROUNDS = 15
-"""Maximum number of measurements of each form."""
+"""Maximum number of rounds of each form, float and quantized."""
 
 _ROUND_SECONDS = 2e-3
-"""Minimum time of a round of one form."""
+"""Minimum time of a round of one form, in seconds."""
 
 _ALL_ROUNDS_SECONDS = 2.0
-"""Total time after which 3 or more rounds suffice."""
+"""Time in seconds after which no round starts, except the first 3."""
 
 
 def measure_times(

@@ -10,7 +10,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def warn_user(message: str) -> None:
-    """Warn at the innermost line outside this package."""
+    """Warn, with the source line of the innermost caller outside this package."""
     level, frame = 1, currentframe()
     while (
         frame is not None

@@ -1,6 +1,6 @@
 """
-Products with constants, and the quantization of their weights, for weight-only and
-dynamic range quantization.
+Products (matrix products and convolutions) with constant weights, and the quantization
+of these weights, for weight-only and dynamic range quantization.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,8 +58,8 @@ def with_float_values(
         quantized: the same model with fake-quantized weights.
 
     Returns:
-        A copy of `quantized` in which all products take values of the float model, and
-        pairs of the float and quantized product, in the order of `products_of`.
+        A copy of `quantized` in which all products take activations of the float model,
+        and pairs of the float and quantized product, in the order of `products_of`.
     """
     result = quantized.clone()
     pairs: list[tuple[Operation, Operation]] = []
@@ -90,14 +90,14 @@ def check_finite_values(
 def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
     """
     Quantize and dequantize the weights of products. In mode `dynamic-range`, products
-    that support stored weights take them.
+    that support quantized weights take them without the dequantization.
 
     Args:
         module: a float model, which does not change.
         recipe: the recipe.
 
     Returns:
-        A copy with casts, whose constants are still floats.
+        A copy with casts; its constants are still floats.
 
     Raises:
         RecipeError: if an override selects nothing, or has no effect on weights.
@@ -129,7 +129,7 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
 
 
 def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
-    """Make products that can quantize activations take stored weights."""
+    """Pass quantized weights to the products that can quantize their activations."""
     casts = {op: cast for op in ops if (cast := cast_of(op)) is not None}
     reasons = {
         op: model_dialect(op).hybrid_reason(op, cast.results[0])

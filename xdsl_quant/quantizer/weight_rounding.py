@@ -2,8 +2,8 @@
 Rounding of weights and correction of biases, to reduce the error of products.
 
 [`gptq`][xdsl_quant.numerics.gptq.gptq] rounds weights so that the error of a product is
-small for its inputs `X`, those of the float model on samples. Only the sum of `XᵀX` is
-stored, a matrix for each product.
+small for the inputs `X` that it has in the float model on samples. Only the matrix
+`XᵀX`, summed over the samples, is stored for each product.
 
 A product with quantized weights `W_q` differs from the float product by `(W_q - W) x`.
 The mean of this error over samples is subtracted from the bias for each output channel.
@@ -71,9 +71,9 @@ def rounded_weights(
         entry: the function that takes the samples.
 
     Returns:
-        Weights by position of their product in module order. Products are left out if
-        no sample reaches them, they are not quantized or not matrix products, or
-        another product takes their weights transposed.
+        Weights by position of their product in module order. Only matrix products with
+        quantized weights are included, unless no sample reaches the product or another
+        product takes its weights transposed.
 
     Raises:
         ValueError: if the model cannot be run, samples do not match, or a product takes
@@ -89,7 +89,7 @@ def rounded_weights(
     if not products:
         return {}
     hessians = _hessians(recorded, products, batches, entry)
-    # Products that share weights share a sum.
+    # Products that share weights share a sum of `XᵀX`.
     sums: dict[Operation, dict[int, Floats]] = {}
     for number, hessian in hessians.items():
         by_dimension = sums.setdefault(casts[number], {})
@@ -98,7 +98,7 @@ def rounded_weights(
     return {
         number: _rounded_by_gptq(products[number], _type_of(casts[number]), hessian)
         for number in hessians
-        # A transposed product has other inputs.
+        # If one product takes the weights transposed, the sums cannot be added.
         if len(by_dimension := sums[casts[number]]) == 1
         for hessian in by_dimension.values()
     }
@@ -208,7 +208,7 @@ def round_kernel_weights(
     """
     Round the constant weights of quantized kernels.
 
-    Constants with several uses or different zero points do not change.
+    Constants with several uses, or with several zero points, do not change.
 
     Args:
         resolved: a model whose kernels have quantization parameters; its constants
@@ -281,7 +281,7 @@ def corrected_biases(
         entry: the function that takes the samples.
 
     Returns:
-        A copy of the float model with corrected biases, to be quantized instead of it.
+        A copy of the float model with corrected biases; quantize this copy instead.
 
     Raises:
         ValueError: if the model cannot be run, samples do not match, or a product has
@@ -312,7 +312,7 @@ def _mean_errors(
     batches: Iterable[Batch],
     entry: str | None,
 ) -> Mapping[int, NDArray[np.float64]]:
-    """Return each product's mean of float minus quantized results by channel."""
+    """Return, by product, the mean of float minus quantized results of each channel."""
     recorded = _recorded_products(module, quantized, layers, entry)
     sums: dict[int, NDArray[np.float64]] = {}
     counts: dict[int, int] = {}
