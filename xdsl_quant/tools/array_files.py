@@ -164,7 +164,7 @@ def write_results(path: str, results: Sequence[Array]) -> None:
     """
     Write results to a .npy file, or to a .npz file as `result0`, `result1`, and so on.
 
-    Floats of `ml_dtypes` are written as raw bytes, because .npy files cannot name them.
+    Floats of `ml_dtypes` are written as raw bytes: .npy files cannot name their dtypes.
 
     Raises:
         OSError: if the file cannot be written; an existing file stays unchanged.
@@ -180,7 +180,7 @@ def write_results(path: str, results: Sequence[Array]) -> None:
 
 @dataclass(frozen=True)
 class _Stream:
-    """Wrapper of a file: NumPy reports errors of a wrapper with the system's reason."""
+    """File wrapper: if NumPy writes to it, errors contain the system's reason."""
 
     stream: BinaryIO
 

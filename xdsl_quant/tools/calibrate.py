@@ -181,7 +181,7 @@ def _instrument(module: ModuleOp, options: argparse.Namespace) -> Sequence[FuncO
 
 
 def _key_dimensions(texts: Sequence[str]) -> dict[str, int]:
-    """Return the dimension of each key from the values of `--axis`."""
+    """Return the channel dimension by key from the values of `--axis`."""
     axes: dict[str, int] = {}
     for text in texts:
         key, _, dimension = text.rpartition("=")

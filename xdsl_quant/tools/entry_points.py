@@ -10,7 +10,7 @@ from importlib import import_module
 
 
 def _run_command(command: str, *libraries: str) -> int:
-    """Import the command's module, and libraries that it imports later; then run it."""
+    """Import a command and the libraries that it imports later; then run the command."""
     try:
         for library in libraries:
             _import_library(library)
@@ -37,7 +37,7 @@ def _import_library(name: str):
         is_interrupted = True
         raise KeyboardInterrupt
 
-    # A shell may have started the command with SIGINT ignored.
+    # If the shell has started the command with SIGINT ignored, keep it ignored.
     is_watched = getsignal(SIGINT) is default_int_handler
     if is_watched:
         signal(SIGINT, interrupt)

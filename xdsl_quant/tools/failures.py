@@ -140,14 +140,14 @@ def drop_output() -> None:
 
 
 def failure_at(place: str, error: BaseException) -> Failure:
-    """Return an error as a message that starts with `place`, a file or an option."""
-    # Errors in samples carry their file.
+    """Convert an error to a failure that starts with `place`, a file or an option."""
+    # Errors in samples have the file as attribute.
     place = getattr(error, "source", "") or place
     message = str(getattr(error, "message", error)).partition("\n")[0]
     if isinstance(error, OSError) and error.strerror:
         place = error.filename or place
         message = error.strerror.lower()
-    # Errors of ops contain a location; in messages for a batch, it comes later.
+    # Errors of ops already start with a location, unless a batch number precedes it.
     if ": error: " in message and not message.startswith("batch "):
         # A tensor name alone does not identify the file.
         is_name = message.startswith("loc(")
@@ -161,7 +161,7 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
     Convert errors of the given types to failures that name `place`, a file or option.
 
     Raises:
-        Failure: instead of such an error.
+        Failure: instead of an error of these types.
     """
     try:
         yield
@@ -232,7 +232,7 @@ def read_type_or_module(options: argparse.Namespace) -> str | ModuleOp:
     Return the text of a quantized type, which begins with `!`, or read a module.
 
     Raises:
-        Failure: if a type has an option for modules, or `read_module` fails.
+        Failure: if an option for modules is set with a type, or `read_module` fails.
     """
     text: str = options.module
     if not text.startswith("!"):
@@ -266,7 +266,7 @@ def read_text(path: str) -> str:
     Read the text of a module from a file, or from standard input for `-`.
 
     Raises:
-        Failure: if it cannot be read or is not UTF-8 text.
+        Failure: if the file cannot be read or is not UTF-8 text.
     """
     with reported(path, OSError):
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
@@ -281,7 +281,7 @@ def read_text(path: str) -> str:
             "file; pass a file with the suffix '.tflite'"
         )
     try:
-        # Universal newlines.
+        # Convert "\r\n" and "\r" to "\n".
         text = io.TextIOWrapper(io.BytesIO(data), "utf-8").read()
     except UnicodeDecodeError:
         text = "\0"

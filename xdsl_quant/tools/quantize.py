@@ -170,7 +170,7 @@ def _quantize_model(options: argparse.Namespace) -> None:
 
 
 _ERRORS = (ValueError, TypeError, PassFailedException, OSError)
-"""Errors caused by the model."""
+"""Types of errors that the model may cause."""
 
 
 def _check_files(options: argparse.Namespace) -> None:
