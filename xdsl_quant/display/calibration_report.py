@@ -1,4 +1,4 @@
-"""Calibration reports: range, histogram, type and quantization error by key."""
+"""Calibration reports: range, histogram, type and error by key of `quant.stats_ref`."""
 
 import math
 import os
@@ -40,10 +40,10 @@ _UNKNOWN = "Histograms and errors are missing: calibrate with"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CalibrationReport:
-    """Table of keys, worst first. Notebooks show HTML; `str` is a text table."""
+    """Table of keys, lowest SQNR first. Notebooks show HTML; `str` is a text table."""
 
     evaluations: Sequence[Evaluation]
-    """Evaluation of each key, worst first."""
+    """Evaluation of each key, in the order of `evaluate`."""
 
     statistics: Statistics
 
@@ -140,13 +140,13 @@ def calibration_report(
 
     Args:
         statistics: calibration statistics.
-        module: calibrated module or its text, for expressed types and for the couplings of
-            `quant.coupled_ref`; by default all values are f32 and uncoupled.
+        module: calibrated module or its text, for expressed types and the common types
+            of `quant.coupled_ref`; by default f32 and an independent type for each key.
         bits: bit width of stored values.
         signed: True for signed storage.
         symmetric: True to fix the zero point at the middle of the storage range.
         narrow_range: True to exclude the smallest stored value.
-        per_axis: `auto` for per-axis types where ranges are per channel.
+        per_axis: `auto` for per-axis types of keys with ranges per channel, or `never`.
 
     Raises:
         TypeError: if an argument has the wrong type.
@@ -192,7 +192,7 @@ class _Row:
     bounds: Range
     histogram: Histogram | None
     stored: Range | None
-    """Range without saturation; `None` if it differs between channels."""
+    """Range of values that do not saturate; `None` if it differs between channels."""
 
     scale: str = ""
     zero_point: int = 0
@@ -232,7 +232,7 @@ def _value_range(histogram: Histogram) -> Range:
 
 def _key_row(evaluation: Evaluation) -> _Row:
     parameters, stored = evaluation.parameters, None
-    # Channels with different scales have different ranges.
+    # With a scale for each channel, there is no common range without saturation.
     if parameters is not None and not parameters.scales.ndim:
         stored = _stored_range(parameters, 0)
     return _Row(
@@ -306,7 +306,7 @@ def _channel(parameters: QuantizationParameters, index: int) -> tuple[float, int
 
 
 def _stored_range(parameters: QuantizationParameters, index: int) -> Range:
-    """Return the range without saturation for a channel."""
+    """Return the range of values that do not saturate in a channel."""
     scale, zero_point = _channel(parameters, index)
     return (
         (parameters.storage_min - zero_point - 0.5) * scale,
@@ -315,7 +315,7 @@ def _stored_range(parameters: QuantizationParameters, index: int) -> Range:
 
 
 def _type_text(evaluation: Evaluation) -> str:
-    """Return the type without per-channel scales, or why the key has no type."""
+    """Return the type without per-channel scales, or the reason for a missing type."""
     quantized_type = evaluation.quantized_type
     if quantized_type is None:
         return f"none: {evaluation.reason}"

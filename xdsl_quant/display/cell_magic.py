@@ -79,7 +79,7 @@ def quant(line: str, cell: str) -> IRView | IRComparison | None:
     context = multiverse_context()
     try:
         passes = parse_passes(arguments.passes)
-        # Line 1 of the cell is the magic.
+        # Line 1 of the cell is the magic: add a line for correct locations.
         before = parse_module("\n" + cell, _CELL, context)
         if not passes:
             return show(before, aliases=arguments.aliases)

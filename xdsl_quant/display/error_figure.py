@@ -26,7 +26,7 @@ from xdsl_quant.numerics.codecs import Codec, codec_of
 from .quantized_values import PartsOfTensor, QuantizedValues
 
 BINS = 128
-"""Number of histogram bins, unless there is one for each stored value."""
+"""Number of histogram bins, unless bins are aligned with stored integers."""
 
 _MAX_INTEGERS = 32
 """Maximum number of stored integers drawn as lines (evenly spaced)."""
@@ -35,7 +35,7 @@ _MAX_NUMBERS = 4 * BINS
 """Maximum number of stored floats or table entries drawn as lines."""
 
 _MAX_STEP_RATIO = 100
-"""Ratio of the largest to the smallest step above which the axis is logarithmic."""
+"""Ratio of largest to smallest step of stored values; above, the axis is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class StoredAxis:
         """
         Return the edges of bins, among them `low` and `high`.
 
-        Bins extend beyond these two only as far as `positions` do, and on each side at
-        most by half of `high - low`.
+        Bins below `low` and above `high` extend as far as `positions`, but not by more
+        than half of `high - low` on each side.
 
         Args:
             positions: values in units of stored values.

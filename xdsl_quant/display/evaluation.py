@@ -2,7 +2,7 @@
 Types and quantization errors of calibrated values.
 
 The types are chosen by the passes that quantize a module: they run on a copy of the
-module, or on a module that contains only the keys.
+module or, without a module, on arguments with a `quant.stats_ref` for each key.
 """
 
 import math
@@ -45,7 +45,7 @@ from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistic
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Type and quantization error for the values of a key."""
+    """Type and quantization error of the values with a statistics key."""
 
     key: str
 
@@ -55,7 +55,7 @@ class Evaluation:
     quantized_type: QuantizedType | None
 
     reason: str
-    """Reason if there is no type; otherwise empty."""
+    """Reason for a missing type; otherwise empty."""
 
     histogram: Histogram | None
     """Histogram of the values, if collected."""
@@ -94,8 +94,8 @@ def evaluate(
     Args:
         statistics: calibration statistics.
         conversion: pass that chooses types.
-        module: calibrated module or its text, for expressed types and for the couplings of
-            `quant.coupled_ref`; by default all values are f32 and uncoupled.
+        module: calibrated module or its text, for expressed types and the common types
+            of `quant.coupled_ref`; by default f32 and an independent type for each key.
 
     Raises:
         TypeError: if `module` is neither a module nor text.
@@ -165,7 +165,7 @@ def suggested_types(
 
 
 def _f32_type(statistics: KeyStatistics) -> Attribute:
-    """Return an f32 tensor type with the channel axis and count of the statistics."""
+    """Return an f32 tensor type with the channel axis and number of channels, if any."""
     axis, ranges = statistics.axis, statistics.axis_ranges
     if axis is None or ranges is None:
         return TensorType(f32, [DYNAMIC_INDEX])

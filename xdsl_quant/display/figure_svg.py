@@ -82,7 +82,7 @@ class Plot:
         self._titles.append(titles)
 
     def word(self, text: str, place: Place, offset: Place, side: str = "left") -> None:
-        """Write text; its edge `side` is `offset` points away from `place`."""
+        """Write text with its `side` (`left` or `right`) `offset` points from `place`."""
         style = {"textcoords": "offset points", "ha": side}
         self.axes.annotate(text, place, offset, **style)
 
@@ -285,8 +285,8 @@ class Limit:
 def trade_off_svg(points: Sequence[Point], limit: Limit, title: str) -> str:
     """
     Plot SQNR against size: the points, a line through those on the Pareto curve, and a
-    line for the budget. Points with infinite SQNR are skipped. The result is also a
-    valid SVG file; an empty text if no point is on the curve.
+    line for the budget. Points with infinite SQNR are skipped. The returned text is
+    also a valid SVG file; it is empty if no point is on the curve.
 
     Args:
         points: measured models.
@@ -364,11 +364,11 @@ def _draw_limit(plot: Plot, limit: Limit) -> None:
     (left, right), (bottom, top) = plot.axes.get_xlim(), plot.axes.get_ylim()
     if most is not None and left <= most <= right:
         plot.axes.axvline(most, color=RED, linewidth=0.8, linestyle="--")
-        # Left of the line and above the curve, if there is room.
+        # The label is left of the line and above the curve, if there is room.
         has_room = most - left > 0.15 * (right - left)
         offset, side = ((-4, -8), "right") if has_room else ((4, -8), "left")
         plot.word("budget", (most, top), offset, side)
     elif least is not None and bottom <= least <= top:
         plot.axes.axhline(least, color=RED, linewidth=0.8, linestyle="--")
-        # Right end of the line, where it is below the curve.
+        # The label is at the right end of the line, which is below the curve.
         plot.word("budget", (right, least), (-4, 4), "right")

@@ -23,11 +23,11 @@ def histogram_svg(
 
     Args:
         histogram: the histogram.
-        stored: range without saturation; `None` if it differs between channels.
+        stored: range of values that do not saturate; `None` if channels differ.
         title: title for tooltips and screen readers.
     """
     used = np.flatnonzero(histogram.counts)
-    # Computed relative to the unit, as differences of distant floats may overflow.
+    # In the unit of the histogram: differences of distant floats could overflow.
     low, high = bounds = float(BIN_EDGES[used[0]]), float(BIN_EDGES[used[-1] + 1])
     if stored is not None:
         bounds = first, last = histogram.parts_of(stored).tolist()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def percent(part: float) -> str:
-    """Return a percentage; 0% and 100% are printed only for exactly 0 and 1."""
+    """Format a fraction as a percentage; only exactly 0 and 1 give 0% and 100%."""
     if part in (0, 1):
         return f"{part:.0%}"
     return "< 0.001%" if part < 1e-5 else f"{part * 100:.2g}%"
