@@ -1,6 +1,6 @@
 """
 Calibration: run a module with `quant.stats_ref` ops on samples and collect the ranges
-of their values.
+of their operands.
 
 The result is a statistics file for the pass `quant-import-stats`.
 """

@@ -39,14 +39,14 @@ def calibrate(
     missing: Literal["error", "keep"] = "error",
 ) -> Statistics:
     """
-    Run a function on batches and collect the ranges of the values at its
-    `quant.stats_ref` ops. The function is compiled if the extra `mlir` is installed,
-    and interpreted otherwise.
+    Run a function on batches and collect the ranges of the operands of its
+    `quant.stats_ref` ops, by key. The function is compiled if the extra `mlir` is
+    installed, and interpreted otherwise.
 
     If a `quant.stats_ref` runs several times in one batch, in loop iterations or calls,
-    its values are observed together. A batch with an empty argument of a dynamic shape
-    is skipped with a warning. Fake-quantization ops quantize to their exact bit width;
-    other instrumentation ops are identities.
+    its operands are observed together. A batch with an empty argument of a dynamic
+    shape is skipped with a warning. Fake-quantization ops quantize to their exact bit
+    width; other instrumentation ops return their operand.
 
     Statistics do not depend on the number of workers. Only `moving-average` depends on
     the order of batches.
@@ -54,15 +54,15 @@ def calibrate(
     Args:
         module: module (not changed) or MLIR text.
         batches: argument tuples of the function, or its only argument, one per batch. A
-            generator advances when a worker is free.
+            generator advances only when a worker is free.
         entry: name of the function; by default the only public one, or `main`.
         observer: one of the [`observers`][xdsl_quant.numerics.observers]: `min-max`,
             `moving-average=0.9`, `percentile=99.99`, `entropy=8` or `mse=8`.
         axes: channel dimension by key, for keys with per-channel ranges.
-        executor: executor of the batches, e.g. a process pool: all tasks are picklable.
+        executor: executor of the batches, e.g. a process pool (tasks are picklable).
         checkpoint: file from which an interrupted run with the same arguments resumes.
         histograms: True to collect histograms too (59 KB per channel).
-        missing: `keep` to accept keys that no batch reaches.
+        missing: `keep` to accept keys that no batch reaches, `error` to refuse them.
 
     Raises:
         ValueError: if a value is not finite, no batch reaches a key, a
@@ -176,7 +176,7 @@ class _RunningStatistics(NamedTuple):
         Raises:
             ValueError: if these observations cannot be merged; the earlier ones are kept.
         """
-        # Merge histograms at once, as they are large.
+        # Observations such as histograms are large: merge them immediately.
         if not observed.observations:
             if len(self.waiting) < self.task.layout.max_batches:
                 self.waiting.append(observed)

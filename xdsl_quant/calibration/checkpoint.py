@@ -32,7 +32,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 """Flags to open a lock file; they refuse links, whose target would be overwritten."""
 
 _START = "by process "
-"""First bytes of a lock file, unless it is empty."""
+"""First bytes of every lock file that is not empty."""
 
 _guard = threading.Lock()
 """Lock around acquiring and releasing: file locks do not exclude other threads."""
@@ -49,10 +49,10 @@ def locked(checkpoint: Path) -> Generator[None]:
 
     Raises:
         BlockingIOError: if another run holds the lock; the message names that run.
-        FileExistsError: if a file of this name is not a lock file.
+        FileExistsError: if the file `<checkpoint>.lock` is not a lock file.
         OSError: if the lock file cannot be opened.
     """
-    # Links may give a file several names.
+    # Links may give a checkpoint several names, so resolve them.
     lock = Path(f"{os.path.realpath(checkpoint)}.lock")
     with _guard:
         descriptor = None if lock in _held else _locked_descriptor(lock)
@@ -189,7 +189,7 @@ class Checkpoint:
         Raises:
             OSError: if the file cannot be read.
             ValueError: if the file is damaged, or belongs to another task or observer,
-                or only one of the runs has histograms.
+                or only one of the two runs collects histograms.
         """
         if self._path is None or not self._path.exists():
             return Statistics(observer), ""

@@ -2,9 +2,9 @@
 The function that calibration runs: each `quant.stats_ref` is replaced by a call of a
 Python function that records the value.
 
-It consists of the entry function of a module and all functions that it calls. Values
-are recorded where they are computed, in loops once per iteration, so none have to be
-kept or returned. StableHLO ops are lowered first.
+The code consists of the entry function of a module and all functions that it calls.
+Values are recorded where they are computed, in loops once per iteration, so the code
+need not keep or return them. StableHLO ops are lowered first.
 """
 
 from __future__ import annotations
@@ -96,16 +96,14 @@ class InstrumentedFunction:
     """Text of the module. Its ops have their locations in the original module."""
 
     name: str
-    """Name of the function."""
-
     keys: tuple[str, ...]
     """Keys of the values. The function `record_<i>` receives the values of key `i`."""
 
     shapes: tuple[tuple[int, ...], ...]
-    """Shapes of the values by key, with negative numbers for dynamic sizes."""
+    """Shapes of the values in the order of `keys`; dynamic sizes are negative."""
 
     prefix: str
-    """Prefix of the recording functions: `record_`, unless already in use."""
+    """Prefix of the recording functions: `record_`, unless the module uses it."""
 
     argument_shapes: tuple[tuple[int, ...], ...]
     """Shapes of the arguments, with negative numbers for dynamic sizes."""
@@ -155,7 +153,7 @@ class InstrumentedFunction:
             layout: positions of the min/max by key, if the sink needs only min/max. The
                 runner may still pass it some whole values.
         """
-        # Compiling is slow, and threads ask for the same function at the same time.
+        # Threads ask for the same function at the same time: compile it only once.
         key = self, layout
         with _lock:
             if (run := _cached_runs.get(key)) is not None:
@@ -178,9 +176,9 @@ _cached_runs: OrderedDict[tuple[InstrumentedFunction, MinMaxLayout | None], Run]
     OrderedDict()
 )
 """
-Least-recently-used cache, newest last. A bit-width search runs the same float model
-between many others. Large models hold their constants in text and code, so few of them
-are cached.
+Least-recently-used cache, newest last. It has several entries because a bit-width
+search runs the same float model between many quantized ones. Few large models are
+cached, because they hold their constants in text and code.
 """
 
 

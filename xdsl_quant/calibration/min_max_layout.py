@@ -1,4 +1,4 @@
-"""One array with the min/max of all keys, so that NumPy merges them at once."""
+"""Layout of an array with the min/max of all keys, which NumPy can merge at once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from xdsl_quant.numerics.observers import BatchMinMaxObserver
 from .statistics import KeyObservation
 
 _MAX_POSITIONS = 1 << 17
-"""Maximum number of array positions, summed over batches, before a merge."""
+"""Maximum number of array positions, summed over batches, to merge at once."""
 
 _MAX_BATCHES = 1 << 10
-"""Maximum number of batches before a merge; limits memory."""
+"""Maximum number of batches to merge at once; limits memory."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class MinMaxLayout:
     keys: tuple[str, ...]
 
     shapes: tuple[tuple[int, ...], ...]
-    """Shapes of the values by key, with negative numbers for dynamic sizes."""
+    """Shapes of the values in the order of `keys`; dynamic sizes are negative."""
 
     axes: tuple[int | None, ...]
-    """Channel dimension by key, maybe out of range; `None` for a single range."""
+    """Channel dimension by key, not checked against the rank; `None` for one range."""
 
     @cached_property
     def counts(self) -> Sequence[int]:

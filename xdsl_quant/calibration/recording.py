@@ -124,7 +124,7 @@ class BatchTask:
 
     def _observed(self, batch: int, arguments: Arguments) -> BatchObservation:
         if isinstance(self.observer, BatchMinMaxObserver) and not self.histograms:
-            # After an error, run again with whole values: that error names the key.
+            # After an error, run again with whole values: their error names the key.
             with suppress(_ObservationError):
                 return self._run(batch, arguments, self.layout)
         return self._run(batch, arguments, None)

@@ -120,7 +120,6 @@ class Statistics:
     """Observations by key."""
 
     batch_count: int = 0
-    """Number of batches."""
 
     _ranges: dict[str, KeyStatistics] = field(
         default_factory=dict[str, KeyStatistics], init=False, repr=False, compare=False
@@ -163,7 +162,7 @@ class Statistics:
                 except ValueError as e:
                     raise ValueError(f"key '{key}': {e}") from None
             observations[key] = theirs
-        # The parameters of equal observers may be written differently.
+        # Equal observers may have different text: choose independently of the order.
         observer = max(self.observer, other.observer)
         return Statistics(observer, observations, self.batch_count + other.batch_count)
 
@@ -238,7 +237,7 @@ class Statistics:
 
         Raises:
             OSError: if the file cannot be read.
-            ValueError: if it is not a statistics file, or not as `save` wrote it.
+            ValueError: if the file has another format, or has changed since `save`.
         """
         content = read_content(path, "calibrate again", needs_digest=True)
         return Statistics.from_content(content, str(path))
@@ -268,7 +267,7 @@ _MAX_CUT_OFF = 0.05
 """Fraction of saturated nonzero values above which a warning is issued."""
 
 _MIN_COUNT = 1000
-"""Minimum number of nonzero values for that warning."""
+"""Minimum number of nonzero values for a warning of saturation."""
 
 
 def _warn_of_range(
