@@ -70,8 +70,6 @@ class QuantizedTensor:
     """Storage type, e.g. `i8<-127:127>`, or the name of a type that has none."""
 
     scale_count: int = 0
-    """Number of scales."""
-
     scales: tuple[float, float] | None = None
     """Smallest and largest scale."""
 

@@ -90,8 +90,6 @@ class KernelReport:
     """Quantization error and size of a kernel."""
 
     kernel: str
-    """Name of the kernel."""
-
     location: str
     """Location in the model; empty if unknown."""
 
@@ -166,8 +164,6 @@ class ModelReport:
     """Times of the float model and of the quantized model, if measured."""
 
     recipe: str = ""
-    """Name of the recipe."""
-
     target: str = ""
     """Name of the target; empty if only weights are quantized."""
 

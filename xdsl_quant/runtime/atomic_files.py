@@ -1,6 +1,6 @@
 """
-Atomic writes: a file gets its complete new content or keeps its old one. Also checks of
-file suffixes.
+Atomic writes of files, which get their complete new content or keep their old content,
+and checks of file suffixes.
 
 The content goes to a temporary file in the same directory, which then replaces the old
 file. A full disk, an error or an interruption leaves the old file unchanged, and
@@ -61,7 +61,7 @@ def open_atomically(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
         return
     target = Path(os.path.realpath(path))
     if status is not None:
-        # Replacing needs no write permission on the file: check it first.
+        # Replacing a file needs no write permission on it, so check this permission.
         os.close(os.open(path, os.O_WRONLY))
     name = f".{target.name[:_MAX_PREFIX]}.{secrets.token_hex(8)}.tmp"
     temporary = target.with_name(name)

@@ -1,9 +1,9 @@
 """
 Python functions that a module calls to observe values.
 
-The module declares the function, `func.func private @see(tensor<?xf32>)`, and the
-caller that runs the module provides it. It has no results. Its array arguments are
-read-only and may be memory of compiled code: copy them to keep them.
+The module declares the function, e.g. `func.func private @see(tensor<?xf32>)`, and the
+caller that runs the module provides the Python code. The function has no results. Its
+array arguments are read-only and may be memory of compiled code: copy them to keep them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ class MinMaxFunction:
 
     Compiled code computes min/max in the loops that compute the values, which is much
     faster than a call per tensor. At the end of a block of ops, it calls
-    `reduce_min_max` once for all tensors of the block that have the same callable.
+    `reduce_min_max` once for all tensors of the block that have the same
+    `reduce_min_max`.
 
-    `function` is called instead by interpreters, by code compiled with `schedule=False`,
-    and for tensors without the dimension `axis`, with size 0 or a dynamic size along
-    it, or with elements other than `f16`, `bf16`, `f32` or `f64`.
+    `function` is called instead by interpreters and by code compiled with
+    `schedule=False`. It is also called for tensors without the dimension `axis`, with a
+    size of 0 or a dynamic size along `axis`, or with elements other than `f16`, `bf16`,
+    `f32` or `f64`.
     """
 
     function: Callable[[Array], object]
@@ -55,7 +57,7 @@ class MinMaxFunction:
     """
 
     position: int = 0
-    """Position for `reduce_min_max`; with an axis, that of index 0 along the axis."""
+    """Position that `reduce_min_max` gets for the tensor or, with an axis, for index 0."""
 
     axis: int | None = None
     """Dimension with separate min/max for each index, at consecutive positions."""

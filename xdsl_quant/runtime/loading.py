@@ -279,7 +279,7 @@ def suffixes(*others: str) -> str:
 
 
 def _enclosing_location(op: Operation) -> str:
-    """Return the location prefix of an op or its nearest ancestor with one."""
+    """Return the location prefix of an op or its nearest ancestor with a location."""
     while (
         not (where := location_prefix(op.location))
         and (parent := op.parent_op()) is not None

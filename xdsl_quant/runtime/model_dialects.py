@@ -11,12 +11,12 @@ class ModelDialect:
     """True if activations quantized at run time may have zero points."""
 
     def simplify(self, op: Operation) -> None:
-        """Replace an op in the form that frontends export by one that kernels match."""
+        """Replace an op that frontends export by ops that kernel patterns match."""
 
     def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
         """
-        Return why a float contraction cannot take quantized weights and quantize its
-        activations at run time; `None` if it can.
+        Return the reason that a float contraction cannot take quantized weights and
+        quantize its activations at run time; `None` if it can.
         """
         return "no hybrid kernel"
 

@@ -141,7 +141,7 @@ def _nothing() -> Mapping[str, Never]:
 
 @dataclass(eq=False, kw_only=True, repr=False)
 class QuantizationUniverse(Universe):
-    """A universe of dialects, passes and targets that also extends this package."""
+    """A universe (xDSL's registry of dialects and passes) that extends this package."""
 
     all_dialects: dict[str, Callable[[], Dialect]] = field(default_factory=dict)
     all_passes: dict[str, Callable[[], type[ModulePass]]] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class QuantizationUniverse(Universe):
     model_dialects: Mapping[str, Callable[[], ModelDialect]] = field(
         default_factory=_nothing
     )
-    """Hooks of the quantizer for float models, by dialect name."""
+    """Hooks by which dialects of float models adapt the quantizer, by dialect name."""
 
     rule_sets: Mapping[str, Callable[[], RuleSet]] = field(default_factory=_nothing)
     """Rules of `verify-quant-constraints`, by name."""

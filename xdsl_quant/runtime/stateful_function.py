@@ -27,14 +27,14 @@ from .state_arguments import StateArgument, state_arguments
 _VARIABLES_TO_ARGUMENTS = "tfl-variables-to-arguments"
 
 Runner = Callable[[ModuleOp, str], Callable[..., Any]]
-"""Compiler of a function of a module by name, e.g. `xdsl_quant.execution.compile`."""
+"""Function that compiles or interprets the function of a module with a given name."""
 
 
 class StatefulFunction:
     """
-    A function that is called repeatedly and keeps its state between calls, with any
-    runner. `tfl-variables-to-arguments` converts the variables of a model to arguments
-    and results.
+    A function, compiled or interpreted, that is called repeatedly and keeps its state
+    between calls. `tfl-variables-to-arguments` converts the variables of a model to
+    arguments and results.
 
     ```python
     from xdsl_quant.execution import compile
@@ -49,7 +49,6 @@ class StatefulFunction:
     """Copy of the module, with state as arguments and results."""
 
     function: FuncOp
-    """The function in `module`."""
 
     def __init__(
         self, module: ModuleOp | str | Path, runner: Runner, name: str | None = None

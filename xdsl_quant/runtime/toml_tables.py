@@ -77,7 +77,7 @@ class TomlFile:
 
         Args:
             path: keys and indices of the value.
-            found: string in the value whose line to return instead.
+            found: string in the value, to return the line of this string instead.
         """
         while path not in self._starts:
             path = path[:-1]
@@ -87,7 +87,7 @@ class TomlFile:
         lines = self.text.splitlines()
         later = (number for number in self._starts.values() if number > first)
         if not path or isinstance(path[-1], int):
-            # Search the whole table.
+            # Search to the end of the file: the value is a table, not a key.
             later = iter(())
         for number in range(first, min(later, default=len(lines) + 1)):
             if re.search(f"[\"']{re.escape(found)}[\"']", lines[number - 1]):
@@ -132,7 +132,7 @@ class TomlTable:
     values: Mapping[str, Any]
 
     found: str | None = None
-    """String in this table, to find it among the inline tables of an array at `path`."""
+    """String by which an inline table is found in the array at `path`."""
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -142,8 +142,8 @@ class TomlTable:
         Return the location of the table, e.g. `my.toml:3`.
 
         Args:
-            key: key whose location to return instead.
-            found: string in the value whose location to return instead.
+            key: key in the table, to return its location instead.
+            found: string in the value, to return the location of this string instead.
         """
         path = self.path if key is None else (*self.path, key)
         return f"{self.file.name}:{self.file.line(path, found or self.found)}"
