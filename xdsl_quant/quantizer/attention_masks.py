@@ -190,7 +190,7 @@ def _moved_constant(value: SSAValue) -> Operation | None:
 
 
 def _constant_in(value: SSAValue) -> Operation | None:
-    """Return the constant that a value equals or, if it is a product, contains."""
+    """Return the constant that a value is or, for a product, its constant factor."""
     *_, source = _moved_sources(value)
     op, values = source.owner, [source]
     if isinstance(op, Operation) and has_quantization_trait(op, Multiplies):
@@ -287,7 +287,7 @@ def mask_constants(module: ModuleOp) -> Mapping[int, float]:
 
 
 def set_mask_constants(module: ModuleOp, numbers: Mapping[int, float]) -> None:
-    """Set the mask constants with the indices in `numbers` to the values in it."""
+    """Set mask constants to the values in `numbers`, whose keys are mask indices."""
     for number, op in _mask_constants(module):
         if number in numbers:
             _set_number(op, numbers[number])

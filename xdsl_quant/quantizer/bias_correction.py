@@ -68,7 +68,7 @@ from .signal_noise import OUTPUT, Error, Values, relative_noise
 _CERTAIN = 3.0
 
 _CHANCE = 1.05
-"""Largest factor (0.2 dB) by which noise may increase in step 4."""
+"""Maximum ratio of noise after to noise before step 4 of the method (0.2 dB)."""
 
 _MOST_CALLS = 2048
 """Maximum number of compiled calls of the quantized model per pass over its kernels."""
@@ -212,7 +212,7 @@ class _Search:
         return replace(self.quantized, constants=[*biases.values()])
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
-        """Return errors of the model results; without any, of the last kernel."""
+        """Return errors of the model results or, if there are none, of the last kernel."""
         errors: dict[str, Error] = {}
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]

@@ -96,7 +96,7 @@ class BitSearch:
     """True to correct biases before an assignment is measured in integer arithmetic."""
 
     least_weight_bits: Mapping[int, int] = field(default_factory=dict[int, int])
-    """Minimum width of weights by kernel position, for kernels with such an override."""
+    """Minimum width of weights that an override sets, by position of the kernel."""
 
     labels: Labels | None = None
     """Labels of the samples, to measure accuracy."""
@@ -105,10 +105,10 @@ class BitSearch:
     """Widths of each kernel, from narrow to wide; empty for unsearched kernels."""
 
     measured: dict[Choice, Assignment] = field(init=False)
-    """Assignments measured by simulation; if unsupported, in integer arithmetic."""
+    """Assignments measured by simulation or, if it cannot run, in integer arithmetic."""
 
     confirmed: dict[Choice, Assignment] = field(init=False)
-    """Assignments measured in integer arithmetic: the widest one and best candidates."""
+    """Assignments measured in integer arithmetic: the widest, and candidates for best."""
 
     _corrections: list[tuple[ModuleOp, Correction]] = field(init=False)
     """Pairs of a model before bias correction, and its correction."""

@@ -177,7 +177,7 @@ class _ModelValue:
     """Name of the op; all constants have a common name."""
 
     number: str
-    """Number of the op in the group, and of the result if there are several."""
+    """Number of the op in the group, and of the result if the op has several."""
 
     statistics_key: str
     """Key from `quant-insert-stats-refs`."""

@@ -261,7 +261,7 @@ def _own_module(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
 
 
 def has_constant_value(value: SSAValue) -> bool:
-    """Return True for constants, and for results of kernels with constant operands."""
+    """Return True for constants, and for kernel results that depend only on constants."""
     op = value.owner
     if isinstance(op, RegionOp):
         return all(map(has_constant_value, op.operands))

@@ -67,7 +67,7 @@ class QuantizedTensor:
     """Sizes, negative (in JSON -1) if dynamic; `None` if the tensor is unranked."""
 
     storage: str
-    """Storage type, e.g. `i8<-127:127>`, or the name of a type that has none."""
+    """Storage type, e.g. `i8<-127:127>`, or the name of a type without storage type."""
 
     scale_count: int = 0
     scales: tuple[float, float] | None = None
@@ -157,7 +157,7 @@ class Inspection:
         return replace(self, tensors=sorted(self.tensors, key=key))
 
     def json(self) -> str:
-        """Return tensors and totals as JSON, with the fields of the classes as keys."""
+        """Return JSON with totals, and the fields of each `QuantizedTensor` as keys."""
         content = {
             "tensors": [
                 asdict(tensor) | {"shape": _plain_sizes(tensor.shape)}

@@ -47,10 +47,10 @@ class Width:
     """Width of constant weights; `None` without weights."""
 
     activation_bits: int | None
-    """Width of other operands and of results; `None` if there are none."""
+    """Width of non-constant operands and of results; `None` if none are quantized."""
 
     ports: Mapping[int, AnyQuantizedType]
-    """Storage types by port index with which the target selects this signature."""
+    """Storage types by port index; with them, the target selects this signature."""
 
     @property
     def text(self) -> str:

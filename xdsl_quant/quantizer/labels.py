@@ -66,7 +66,7 @@ class Labels:
     """Labels with a row for each sample."""
 
     metric: Metric | None = None
-    """`None` for the fraction of samples whose largest output has the label's index."""
+    """Metric; default: fraction of samples whose label is the largest output's index."""
 
     source: str = "labels"
     """Name of the labels in messages, e.g. the path of the file."""

@@ -46,7 +46,7 @@ has_floats = represents_floats
 def record(value: SSAValue, key: str, before: Operation | None = None) -> None:
     """
     Insert a `quant.stats_ref` with a key after a value, or before an op. Quantized
-    values are first dequantized by a `quant.dcast`. No other op uses the new results.
+    values are first dequantized by a `quant.dcast`. Existing ops still use `value`.
     """
     ops: list[Operation] = []
     recorded = value

@@ -43,7 +43,7 @@ LabelData: TypeAlias = "str | os.PathLike[str] | Array"
 """A `.npy` file, a `.npz` file with one array, or an array; a row for each sample."""
 
 Progress: TypeAlias = "Callable[[Iterable[Batch], int | None], Iterable[Batch]]"
-"""Function of batches and their number, if known; returns batches that show progress."""
+"""Function that wraps batches to show progress; takes them and their number or `None`."""
 
 DYNAMIC_BATCH = 32
 """Number of samples per batch if the function takes any number."""

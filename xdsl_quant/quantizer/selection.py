@@ -26,7 +26,7 @@ class Selection:
     """Overrides by position of the kernel, for kernels with overrides."""
 
     keys: Mapping[str, Sequence[Override]]
-    """Overrides by statistics key of the value, after the overrides of its kernel."""
+    """Overrides by statistics key of a value: of its kernel, then of the value itself."""
 
     @property
     def float_kernels(self) -> Sequence[int]:
@@ -40,8 +40,8 @@ class Selection:
     @property
     def weight_bits(self) -> Mapping[int, int]:
         """
-        Least width of weights by kernel, for kernels with such an override. Positions
-        count only the kernels that do not stay in floating point.
+        Least width of weights that an override sets, by position of the kernel. Kernels
+        that stay in floating point do not count for positions.
         """
         inlined = {*self.float_kernels}
         return {

@@ -184,7 +184,7 @@ def _users_of(kernel: RegionOp) -> Iterator[Operation]:
 
 
 def _quantizes(op: Operation) -> bool:
-    """Return True if an op is a kernel that does more than move data, or feeds one."""
+    """Return True for a kernel that computes, or moves data to a kernel that computes."""
     reached = [op]
     for each in reached:
         if isinstance(each, RegionOp):

@@ -238,7 +238,7 @@ class _TypedWeight(NamedTuple):
 
 
 def _kernel_weights(resolved: ModuleOp) -> Mapping[int, _TypedWeight]:
-    """Return weights by position of their product after kernels are inlined."""
+    """Return weights by the position of their product in the module without kernels."""
     weights: dict[int, _TypedWeight] = {}
     number = 0
     for op in resolved.walk():
