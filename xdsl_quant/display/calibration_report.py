@@ -40,7 +40,7 @@ _UNKNOWN = "Histograms and errors are missing: calibrate with"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CalibrationReport:
-    """Table of keys, lowest SQNR first. Notebooks show HTML; `str` is a text table."""
+    """Table of keys, sorted by `evaluate`. Notebooks show HTML; `str` is a text table."""
 
     evaluations: Sequence[Evaluation]
     """Evaluation of each key, in the order of `evaluate`."""

@@ -82,7 +82,7 @@ class Plot:
         self._titles.append(titles)
 
     def word(self, text: str, place: Place, offset: Place, side: str = "left") -> None:
-        """Write text with its `side` (`left` or `right`) `offset` points from `place`."""
+        """Write text with its left or right edge (`side`) `offset` points from `place`."""
         style = {"textcoords": "offset points", "ha": side}
         self.axes.annotate(text, place, offset, **style)
 
@@ -187,7 +187,7 @@ class Scale:
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
     def ticks(self) -> Sequence[float]:
-        """Return the ratios of the grid lines."""
+        """Return the ratios in dB at which grid lines are drawn."""
         count = round((self.high - self.low) / self.step)
         return [self.low + index * self.step for index in range(count + 1)]
 
