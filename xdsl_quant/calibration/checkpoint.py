@@ -2,9 +2,8 @@
 Checkpoint file of a calibration, from which an interrupted run resumes, and its lock:
 only one run may use the file at a time.
 
-The lock is a file `<checkpoint>.lock` that names its holder. An existing lock file does
-not block: only the lock of a live process does, and the system releases it when the
-process ends.
+The lock is held on a file `<checkpoint>.lock`, which names the holder. The system
+releases the lock when the process ends, so a leftover lock file does not block a run.
 """
 
 import hashlib
@@ -148,7 +147,7 @@ def _release_lock(lock: Path, descriptor: int) -> None:
 
 
 _SECONDS = 10.0
-"""Interval between checkpoints in seconds; the last one is written after errors too."""
+"""Interval between writes in seconds; the last write happens after errors too."""
 
 
 def chained(before: str, digest: str) -> str:

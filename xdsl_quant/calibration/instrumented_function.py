@@ -167,7 +167,7 @@ class InstrumentedFunction:
 
 
 _lock = threading.RLock()
-"""Held during compilation."""
+"""Lock that is held during compilation."""
 
 _MIN_CACHED, _MAX_CACHED = 4, 64
 _MAX_CHARACTERS = 1 << 24

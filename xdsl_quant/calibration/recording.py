@@ -137,7 +137,7 @@ class BatchTask:
         return observed
 
     def digest(self) -> str:
-        """Return a digest of this task, independent of the module's location."""
+        """Return a digest of this task that does not depend on source locations."""
         axes = sorted(self.axes.items())
         module = parse_module(self.function.text)
         text = f"{module}\n{self.function.name}\n{self.function.keys}\n{axes}"

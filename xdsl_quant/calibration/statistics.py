@@ -44,7 +44,7 @@ class KeyObservation(NamedTuple):
     """Result of the observer."""
 
     extra_histogram: Histogram | None = None
-    """Histogram of the same values, if requested and `observation` is not one."""
+    """Histogram of the same values if requested, unless `observation` is a histogram."""
 
     @staticmethod
     def of(
