@@ -3,7 +3,6 @@
 from numpy.typing import ArrayLike
 
 Arguments = tuple[ArrayLike, ...]
-"""Arguments of a function."""
 
 Batch = ArrayLike | Arguments
 """Arguments of a function: a tuple, or its only argument."""

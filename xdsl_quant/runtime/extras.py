@@ -17,7 +17,7 @@ def missing_package(feature: str, package: str, extra: str) -> ImportError:
     Return the error for a feature whose optional package is not installed.
 
     Args:
-        feature: feature that needs the package, as the subject of the sentence.
+        feature: feature that needs the package, for the message, e.g. `proving`.
         package: name of the missing package.
         extra: extra of xdsl-quant that installs it.
     """
@@ -32,7 +32,7 @@ def check_packages(feature: str, *packages: str) -> None:
     Check that packages are installed and that the subpackage `display` exists.
 
     Args:
-        feature: feature that needs the packages, as the subject of a sentence.
+        feature: feature that needs the packages, for the message, e.g. `a plot`.
         packages: package names; by default those for reports.
 
     Raises:
@@ -57,7 +57,7 @@ def display_function(feature: str, name: str) -> Callable[..., Any]:
     `plugins.lazy`.
 
     Args:
-        feature: feature that needs the function, as the subject of a sentence.
+        feature: feature that needs the function, for the message, e.g. `a plot`.
         name: module in the subpackage and function name, e.g. `pages.render`.
 
     Raises:

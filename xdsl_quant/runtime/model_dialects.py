@@ -21,7 +21,7 @@ class ModelDialect:
         return "no hybrid kernel"
 
     def set_zero_points(self, product: Operation, *, wanted: bool) -> None:
-        """Set whether activations have zero points, if `product` supports both."""
+        """Enable or disable zero points of activations, if `product` has this option."""
 
     def quantize_activations(self, module: ModuleOp) -> None:
         """

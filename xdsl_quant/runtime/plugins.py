@@ -200,7 +200,7 @@ _EXTENSIONS = {
     "rule_sets": "rule set",
     "interpreters": "interpreter",
 }
-"""Fields of a universe that extend this package, with the noun for messages."""
+"""Fields of a universe that extend this package, and the nouns for them in messages."""
 
 
 def add_extensions(

@@ -1,4 +1,4 @@
-"""State arguments: variables that `tfl-variables-to-arguments` converted."""
+"""State arguments, to which `tfl-variables-to-arguments` converts variables."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
