@@ -1,5 +1,5 @@
 """
-Entry points of the commands. Users can interrupt them while they import.
+Entry points of the commands, which users can interrupt while modules are imported.
 
 The imports of a command take seconds on a slow disk.
 """

@@ -140,7 +140,7 @@ def drop_output() -> None:
 
 
 def failure_at(place: str, error: BaseException) -> Failure:
-    """Convert an error to a failure that starts with `place`, a file or an option."""
+    """Convert an error to a failure; its message starts with `place`, a file or option."""
     # Errors in samples have the file as attribute.
     place = getattr(error, "source", "") or place
     message = str(getattr(error, "message", error)).partition("\n")[0]

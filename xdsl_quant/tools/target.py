@@ -1,8 +1,7 @@
 """
 Check the description of a hardware target, and print one line per kernel signature.
 
-Constraints in parentheses come from the traits of the op, if the file has none for the
-kernel.
+Constraints in parentheses are traits of the op, used if the file has none for the kernel.
 
 examples:
   xdsl-quant-target list
