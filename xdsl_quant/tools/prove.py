@@ -2,9 +2,9 @@
 Prove properties of lowered casts for all inputs, or find a counterexample.
 
 The command lowers casts of scalars, for one type or for all types in a module. The solver
-Bitwuzla decides whether results are defined and equal to the formula for all inputs,
-whether qcast is monotone, and whether qcast(dcast(q)) = q. For a refuted claim, the command
-prints an input and, where possible, a command that runs it. For matrix products and
+Bitwuzla decides for all inputs whether results are defined and equal to the formula of the
+type, whether qcast is monotone, and whether qcast(dcast(q)) = q. For a refuted claim, the
+command prints an input and, where possible, a command that runs it. For matrix products and
 convolutions in a module, it computes the bounds of their sums.
 
 With --after, the command compares a module of scalars and small tensors before and after

@@ -57,7 +57,7 @@ def claims(options: argparse.Namespace) -> _Claims:
 def _requantization_claims(
     options: argparse.Namespace,
 ) -> tuple[str, Iterator[Theorem]]:
-    # The prover rejects other types than fixed-point types.
+    # The prover rejects types other than fixed-point types.
     source, target = map(cast(Any, parse_type), (options.module, options.to))
     prover = RequantizationProver(
         source, target, options.scale_rounding, options.seconds
