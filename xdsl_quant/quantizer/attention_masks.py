@@ -140,7 +140,7 @@ def _flow(select: Operation) -> _Flow | None:
         (flow.maxima, flow.maximum_keys, flow.follow_maxima),
         (flow.differences, flow.keys, flow.follow_differences),
     ):
-        # Following a use appends to the list.
+        # The loop also visits the values that it appends.
         for value in values:
             for use in value.uses:
                 op = use.operation

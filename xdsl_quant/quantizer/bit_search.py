@@ -164,8 +164,8 @@ class BitSearch:
         cheapest one within a budget of SQNR or accuracy; and a result for reports.
 
         Raises:
-            ValueError: if no assignment keeps the budget, a budget of accuracy has no
-                labels, or the noise of the widest assignment is infinite.
+            ValueError: if no assignment is within the budget, labels for a budget of
+                accuracy are missing, or the noise of the widest assignment is infinite.
         """
         self._measure_alone(budget)
         front = self.front()

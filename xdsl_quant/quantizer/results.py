@@ -170,8 +170,8 @@ class DynamicRangeModel(QuantizedModel):
     """
     A model whose products take integer weights and quantize activations at run time.
 
-    The weights of `resolved` are quantized by casts; its StableHLO products take float
-    activations and quantized weights.
+    The weights of `resolved` are quantized by casts; StableHLO products in it take
+    float activations and quantized weights.
     """
 
 

@@ -111,7 +111,7 @@ class BitSearchResult:
         budget.
 
         Raises:
-            ValueError: if `budget` is not a budget, or no assignment keeps it.
+            ValueError: if `budget` is not a budget, or no assignment is within it.
         """
         return self.search(parse_budget(budget) if isinstance(budget, str) else budget)
 
