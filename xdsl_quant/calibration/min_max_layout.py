@@ -1,4 +1,4 @@
-"""Layout of an array with the min/max of all keys, which NumPy can merge at once."""
+"""Layout of an array with the min/max of all keys, so that NumPy merges them at once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
