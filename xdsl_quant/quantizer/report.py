@@ -1,4 +1,4 @@
-"""Measurement of the errors and sizes of a quantized model, by kernel or by product."""
+"""Errors and sizes of the kernels, matrix products and convolutions of quantized models."""
 
 from __future__ import annotations
 

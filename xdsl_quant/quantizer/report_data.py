@@ -168,7 +168,7 @@ class ModelReport:
     """Name of the target; empty if only weights are quantized."""
 
     search: BitSearchResult | None = field(default=None, repr=False, compare=False)
-    """Result of the search for storage widths, which the page shows."""
+    """Result of the search for storage widths; shown on the HTML page."""
 
     @property
     def float_bytes(self) -> int:

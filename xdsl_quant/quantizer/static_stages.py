@@ -251,7 +251,7 @@ class StaticPipeline(Pipeline):
     def _without_lost_operands(
         self, module: ModuleOp, ranges: Mapping[str, KeyStatistics]
     ) -> Selection:
-        """Keep kernels of `lost_operands` in floating point if the recipe does, or warn."""
+        """Keep kernels of `lost_operands` in floating point if the recipe asks, or warn."""
         numbers = {kernel: number for number, kernel in enumerate(kernels_of(module))}
         float_numbers: list[int] = []
         for operand in lost_operands(module, ranges, self.target):
