@@ -1,9 +1,9 @@
 """
-Bounds of sums of products in quantized ops, compared with the accumulator widths.
+Bounds of the sums that quantized ops accumulate, and the widths of the accumulators.
 
-For constant weights, the bounds are exact: for each weight, the activation is the
-storage minimum or maximum, whichever makes the product smaller or larger. Accumulators
-wrap around, so only the final sum must fit, in any order of additions.
+For constant weights, the bounds are exact: each weight is multiplied by the activation
+(storage minimum or maximum) that gives the smallest or largest product. Accumulators
+wrap around, so intermediate sums may overflow if the final sum fits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,10 +42,10 @@ _WITHOUT_WINDOW = ("tfl.fully_connected", "stablehlo.dot_general")
 
 @dataclass(frozen=True)
 class Accumulator:
-    """Accumulator of an op, and bounds of its sums."""
+    """Accumulator of an op: its width, and the bounds of its sums."""
 
     name: str
-    """Names of the op and of its result."""
+    """Text with the names of the op and of its result."""
 
     width: int
     """Width of the accumulator in bits."""
@@ -57,13 +57,13 @@ class Accumulator:
     """Largest sum, including the bias."""
 
     channel: int | None
-    """Channel with the largest absolute sum; `None` if weights are not constant."""
+    """Output channel with the largest absolute sum; `None` without constant weights."""
 
     inputs: tuple[int, int]
     """Smallest and largest stored value of the activations."""
 
     is_reached: bool
-    """True if activations with the sums `low` and `high` certainly exist."""
+    """True if some activations are known to give the sums `low` and `high`."""
 
     @property
     def fits(self) -> bool:
@@ -95,8 +95,8 @@ class Accumulator:
 
 def accumulators(module: ModuleOp) -> Iterator[Accumulator]:
     """
-    Yield the accumulators of the quantized products of a module: `stablehlo` and `tfl`
-    ops, and ops with the trait `MultipliesAndAccumulates`.
+    Yield the accumulator of each quantized op of a module that sums products:
+    `stablehlo` and `tfl` ops, and other ops with the trait `MultipliesAndAccumulates`.
 
     Args:
         module: module with static weight sizes.
@@ -124,9 +124,9 @@ def _accumulator_of(
     assert type_ is not None
     low, high = type_.storage_range
     zero_points = type_.zero_point_range
-    # Zero points may differ between products.
+    # A type may have several zero points: take the widest bounds.
     values = low - zero_points[1], high - zero_points[0]
-    # Padding is the zero point, which may be outside the storage range.
+    # Padding is 0 after correction, which may be outside these bounds.
     is_padded = op_name(op) not in _WITHOUT_WINDOW and not values[0] <= 0 <= values[1]
     ends = (*values, 0) if is_padded else values
     trait = quantization_trait(op, AffineOpCoefficient)
@@ -137,7 +137,7 @@ def _accumulator_of(
     else:
         smallest, largest = _of_weights(weights, contracted, ends)
     biases = _bias_bounds(op, smallest.shape)
-    # With the bias, a sum may exceed 64 bits.
+    # A sum with its bias may exceed 64 bits.
     smallest = np.asarray(smallest.astype(object) + biases[0], object)
     largest = np.asarray(largest.astype(object) + biases[1], object)
     sizes = np.maximum(-smallest, largest)
@@ -196,7 +196,7 @@ def _corrected_weights(value: SSAValue) -> Array | None:
 def _of_any_weights(
     value: SSAValue, contracted: Sequence[int], values: Sequence[int]
 ) -> tuple[Array, Array]:
-    """Return the bounds of sums of `values` times arbitrary weights of the type."""
+    """Return bounds of the sums of `values` times any weights that the type allows."""
     type_ = _scaled_type(value)
     assert type_ is not None
     assert isinstance(value.type, ShapedType)
@@ -229,7 +229,7 @@ def _bias_operand(op: Operation) -> SSAValue | None:
 def _bias_bounds(
     op: Operation, shape: tuple[int, ...]
 ) -> tuple[Array | int, Array | int]:
-    """Return the bounds of the bias; for each channel if the bias is constant."""
+    """Return the smallest and the largest bias, per channel if the bias is constant."""
     value = _bias_operand(op)
     if value is None or not isinstance(value.type, ShapedType):
         return 0, 0
@@ -246,7 +246,7 @@ def _integer_range(type_: Attribute) -> tuple[int, int]:
     element = scalar_or_element_type(type_)
     if isinstance(element, StoredQuantizedType):
         return element.storage_range
-    # TensorFlow Lite integers have up to 64 bits.
+    # A float bias is converted to an integer of up to 64 bits.
     is_float = isinstance(element, AnyFloat)
     return signed_bounds(64 if is_float else int_width(element))
 

@@ -1,8 +1,8 @@
 """
 Theorems about the casts of a quantized type, for all inputs.
 
-`lower-quant-ops` lowers casts of scalars, and the lowered functions are translated to
-terms. The solver compares them with the [formula][xdsl_quant.proving.formula].
+The output of `lower-quant-ops` for casts of scalars is translated to terms of the SMT
+solver, which compares them with the [formula][xdsl_quant.proving.formula].
 """
 
 import shlex
@@ -42,7 +42,7 @@ from .theorems import (
 from .translation import translated
 
 _SCALE = 0.75
-"""Placeholder scale, replaced by a symbol after lowering; not a power of two."""
+"""Placeholder for a symbolic scale. Powers of two would be lowered differently."""
 
 
 def with_scale(type_: UniformQuantizedType, scale: float) -> UniformQuantizedType:
@@ -87,9 +87,9 @@ class CastProver:
         Return the text of a module whose function applies casts.
 
         Args:
-            ops: casts to apply, in this order: `q` (quantize), `d` (dequantize) or `dq`.
-            container: type of values, with `{}` for the element type.
-            scale: scale; by default that of the type.
+            ops: `q` to quantize, `d` to dequantize, `dq` to dequantize and quantize.
+            container: argument and result type, with `{}` in place of the element type.
+            scale: scale of the quantized type; by default unchanged.
         """
         type_ = self.cast.type if scale is None else with_scale(self.cast.type, scale)
         quantized, expressed = (
@@ -112,9 +112,9 @@ class CastProver:
 
     @cached_property
     def _functions(self) -> dict[str, FuncOp]:
-        """Lowered functions of both scalar casts."""
+        """Lowered functions of the scalar casts, by name: `q` and `d`."""
         functions: dict[str, FuncOp] = {}
-        # A symbolic scale is not a power of two.
+        # The placeholder of a symbolic scale is not a power of two.
         scale = None if self.scales is None else _SCALE
         for op in ("q", "d"):
             functions[op] = lowered_function(self.text(op, scale=scale), self.passes)
@@ -160,7 +160,7 @@ class CastProver:
         mask = terms.of_bits(type_, (1 << sizes[1] - 1) - 1)
         fraction = terms.op("BV_AND", self._bits, mask)
         less = terms.op("BV_SUB", fraction, one)
-        # The bits of a subnormal number are those of its fraction.
+        # The exponent bits of a subnormal number are 0.
         is_subnormal = terms.equal(self._bits, fraction)
         has_one_bit = terms.equal(terms.op("BV_AND", fraction, less), zero)
         return terms.op(
@@ -208,7 +208,7 @@ class CastProver:
     # Theorems by the solver
 
     def theorems(self) -> Iterator[Theorem]:
-        """Yield the theorems about both casts, one after the other."""
+        """Prove and yield the theorems about `qcast` and `dcast`, one at a time."""
         yield self.is_defined()
         yield self.matches_quantization_formula()
         yield self.is_monotone()
@@ -318,9 +318,9 @@ class CastProver:
             progress: wraps the iteration over chunks of values.
 
         Raises:
-            UnsupportedError: if the expressed type has 64 bits, if both expressed and
-                storage type exceed 16 bits, if rounding is `truncate`, or if `scales`
-                is a range.
+            UnsupportedError: if the expressed type has 64 bits, if both the expressed
+                type and the storage type exceed 16 bits, if rounding is `truncate`, or
+                if `scales` is a range.
         """
         if self.scales is not None:
             raise UnsupportedError(

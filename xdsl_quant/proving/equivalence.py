@@ -63,15 +63,15 @@ def equivalent(
     `before` is defined, that of `after` must be defined and equal; NaN equals any NaN.
 
     Args:
-        before: module whose function has scalars and tensors with static sizes.
-        after: second module. Types may differ, if shapes and widths are the same.
+        before: module whose function has only scalars, and tensors of static size.
+        after: second module. Its types may differ, but not their shapes and bit widths.
         lowered_by: passes or a pipeline that lower copies of both modules.
         entry: name of the function; by default the only public one, or else `main`.
         seconds: time limit of the solver.
         claim: text of the claim.
 
     Raises:
-        UnsupportedError: if an op has no term, or types are not comparable.
+        UnsupportedError: if an op is unsupported, or types are not comparable.
         IRError: if a pass fails.
         ValueError: if the function is missing.
     """
@@ -149,7 +149,7 @@ def _first_changed_result(
 
 
 def _has_numbers(type_: Attribute) -> bool:
-    """Return False if stored values are codes of floats, not integers."""
+    """Return False if stored values are bit patterns of floats, not integers."""
     element = scalar_or_element_type(type_)
     return not isinstance(element, StoredQuantizedType) or element.has_integer_storage
 
@@ -204,7 +204,7 @@ def _check_same(
 
 
 def _type_layout(type_: Attribute) -> tuple[object, ...]:
-    """Return the shape, and the integer width or the exponent and significand sizes."""
+    """Return the shape, then the integer width or the `float_sizes`."""
     stored = _bits_type(scalar_or_element_type(type_))
     return static_shape(type_), float_sizes(stored) or bit_count(stored)
 
@@ -280,7 +280,7 @@ def _bits_type(type_: Attribute) -> Attribute:
 
 
 def _argument_elements(terms: Terms, type_: Attribute, name: str) -> Iterator[_Element]:
-    """Yield a symbol for each element, defined if it is in the storage range."""
+    """Yield a symbol for each element; it is defined if it is in the storage range."""
     quantized = scalar_or_element_type(type_)
     stored = _bits_type(quantized)
     for index in np.ndindex(static_shape(type_)):

@@ -1,9 +1,9 @@
 """
 Exhaustive tests of a cast in compiled code and in `numerics`.
 
-Quantization to nearest is monotonic, so it is a step function: 8 bits have 255 steps.
-Bisection of the formula finds the floats at which the result changes; the formula need
-not be evaluated for the floats in between.
+Quantization to nearest is monotonic, so it is a step function, with 255 steps for 8-bit
+storage. Bisection of the formula finds the floats at which the result changes; the
+formula need not be evaluated for the floats in between.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FloatOrder:
         return 2 * (self.infinity + 1)
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return the bits of the floats at a range of positions."""
+        """Return the bits of the floats from position `start` to `stop` (exclusive)."""
         half, sign = self.infinity + 1, 1 << self.width - 1
         # From -inf to -0, from 0 to inf, positive and negative NaNs.
         runs = (
@@ -71,7 +71,7 @@ class Steps:
     """Positions of the floats at which the result changes; the first is 0."""
 
     results: Integers
-    """Result for all floats from each of `starts` up to the next one."""
+    """Result for the floats from each start to the next start (exclusive)."""
 
     nan: int
     """Result for NaN."""
@@ -109,7 +109,7 @@ class Steps:
     def values(
         self, start: int, stop: int, dtype: np.dtype[np.integer]
     ) -> NDArray[np.integer]:
-        """Return the results for the floats at a range of positions."""
+        """Return the results at positions `start` (inclusive) to `stop` (exclusive)."""
         first, end = map(int, np.searchsorted(self.starts, [start, stop - 1], "right"))
         edges = np.append(self.starts[first - 1 : end], stop)
         edges[0] = start
@@ -125,12 +125,12 @@ def first_difference(
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> tuple[int, int, int] | None:
     """
-    Return the bits, the actual result and the expected result of the first float for
-    which a function is wrong; `None` if it is right for all. Threads share the work.
+    Return the bits, the actual result and the expected result of the first float whose
+    result is wrong; `None` if no result is. Several threads share the work.
 
     Args:
         steps: expected results.
-        function: accepts the bits of floats; several threads may call it.
+        function: returns the results for bits of floats; several threads call it.
         progress: wraps the iteration over chunks.
     """
     total = 1 << steps.order.width

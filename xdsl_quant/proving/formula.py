@@ -5,10 +5,10 @@ A stored value is `clamp(round(x / scale + zero_point), min, max)`, or, if the z
 point is added after rounding, `clamp(round(x / scale) + zero_point, min, max)`. An
 expressed value is `(q - zero_point) * scale`.
 
-Each operation rounds to nearest in the compute type: the first of the expressed type,
-f32 and f64 that represents all integers in the formula exactly, with two bits to spare
-for halves if the zero point is not 0. With `truncate`, the compute type is the
-expressed type, and results out of range of the storage type are undefined.
+Each operation rounds to nearest in the compute type. This is the first of the expressed
+type, f32 and f64 that represents the integers in the formula exactly, with two more
+bits for fractions if the zero point is not 0. With `truncate`, the compute type is the
+expressed type, and results outside the storage type are undefined.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class Cast:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Storage range."""
+        """Storage range, both ends inclusive."""
         return self.type.storage_type_min.data, self.type.storage_type_max.data
 
     @property
@@ -72,7 +72,7 @@ class Cast:
         Float type of the computation.
 
         Raises:
-            UnsupportedError: if the expressed type has no terms.
+            UnsupportedError: if proofs do not support the expressed type.
         """
         if (sizes := float_sizes(self.expressed)) is None:
             raise UnsupportedError(f"type '{self.expressed}' is unsupported in proofs")
@@ -91,7 +91,7 @@ class Cast:
 
 @dataclass(frozen=True)
 class CastFormula:
-    """Formulas of a cast as terms."""
+    """Formulas of quantization and dequantization, as terms."""
 
     terms: Terms
     cast: Cast
@@ -117,7 +117,7 @@ class CastFormula:
     # Quantization
 
     def rounded(self, x: Term) -> Term:
-        """Return the rounded, unclamped float; NaN stays NaN for `nan=storage-min`."""
+        """Return the rounded float before clamping; NaN only for `nan=storage-min`."""
         terms, (mode, order, nan) = self.terms, self.cast.rounding
         value = self._computed("FP_DIV", *map(self.in_compute_type, (x, self.scale)))
         direction = terms.rounding(_DIRECTIONS[mode])
@@ -135,7 +135,7 @@ class CastFormula:
         """Return the stored value as a float, for modes other than `truncate`."""
         terms, value = self.terms, self.rounded(x)
         low, high = map(self._number, self.cast.bounds)
-        # Comparisons with NaN are false.
+        # Comparisons with NaN are false: NaN becomes the storage minimum.
         value = terms.choice(terms.op("FP_GEQ", value, low), value, low)
         return terms.choice(terms.op("FP_LEQ", value, high), value, high)
 
@@ -146,7 +146,7 @@ class CastFormula:
         if cast.rounding.mode != "truncate":
             return Number(self._integer(self.clamped(x), width), terms.true())
         value = self.rounded(x)
-        # Two more bits hold the sign and the values next to the range.
+        # Two more bits hold the sign and values just outside the range.
         low, high = -1 << width - 1, 1 << width - cast.type.is_signed
         if not cast.type.is_signed:
             low = 0
@@ -167,7 +167,7 @@ class CastFormula:
 
     def _integer(self, value: Term, width: int) -> Term:
         """Convert a float without fraction to an integer of the given width."""
-        # One more bit for unsigned values.
+        # Unsigned values need one more bit as signed integers.
         wide = self.terms.op(
             "FP_TO_SBV", self.terms.rounding("RTZ"), value, indices=[width + 1]
         )

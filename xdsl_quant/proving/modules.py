@@ -38,10 +38,10 @@ def provers(
     Return a prover for each combination of scale, zero point and result for NaN.
 
     Args:
-        source: quantized type or its text; or a module, for all its casts.
+        source: quantized type or its text; or a module, to prove all casts in it.
         rounding: rounding of the casts.
         fuse: option of `lower-quant-ops`.
-        scales: inclusive range of scales, instead of those of the types.
+        scales: range of scales (inclusive) that replaces the scales of the types.
         seconds: time limit of the solver for each claim.
 
     Raises:

@@ -10,7 +10,7 @@ from xdsl_quant.runtime.loading import apply_passes, multiverse, parse_module
 def lower_quant_ops(
     rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
 ) -> str:
-    """Return `lower-quant-ops` with options that keep pairs of inverse casts."""
+    """Return `lower-quant-ops` with its options, including `keep-qdq`."""
     names = ("rounding-mode", "zero-point-order", "nan")
     values = zip(names, rounding, Rounding(), strict=True)
     # The default mode of the pass, truncation, differs from that of `Rounding`.
@@ -43,7 +43,7 @@ def lowered_function(text: str, passes: str) -> FuncOp:
 def lowering(
     rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
 ) -> str:
-    """Return the pipeline that lowers ops for proofs, from the passes available."""
+    """Return the pipeline of available passes that lowers ops for proofs."""
     pipeline = (
         "convert-tfl-to-linalg",
         "quant-convert-simulated-quantization{exact-bits=true}",

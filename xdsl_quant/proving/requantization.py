@@ -6,11 +6,11 @@ A stored value `q` is requantized to `r` with integer arithmetic. The exact resu
 2**-shift`. Rounding the ratio of the multipliers to 31 bits adds an error of at most
 `|x| * 2**-31`, and the product is rounded to an integer.
 
-Multiplication is slow in the solver, so the proof has three steps. The solver proves
-that the code multiplies `q - z1`. With an arbitrary number of the same sign and range in
-place of the product, it proves the division by a power of two and the rounding. Rational
-arithmetic proves that the multiplier approximates the ratio of scales. If a step fails,
-the solver gets the whole claim.
+Multiplication is slow in the solver, so the proof has three steps. First, the solver
+proves that the code multiplies `q - z1`. Second, it replaces the product by any number
+of the same sign and range, and proves the division by a power of two and the rounding.
+Third, rational arithmetic proves that the multiplier approximates the ratio of scales.
+If a step fails, the solver gets the whole claim.
 """
 
 import shlex
@@ -35,10 +35,10 @@ from .theorems import NamedTerm, Show, Theorem, decided, results
 from .translation import translated, translated_block
 
 _ERROR_BITS = 31
-"""Exponent `n` of the largest relative error `2**-n` of the ratio of scales."""
+"""Exponent `n` of the largest relative error, `2**-n`, of the ratio of scales."""
 
 _WIDTH = 130
-"""Width in which computations on 64-bit integers, and shifts, do not overflow."""
+"""Bit width in which computations on 64-bit integers, shifts too, never overflow."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class RequantizationProver:
 
     @property
     def text(self) -> str:
-        """Module with a function of both casts."""
+        """Text of a module whose function dequantizes and quantizes a scalar."""
         source, target, expressed = self.source, self.target, self.source.expressed_type
         return (
             f"func.func @main(%0: {source}) -> {target} {{ "
@@ -89,17 +89,17 @@ class RequantizationProver:
 
     @property
     def bound(self) -> Fraction:
-        """Largest rounding error, of both roundings for `double`, in result units."""
+        """Largest rounding error in stored units: 1/2, or 1 for `double` rounding."""
         return Fraction(1, 2) if self.scale_rounding == "single" else Fraction(1)
 
     def theorems(self) -> Iterator[Theorem]:
-        """Yield the theorems, one after the other."""
+        """Prove and yield the theorems, one at a time."""
         yield self.is_near()
 
     def is_near(self) -> Theorem:
         """
-        Decide whether results are within `bound + |x| * 2**-31` of the exact ones, or
-        at the nearest end of the storage range.
+        Decide whether each result differs from the exact one by at most `bound + |x| *
+        2**-31`, or saturates to the nearest end of the storage range.
         """
         claim = (
             f"requantized q is within {self.bound} + |x| / 2**31 of x + z2 for all q"
@@ -206,7 +206,7 @@ class RequantizationProver:
         """
         terms = self._terms
         shifts = self.source.shift.data, self.target.shift.data
-        # x = (q - z1) * numerator / unit
+        # The exact result is x = (q - z1) * numerator / unit.
         numerator = self.source.multiplier.data << shifts[1] - min(shifts)
         unit = self.target.multiplier.data << shifts[0] - min(shifts)
         width = 34 + max(numerator, unit).bit_length() + _ERROR_BITS + 2
@@ -229,7 +229,7 @@ class RequantizationProver:
         return self._is_small(error, limit, r)
 
     def _is_small(self, error: Term, limit: Term, r: Term) -> Term:
-        """Return the condition that `error` is within `limit` or due to saturation."""
+        """Return the condition that `|error| <= limit`, or that `r` is saturated."""
         terms = self._terms
         low, high = (
             terms.equal(r, terms.of_bits(stored_integer(self.target), bound))

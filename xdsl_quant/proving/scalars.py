@@ -1,10 +1,10 @@
 """
 Scalar ops as terms: results, and the conditions under which they are defined.
 
-A result is *defined* if it is neither poison nor due to undefined behavior, by the rules
-of MLIR's `arith` and LLVM. All NaNs are one value. `arith` does not specify the
-sign of `maxnumf` and `minnumf` of 0.0 and -0.0: terms allow either sign, but the
-same sign for all ops of a kind and type.
+A result is *defined* if it is neither poison nor due to undefined behavior, by the
+rules of MLIR's `arith` and LLVM. Terms do not distinguish NaNs. `arith` does not
+specify the sign of `maxnumf` and `minnumf` of 0.0 and -0.0: terms allow either sign,
+but the same sign for all ops of a kind and type.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ class Number:
 
 
 _Translated = tuple[Term, Term | None]
-"""Result, and the condition that it is defined for defined operands; `None` if always."""
+"""Result and its condition to be defined, given defined operands; `None` if always."""
 
 _Rule = Callable[[Terms, Operation, Sequence[Term]], _Translated]
 
@@ -61,7 +61,7 @@ def result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
     Return the result of a scalar op.
 
     Raises:
-        UnsupportedError: if the op has no term.
+        UnsupportedError: if the op is unsupported.
     """
     check(op)
     name = op_name(op)
@@ -83,10 +83,10 @@ def result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
 
 def check(op: Operation) -> None:
     """
-    Check that an op has a term.
+    Check that proofs support a scalar op.
 
     Raises:
-        UnsupportedError: if the op has no term for any operands.
+        UnsupportedError: if the op is unsupported, whatever its operands.
     """
     name = op_name(op)
     if name not in SCALAR_OPS or len(op.results) != 1:
@@ -166,7 +166,7 @@ def _rounding_rule(kind: str, direction: RoundingName = "RNE") -> _Rule:
 
 
 def _exact_rule(kind: str) -> _Rule:
-    """Return the rule of an op that does not round."""
+    """Return the translation rule of an op that does not round."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         return terms.op(kind, *operands), None
@@ -175,10 +175,10 @@ def _exact_rule(kind: str) -> _Rule:
 
 
 def _extreme_float(kind: str, *, keeps_nan: bool) -> _Rule:
-    """Return the rule of a maximum or minimum; if `keeps_nan`, NaN operands give NaN."""
+    """Return the rule of a maximum or minimum; with `keeps_nan`, any NaN gives NaN."""
 
     def first_zero(terms: Terms, op: Operation, operands: Sequence[Term]) -> Term:
-        """Return the condition that operands are equal, and the result is the first one."""
+        """Return the condition that operands are equal and the first is the result."""
         signs = [terms.op("FP_IS_NEG", each) for each in operands]
         is_right = signs[kind == "FP_GT"]
         if not keeps_nan:
@@ -209,7 +209,7 @@ def _to_float(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Transla
 
 
 def power_of_two_bits(value: int, sizes: tuple[int, int]) -> int | None:
-    """Return the float bits of plus or minus a power of two; `None` if too large."""
+    """Return the float bits of plus or minus a power of two; `None` if out of range."""
     exponent_bits, precision = sizes
     bias = (1 << exponent_bits - 1) - 1
     exponent = abs(value).bit_length() - 1
@@ -226,7 +226,7 @@ float_bits = power_of_two_bits
 def _float_to_integer(
     terms: Terms, op: Operation, operands: Sequence[Term]
 ) -> _Translated:
-    """Round toward zero; the result is defined if it is in range."""
+    """Round toward zero; the result is defined if the integer type represents it."""
     (value,) = operands
     is_signed = op_name(op) == "arith.fptosi"
     source, width = _source_type(op), bit_count(_result_type(op))
@@ -267,7 +267,7 @@ _FLOAT_ORDER = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
 )
-"""All predicates, in MLIR order."""
+"""All predicates of `arith.cmpf`, in the order of MLIR's enumeration."""
 
 
 def _float_comparison(
@@ -324,7 +324,7 @@ def _arithmetic_rule(
 
 
 def _division_rule(kind: str) -> _Rule:
-    """Return the rule of a division, undefined for 0 and overflow."""
+    """Return the rule of a division; undefined for divisor 0 and for overflow."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         type_, width = _result_type(op), bit_count(_result_type(op))
@@ -344,7 +344,7 @@ def _division_rule(kind: str) -> _Rule:
 
 
 def _shift(kind: str) -> _Rule:
-    """Return the rule of a shift, undefined for shifts by the width or more."""
+    """Return the rule of a shift; undefined if it shifts by the bit width or more."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         width = terms.of_bits(_result_type(op), bit_count(_result_type(op)))
@@ -366,7 +366,7 @@ _INTEGER_PREDICATES = (
     *("EQUAL", "DISTINCT", "BV_SLT", "BV_SLE", "BV_SGT", "BV_SGE"),
     *("BV_ULT", "BV_ULE", "BV_UGT", "BV_UGE"),
 )
-"""Solver operations of `arith.cmpi` predicates, in MLIR order."""
+"""Solver operations of `arith.cmpi` predicates, in the order of MLIR's enumeration."""
 
 
 def _integer_comparison(
@@ -434,4 +434,4 @@ _RULES: Mapping[str, _Rule] = {
 }
 
 SCALAR_OPS = frozenset({*_RULES, "arith.select"})
-"""Elementwise ops that have terms."""
+"""Names of the elementwise ops that proofs support."""

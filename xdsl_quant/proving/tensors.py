@@ -1,4 +1,4 @@
-"""Tensor ops as terms, one for each element."""
+"""Tensor ops as terms: one term for each element."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
@@ -130,7 +130,7 @@ def _dim(terms: Terms, op: Operation, operands: Sequence[Numbers]) -> Sequence[N
 
 def _known_number(number: Numbers, noun: str = "an index") -> int:
     """
-    Return a constant, such as an index.
+    Return the value of a constant; `noun` names it in errors.
 
     Raises:
         UnsupportedError: if the number is not constant.
@@ -162,7 +162,7 @@ def _data_movement(
     try:
         return interpreter.run_op(op, tuple(numbers))
     except InterpretationError as error:
-        # Drop the notes, which print enclosing ops.
+        # Drop the error's notes, which print enclosing ops.
         raise UnsupportedError(error_summary(error)) from None
 
 
@@ -179,9 +179,9 @@ def structured(
     Args:
         terms: factory of terms.
         op: structured op.
-        operands: arrays of numbers.
-        known: values of ops outside the body.
-        translate: translates a block, as `translated_block` does.
+        operands: numbers of the operands.
+        known: numbers of the values that are defined outside the body.
+        translate: function like `translated_block`, to translate the body.
     """
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     body, inputs = op.body.block, len(op.inputs)
@@ -228,8 +228,9 @@ def _rescale(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
     """
-    Apply TOSA's `apply_scale_32` (absolute corrected values below `2**(shift - 1)`) or
-    `apply_scale_16` (scaled values of 32 bits), add the zero point, and saturate.
+    Apply TOSA's `apply_scale_32` or `apply_scale_16`, add the zero point, and saturate.
+    Results are defined for corrected values from `-2**(shift - 1)` (inclusive) to
+    `2**(shift - 1)` (exclusive), or for 32-bit scaled values, respectively.
     """
     assert isinstance(op, tosa.RescaleOp)
     values, has_32_bits = as_elements(operands[0]), bool(op.scale32.value.data)
@@ -332,7 +333,7 @@ def _check_rescale_constants(multipliers: Sequence[int], shifts: Sequence[int]) 
 
 
 _WIDTH = 128
-"""Width in which computations on 64-bit integers do not overflow."""
+"""Bit width in which computations on 64-bit integers never overflow."""
 
 
 def _signed(number: Number, type_: Attribute, noun: str) -> int:
@@ -380,4 +381,4 @@ TENSOR_RULES: Mapping[str, _TensorRule] = {
     "tosa.const": _constant_terms,
     "tosa.rescale": _rescale,
 }
-"""Rules of ops that are not elementwise."""
+"""Translation rules by op name, for ops that are not elementwise."""

@@ -33,7 +33,7 @@ from xdsl_quant.diagnostics import shortened_message
 from xdsl_quant.dialects.quant.types import StoredQuantizedType
 from xdsl_quant.runtime.extras import missing_package
 
-# Used part of Bitwuzla, whose bindings have no annotations.
+# Types of the part of Bitwuzla used here: its bindings have no annotations.
 
 
 class Term(Protocol):
@@ -167,7 +167,7 @@ class Terms:
     """Assumptions about symbols that stand for the bits of floats."""
 
     _open: dict[str, Term] = field(default_factory=dict[str, Term])
-    """Symbolic conditions of `open_bit`, by name."""
+    """Conditions that `open_bit` returned, by name."""
 
     _not_zero: set[Term] = field(default_factory=set[Term])
     """Float constants other than 0.0 and -0.0."""
@@ -175,7 +175,7 @@ class Terms:
     # Building terms
 
     def op(self, kind: str, *operands: Term, indices: Sequence[int] = ()) -> Term:
-        """Build an SMT-LIB operation, given Bitwuzla's name."""
+        """Build an SMT-LIB operation; `kind` is its name in Bitwuzla."""
         return self._manager.mk_term(bitwuzla.Kind[kind], [*operands], [*indices])
 
     def rounding(self, name: RoundingName) -> Term:
@@ -198,7 +198,7 @@ class Terms:
         return value not in self._not_zero
 
     def open_bit(self, name: str) -> Term:
-        """Return a symbolic condition that the solver may choose; one per name."""
+        """Return a condition that the solver may choose, the same for equal names."""
         if (known := self._open.get(name)) is None:
             bit = self._bit_symbol(1, name)
             known = self._open[name] = self.equal(bit, self._bits(1, 1))
@@ -231,8 +231,8 @@ class Terms:
             return self.op(kind, self.rounding(direction), *operands)
         if kind == "FP_FMA":
             return self._to_bf16_once(kind, *operands)
-        # For sums, products, quotients and square roots, rounding to f32 first is
-        # innocuous double rounding.
+        # Sums, products, quotients and square roots do not change if they are rounded
+        # to f32 first.
         return self._to_bf16(self.op(kind, self.rounding(direction), *operands))
 
     def converted(self, source: Attribute, target: Attribute, value: Term) -> Term:
@@ -240,7 +240,7 @@ class Terms:
         Convert a float or an integer (signed unless its type is unsigned) to a float.
 
         Raises:
-            UnsupportedError: if the target is not a float type with terms.
+            UnsupportedError: if the target is not a float type that proofs support.
         """
         if (sizes := _term_sizes(target)) is None:
             raise UnsupportedError(
@@ -268,7 +268,7 @@ class Terms:
         return self._to_bf16(found, self.choice(is_exact, zero, one))
 
     def _to_bf16(self, value: Term, odd: Term | None = None) -> Term:
-        """Round an f32 to the nearest bf16; before, set its last bit if `odd` is 1."""
+        """Set the last bit of an f32 if `odd` is 1, then round to the nearest bf16."""
         bits = self._bit_symbol(32, f"bits{len(self._assumed)}")
         self._assumed.append(self.equal(self.from_bits(f32, bits), value))
         if odd is not None:
@@ -307,7 +307,7 @@ class Terms:
         found = bitwuzla.Bitwuzla(self._manager).simplify_term(changed)
         if found.is_value():
             return bits_of_value(found)
-        # The term has symbols for the bits of floats.
+        # The term still has symbols that stand for the bits of floats.
         known = [self.equal(*pair) for pair in values.items()]
         differs = self.negation(self.all(*known))
         return self.counterexample(differs, [term], _ANY_TIME).values[0]
@@ -347,7 +347,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class WideIntegers:
-    """Signed integers wide enough that no operation overflows."""
+    """Builder of terms for signed integers, wide enough never to overflow."""
 
     terms: Terms
 
@@ -357,7 +357,7 @@ class WideIntegers:
         return self.terms.of_bits(IntegerType(self.width), value)
 
     def extended(self, value: Term, width: int, *, is_unsigned: bool) -> Term:
-        """Extend a narrower integer."""
+        """Extend an integer of `width` bits."""
         kind = "BV_ZERO_EXTEND" if is_unsigned else "BV_SIGN_EXTEND"
         return self.terms.op(kind, value, indices=[self.width - width])
 
@@ -405,5 +405,5 @@ class Answer:
 
 
 def bits_of_value(value: Term) -> int:
-    # The value of a float has three parts.
+    # The text of a float has three parts: sign, exponent and significand.
     return int("".join(value.value(2)), 2)

@@ -56,7 +56,7 @@ class Show(NamedTuple):
     """Module that demonstrates a counterexample."""
 
     text: str
-    """Text of a module with a function of one input."""
+    """Text of a module whose function takes one argument."""
 
     options: str
     """Further options of `xdsl-quant-run`, e.g. `-p` and a pipeline."""
@@ -72,7 +72,7 @@ class CompiledDemonstration(NamedTuple):
     """Module that demonstrates a counterexample in compiled code."""
 
     text: str
-    """Text of a module with a function of one scalar."""
+    """Text of a module whose function takes one scalar."""
 
     options: Mapping[str, object]
     """Further arguments of [`compile`][xdsl_quant.execution.compile]."""
@@ -125,7 +125,7 @@ def decided(
     Decide a claim with the solver.
 
     Args:
-        terms: factory of the condition.
+        terms: factory that built the condition.
         claim: text of the claim.
         condition: claim as a term.
         values: values to print for a counterexample, the input first.

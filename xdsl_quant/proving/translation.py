@@ -40,7 +40,7 @@ def translated(
         function: function with one block, of ops of `arith`, `math`, `tensor`,
             `linalg`, and `quant.scast`.
         arguments: values of the arguments.
-        known: values of op results, which replace the translation of their ops.
+        known: numbers of some op results, whose ops are not translated.
 
     Returns:
         A `Number` for each scalar, and an array of numbers for each tensor.
@@ -64,10 +64,10 @@ def translated_block(
 
     Args:
         terms: factory of terms.
-        block: a block of ops that have terms.
+        block: block of ops that proofs support.
         arguments: values of the block arguments.
-        numbers: values by SSA value, on entry of ops outside the block; values of the
-            block are added.
+        numbers: number of each SSA value from outside the block; values of the block
+            are added.
 
     Raises:
         UnsupportedError: if an op or a type has no term.
