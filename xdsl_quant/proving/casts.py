@@ -146,7 +146,6 @@ class CastProver:
 
     @cached_property
     def _bits(self) -> Term:
-        """Bits of a symbolic scale."""
         width = bit_count(self.cast.expressed)
         return self._terms.symbol(IntegerType(width), "scale")
 
@@ -402,7 +401,6 @@ class CastProver:
 
     @property
     def _options(self) -> Mapping[str, object]:
-        """Arguments of `compile`."""
         return {**self.cast.rounding.arguments(), "fuse": self.fuse}
 
     @cached_property

@@ -57,7 +57,7 @@ _CANDIDATES = (
         if rounding.mode != "truncate"
     ),
 )
-"""Rounding options that may reproduce a runtime. `truncate` leaves NaN undefined."""
+"""Rounding options that may reproduce a runtime. NaN is undefined for `truncate`."""
 
 
 def compare_runtimes(
@@ -72,8 +72,8 @@ def compare_runtimes(
     Yield comparisons of quantization and, if `against` supports it, of dequantization,
     for each pair of a scale and a zero point.
 
-    Inputs are all stored values and 16-bit floats. Wider floats are sampled around each
-    multiple of half a scale, for each exponent, and at random.
+    Inputs are all stored values and all 16-bit floats. Of wider floats, a sample is
+    used: around each multiple of half a scale, for each exponent, and at random.
 
     Args:
         source: a quantized type or its text; or a module, for all its casts.
@@ -84,7 +84,7 @@ def compare_runtimes(
 
     Raises:
         ValueError: if a runtime is unknown, or a type is not `!quant.uniform`.
-        Unavailable: if `against` does not support the type, or inputs exceed 2**32.
+        Unavailable: if `against` does not support the type, or for over 2**32 inputs.
         IRError: if the text is not a type.
     """
     names = chosen_names(against, runtimes, [*RUNTIMES])
@@ -156,8 +156,8 @@ def _cast_comparison(
 ) -> RuntimeComparison:
     roundings = _CANDIDATES
     if op == "dequantize":
-        # Other rounding options do not affect dequantization; the mode selects the float
-        # type of the computation.
+        # Only the mode affects dequantization: it selects the float type of the
+        # computation.
         roundings = tuple(r for r in ROUNDINGS if r[1:] == DEFAULT[1:])
         chosen = [
             runtime

@@ -12,7 +12,7 @@ class Difference:
     """An input for which two runtimes return different results."""
 
     input: str
-    """Input; several operands are separated by commas."""
+    """Text of the input, with commas between operands."""
 
     result: str
     """Result of the runtime."""
@@ -104,7 +104,7 @@ class RuntimeComparison:
     def __str__(self) -> str:
         header = ("runtime", "differ", "input", "result", self.against, "NaN", _MATCH)
         rows = [header, *map(_row_cells, self.rows)]
-        # The columns for NaN and for matching options are omitted if empty.
+        # Omit the columns for NaN and for matching options if they are empty.
         is_shown = [
             i < 5 or any(row[i] for row in rows[1:]) for i in range(len(header))
         ]
@@ -135,5 +135,5 @@ def _row_cells(row: Row) -> Sequence[str]:
 
 
 def comparisons_json(comparisons: Iterable[RuntimeComparison]) -> str:
-    """Return comparisons as JSON, with the field names of these classes."""
+    """Return comparisons as JSON, with the fields of `RuntimeComparison` as keys."""
     return json.dumps([asdict(item) for item in comparisons], indent=2) + "\n"

@@ -55,12 +55,12 @@ class _Count:
     nans: int = 0
     first: tuple[tuple[float, bool], Difference] | None = None
     """
-    Difference at the input with the smallest magnitude, after that input's magnitude and
-    sign bit.
+    Magnitude and sign bit of the differing input with the smallest magnitude, and the
+    difference there.
     """
 
     def add(self, labels: InputLabels, actual: Numbers, expected: Numbers) -> None:
-        """Count inputs with different results; skip undefined results, which are NaN."""
+        """Count inputs with different results; skip undefined results (NaN)."""
         # Fast path: most floats are out of range, where runtimes agree.
         if np.array_equal(actual, expected):
             return
@@ -86,11 +86,11 @@ class _Count:
 
 @dataclass
 class _Tally(Generic[InputsT]):
-    """Counts of the inputs for which a runtime differs from others."""
+    """Counts of inputs where a runtime differs from the reference or a candidate."""
 
     computation: RuntimeRun[InputsT]
     candidates: Sequence[_Count]
-    """Differences from compiled code, one count for each set of options."""
+    """Differences from candidates: compiled code with each set of options."""
 
     own: _Count = field(default_factory=_Count)
     """Differences from the reference runtime."""
@@ -143,7 +143,7 @@ def counted_differences(
     Args:
         title: operation that is compared.
         computations: computations to compare; the first is the reference.
-        candidates: compiled code with all options that may reproduce other runtimes.
+        candidates: compiled code with each set of options to match with other runtimes.
         chunks: inputs and their labels.
 
     Raises:
@@ -152,7 +152,7 @@ def counted_differences(
     reference = computations[0]
     left_out = {run.name: run.missing for run in computations if run.missing}
     present = [run for run in computations if not run.missing]
-    # Compiled code is not matched with compiled code.
+    # Compiled code needs no options that reproduce it.
     if all(run.options is not None for run in present):
         candidates = ()
     tallies = [_Tally(run, [_Count() for _ in candidates]) for run in present]
@@ -194,5 +194,5 @@ def _result_text(result: float) -> str:
         return "undefined"
     if result.is_integer():
         return str(int(result))
-    # f32 results have a shorter text than f64 ones.
+    # Print f32 results as f32: their text is shorter.
     return str(short if (short := np.float32(result)) == result else result)

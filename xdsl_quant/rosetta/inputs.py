@@ -2,9 +2,9 @@
 Inputs for which runtimes may return different stored values.
 
 Stored values change near multiples of half a scale, for any rounding mode and order of
-the zero point. All 16-bit floats are inputs. Wider floats are a sample: within 4 ulp of
-these multiples and of zero, infinities, NaN, the largest finite floats, 16 random ones
-per sign and exponent, and 65,536 random ones in range.
+the zero point. All 16-bit floats are inputs. Inputs of wider types are all floats
+within 4 ulp of these multiples and of zero; infinities, NaN and the largest finite
+floats; 16 random floats per sign and exponent; and 65,536 random floats in range.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,7 @@ _ULPS = 4
 """Number of neighboring floats on each side of a multiple of half a scale."""
 
 _SAMPLES = 1 << 16
-"""Number of random floats in range, and of random stored values above 16 bits."""
+"""Number of random floats in range, and of random stored values of wide types."""
 
 _MANTISSAS = 16
 """Number of random floats per exponent and sign."""
@@ -93,8 +93,8 @@ def _middles(
     parameters: QuantizationParameters, random: np.random.Generator
 ) -> NDArray[np.float64]:
     """
-    Return the multiples of half a scale, divided by the scale, up to one scale outside
-    the range; a sample if there are more than 2**18.
+    Return the multiples of 0.5 in the zero-point-corrected storage range, and up to 1
+    outside it; a sample if there are more than 2**18.
     """
     first = 2 * (parameters.storage_min - int(parameters.zero_points) - 1)
     last = 2 * (parameters.storage_max - int(parameters.zero_points) + 1)
@@ -130,7 +130,7 @@ def all_expressed_values(
 
 
 def stored_inputs(parameters: QuantizationParameters) -> Array:
-    """Return all stored values, or a sample if they are wider than 16 bits."""
+    """Return all stored values, or a sample if there are more than 2**16."""
     low, high = parameters.storage_min, parameters.storage_max
     dtype = parameters.storage_dtype
     if high - low < 1 << 16:

@@ -248,7 +248,7 @@ class StableHLO(Library):
         ir = import_module("litert_converter.mlir.ir")
         stablehlo = import_module("litert_converter.mlir.dialects.stablehlo")
         extension = import_module("litert_converter.mlir._mlir_libs.converter_api_ext")
-        # Result attributes of other types have no data.
+        # The interpreter returns no data for other types.
         _checked_name({"f16", "f32", "f64"}, "expressed", parameters.expressed)
         _checked_name({*_STORAGES, "i32"}, "storage", parameters.storage)
         source, target = cast_types(parameters, op, values.size)

@@ -54,7 +54,7 @@ _RESULTS, _MIN_RUNS = 1 << 12, 4
 
 @dataclass(frozen=True)
 class SingleOp:
-    """A model of one op, with inputs."""
+    """A model of one op, and inputs for it."""
 
     op: Operation
     """Op of the model; its operands are arguments and constants."""
@@ -172,7 +172,7 @@ def _is_elementwise_op(op: Operation) -> bool:
 def _copied_alone(
     op: Operation, is_argument: Sequence[bool], shape: Sequence[int] | None
 ) -> tuple[Operation, ModuleOp]:
-    """Copy an op into a module of its own. `shape` replaces the shapes of its types."""
+    """Copy an op into a new module; `shape` (if not `None`) replaces all its shapes."""
     operand_types = zip(op.operand_types, is_argument, strict=True)
     block = Block(arg_types=[_with_shape(t, shape) for t, is_ in operand_types if is_])
     values = iter(block.args)
@@ -225,7 +225,7 @@ def _with_shape(type_: Attribute, shape: Sequence[int] | None) -> Attribute:
 def _elementwise_runs(
     arguments: Sequence[SSAValue], op: Operation
 ) -> Sequence[Sequence[Array]]:
-    """Return one run with all combinations of operands, or with random ones."""
+    """Return one run with all combinations of operands, or with a random sample."""
     if isinstance(scalar_or_element_type(arguments[0].type), Float32Type):
         return [[expressed_values(parameters_of_type(op.results[0].type))]]
     values = [
@@ -261,7 +261,7 @@ _OPTIONS: Sequence[Mapping[str, str]] = (
     {"kernels": "multiplier"},
     {"fallback": "only"},
 )
-"""Options of `convert-tfl-to-linalg` that change results."""
+"""Sets of options of `convert-tfl-to-linalg` that give different results."""
 
 
 def _options_name(options: Mapping[str, str]) -> str:
@@ -269,7 +269,7 @@ def _options_name(options: Mapping[str, str]) -> str:
 
 
 TOSA = "tosa"
-"""Name of the runtime that uses the public converter and TOSA's reference model."""
+"""Name of the runtime that uses TOSA's public converter and reference model."""
 
 _LIBRARIES = (LiteRTReference, OnnxRuntime)
 
@@ -278,7 +278,7 @@ OP_RUNTIMES: Sequence[str] = (
     *(name for name, value in RUNTIMES.items() if isinstance(value, _LIBRARIES)),
     TOSA,
 )
-"""Names of the runtimes for ops."""
+"""Names of the runtimes that `compare_ops` supports."""
 
 
 def compare_ops(
@@ -291,8 +291,8 @@ def compare_ops(
     """
     Yield a comparison for each op that computes with stored values.
 
-    Elementwise ops get all stored values or pairs of them, or 65,536 random pairs if
-    there are more. Other ops keep their shapes and constants, and get random stored
+    Elementwise ops get all stored values or all pairs of them, but at most 65,536
+    random pairs. Other ops keep their shapes and constants. They get random stored
     values in at least 4 runs with at least 4,096 result elements in total.
 
     Args:
@@ -340,7 +340,7 @@ def _op_comparison(
         for name in names
     ]
     candidates = [run for run in compiled if not run.missing]
-    # Some ops have no integer kernel.
+    # Skip options that an op does not support.
     candidates = [run for run in candidates if _can_run(run)]
     return counted_differences(
         single.title, computations, candidates, [(None, single.labels)]

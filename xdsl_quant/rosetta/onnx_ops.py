@@ -194,8 +194,8 @@ _BUILDERS: Mapping[str, Callable[[_Graph], str]] = {
 
 def onnx_model(op: Operation) -> tuple[bytes, tuple[float, float]]:
     """
-    Return an ONNX model with the equivalent op (up to rounding), and bounds to which to
-    clamp its results, as onnxruntime has no fused activations.
+    Return an ONNX model with the equivalent op (up to rounding), and bounds to which
+    the caller must clamp its results, as onnxruntime has no fused activations.
 
     Args:
         op: op with 8-bit storage types; its operands are arguments and constants.

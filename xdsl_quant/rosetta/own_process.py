@@ -1,4 +1,4 @@
-"""Processes for libraries, as these may print or abort and cannot be unloaded."""
+"""Separate processes for libraries, which may print or abort and cannot be unloaded."""
 
 import os
 import pickle
@@ -16,7 +16,7 @@ class ProcessEnded(Exception):
 
 
 class LibraryProcess:
-    """Process that starts on the first request, and again after an abort."""
+    """Process that starts on the first request, and restarts after an abort."""
 
     def __init__(
         self, *command: str | Path, environment: Mapping[str, str] | None = None
@@ -41,7 +41,7 @@ class LibraryProcess:
         if (process := self._process) is None:
             return None
         self._process = None
-        # Closing its standard input ends the process.
+        # The process ends when its standard input is closed.
         process.communicate()
         return process.returncode
 
@@ -74,7 +74,7 @@ class LibraryProcess:
 
 def answer_all(answer: Callable[[_Request], object]) -> None:
     """Answer requests from standard input on standard output."""
-    # Output that libraries print goes to standard error.
+    # Redirect the output of libraries to standard error.
     stdout = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:

@@ -1,8 +1,8 @@
 """
 Base classes of runtimes, and NumPy implementations of quantization as specifications
-define it. They share no formulas with `numerics`.
+define it. These implementations share no formulas with `numerics`.
 
-The definitions round each operation to the expressed type. Undefined results are NaN.
+They round each operation to the expressed type, and return NaN for undefined results.
 """
 
 from abc import ABC, abstractmethod
@@ -40,7 +40,7 @@ class Runtime(ABC):
     """Package of the runtime; empty if it needs none."""
 
     modules: ClassVar[Sequence[str]] = ()
-    """Modules that the runtime needs; they are imported in a separate process."""
+    """Python modules that the runtime needs. A separate process imports them."""
 
     only_quantizes: ClassVar[bool] = False
     """True if the runtime has no dequantization."""
@@ -125,8 +125,9 @@ class StableHLODefinition(Runtime):
     StableHLO's [uniform_quantize](https://openxla.org/stablehlo/spec#uniform_quantize):
     `round_half_to_even(clamp(storage_min, x / scale + zero_point, storage_max))`; and
     [uniform_dequantize](https://openxla.org/stablehlo/spec#uniform_dequantize): `(x -
-    zero_point) * scale`. Undefined for NaN, and for out-of-range results if a bound of
-    the storage range is not representable in the expressed type.
+    zero_point) * scale`. Results are undefined for NaN. Results out of range are
+    undefined if a bound of the storage range is not representable in the expressed
+    type.
     """
 
     name = "stablehlo-definition"

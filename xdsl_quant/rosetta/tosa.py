@@ -1,4 +1,4 @@
-"""TOSA's reference model and the public converter, in their own environment."""
+"""TOSA's reference model and public converter, in an environment of their own."""
 
 import os
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from .own_process import LibraryProcess, ProcessEnded
 from .runtimes import Unavailable
 
 TOSA_PYTHON = Path(".venv-tosa/bin/python")
-"""Python of the environment of `make tosa-tools`, which needs an old NumPy."""
+"""Python of the environment that `make tosa-tools` creates, with an old NumPy."""
 
 
 class TosaTools(LibraryProcess):
@@ -21,7 +21,7 @@ class TosaTools(LibraryProcess):
 
     def __init__(self, python: Path = TOSA_PYTHON):
         worker = Path(__file__).with_name("tosa_worker.py")
-        # The worker must not import packages of this environment.
+        # The worker must not import packages of the current environment.
         environment = {"PATH": os.environ["PATH"]}
         super().__init__(python, worker, environment=environment)
         self.python = python

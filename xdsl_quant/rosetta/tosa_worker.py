@@ -1,5 +1,5 @@
 """
-Worker in the environment of `tosa-tools`, with TOSA's reference model and the public
+Worker in the environment of `tosa-tools`, with TOSA's reference model and public
 converter.
 
 It exchanges pickled objects by standard input and output. It must not import this
@@ -25,7 +25,7 @@ def run_once(text: str, inputs: list[object]) -> tuple[str, object]:
 def run_all(
     text: str, runs: list[list[object]]
 ) -> tuple[str, list[list[object]] | str]:
-    """Run a TOSA module on each list of inputs; return the statuses of `run_once`."""
+    """Run a TOSA module on each list of inputs; return a status as `run_once` does."""
     tosa_opt = distribution("tosa-tools").locate_file("bin/tosa-opt")
     reference_model = import_module("tosa_reference_model")
     with tempfile.TemporaryDirectory() as directory:
@@ -66,7 +66,7 @@ def convert(model: bytes) -> tuple[str, str]:
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    # Output that libraries print goes to standard error.
+    # Redirect the output of libraries to standard error.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:
