@@ -94,8 +94,8 @@ def _sizes_and_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _packed_words(descriptors: Sequence[Sequence[int]]) -> ctypes.Array[ctypes.c_int64]:
     """
-    Return the packed arguments of compiled code in one memory block: addresses of the
-    pointers, then the pointers to the memref descriptors, then the descriptors.
+    Return a memory block with the packed arguments of compiled code: the address of
+    each pointer, then the pointer to each memref descriptor, then the descriptors.
     """
     count = len(descriptors)
     size = 2 * count + sum(map(len, descriptors))

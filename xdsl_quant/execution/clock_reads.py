@@ -32,7 +32,7 @@ class ClockReads:
         self._times = np.zeros((0, 2), np.int64)
 
     def insert(self, module: ir.Module, name: str) -> None:
-        """Insert clock reads into a function that is lowered to loops on memrefs."""
+        """Insert clock reads into a function that has been lowered to loops."""
         (function,) = mlir.functions_in(module, [name])
         ops = mlir.operations_of(mlir.body_of(function))
         steps = [op for op in ops if op.name.startswith(_STEPS)]

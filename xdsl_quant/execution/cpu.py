@@ -76,8 +76,8 @@ _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 
 def may_use_tiles(features: Collection[str]) -> bool:
     """
-    Request AMX tiles and return True if they may be used. Linux requires the request
-    before the first use; it covers all threads and processes that are forked later.
+    Request AMX tiles and return True if they may be used. Linux requires this request
+    before the first use, once for all threads and later forks.
     """
     if "amx_tile" not in features:
         return False
@@ -110,7 +110,7 @@ def machine_description() -> str | None:
 
 
 def available_cpus() -> dict[str, Cpu]:
-    """Return by name this machine's CPU, and the `CPU_LEVELS` whose features it has."""
+    """Return this machine's CPU and the `CPU_LEVELS` that it supports, by name."""
     features = machine_features()
     native = Cpu("native", features)
     masked = [cpu for cpu in CPU_LEVELS if {*cpu.features} <= {*features}]

@@ -59,7 +59,7 @@ def key_of(*parts: object) -> str | None:
 
 
 def read(key: str) -> Entry | None:
-    """Return the entry of a key, or `None` if it is missing or damaged."""
+    """Return the cached entry of a key, or `None` if it is missing or damaged."""
     if (folder := _folder()) is None:
         return None
     path = folder / f"{_PREFIX}{key}"
@@ -72,7 +72,7 @@ def read(key: str) -> Entry | None:
             data = stream.read()
     except OSError:
         return None
-    # A folder that cannot be written to does not need access times for eviction.
+    # Access times serve eviction: a read-only folder does not need them.
     with suppress(OSError):
         os.utime(path)
     digest, rest = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:]
@@ -83,7 +83,7 @@ def read(key: str) -> Entry | None:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file without blocking on a named pipe."""
+    """Open a file, without waiting if it is a named pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -94,7 +94,7 @@ def write(key: str, entry: Entry) -> None:
     data = b"\n".join((json.dumps(entry.header).encode(), entry.content))
     with suppress(OSError):
         path = folder / f"{_PREFIX}{key}"
-        # Overwriting a file of another user would not change its owner.
+        # Remove a file of another user: overwriting would not change its owner.
         path.unlink(missing_ok=True)
         with open_atomically(path) as stream:
             os.chmod(stream.fileno(), 0o600)

@@ -272,8 +272,8 @@ def _boundaries(
 
 def _private(op: Operation) -> Operation:
     """
-    Make a function private, so that it is removed once all calls are inlined, and mark
-    the arguments of declarations as read-only.
+    Make a function private, so that it is removed once all calls are inlined. If it is
+    a declaration, mark its arguments as read-only.
     """
     if isinstance(op, FuncOp):
         op.sym_visibility = StringAttr("private")
@@ -306,8 +306,8 @@ class EntryWrapper:
 
     * The kernel writes all results to buffers of the caller. Its attributes make these
       the only arrays that bufferization writes to, and enable LLVM's widest vectors.
-    * The sizes function computes all dynamic result sizes. It also calls the entry
-      point; dead code elimination usually leaves only the ops on argument sizes.
+    * The sizes function computes all dynamic result sizes. It, too, calls the entry
+      point, but only ops on argument sizes usually remain after dead code elimination.
     """
 
     entry: EntryPoint
@@ -382,13 +382,12 @@ class EntryWrapper:
 
     def _function(self, name: str, buffers: Sequence[str], code: OpLines) -> str:
         arrays = [
-            # Otherwise bufferization may reuse the caller's arrays for intermediate
-            # values.
+            # Bufferization must not reuse the caller's arrays for intermediate values.
             f"%in{i}: {argument.tensor} {{bufferization.writable = false}}"
             for i, argument in enumerate(self.entry.arguments)
         ]
         lines = "\n  ".join((*code.lines, "func.return"))
-        # Inlining would drop the vector width.
+        # Not inlined, as inlining would drop the vector width.
         return (
             f"func.func @{name}({', '.join((*arrays, *buffers))}) attributes "
             "{llvm.emit_c_interface, passthrough = "

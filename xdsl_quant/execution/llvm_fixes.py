@@ -14,8 +14,8 @@ def check_is_llvm(module: ir.Module) -> None:
     Verify that the module contains only ops of the LLVM dialect.
 
     Raises:
-        CompilationError: if it has any other op. LLVM would only print the casts around
-            this op to standard error.
+        CompilationError: if the module has any other op. Without this check, LLVM would
+            only print the casts around the op to standard error.
     """
     cast_name = "builtin.unrealized_conversion_cast"
     left = [

@@ -84,8 +84,8 @@ def _in_bytes(type_: ir.Type) -> ir.Type:
     Return a memref type with elements of whole bytes, or any other type unchanged.
 
     Raises:
-        CompilationError: if integers have more than 64 bits, but no multiple of 128
-            bits: MLIR allocates 12 bytes for an i72, but LLVM for x86-64 stores 16.
+        CompilationError: if an integer width above 64 is not a multiple of 128: MLIR
+            allocates 12 bytes for an i72, but LLVM for x86-64 stores 16.
     """
     if not isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType):
         return type_
@@ -139,7 +139,7 @@ def _dense_integers(
 ) -> NDArray[np.int64]:
     """
     Return the elements of an attribute whose bit width MLIR's bindings do not support:
-    one for a splat, floats as bit patterns. Bits above the width are undefined.
+    one element for a splat, bit patterns for floats. Higher bits are undefined.
     """
     element_type = type_.element_type
     width = mlir.bits(element_type)
@@ -236,8 +236,8 @@ def allocated_bytes(module: ir.Module, name: str) -> int:
 
 def free_where_assertions_fail(module: ir.Module) -> None:
     """
-    Free the allocated buffers before a failed assertion returns, except buffers that
-    are not freed in the block that allocates them: these leak.
+    Free the allocated buffers before a failed assertion returns. Only buffers that are
+    freed in the block of their allocation are supported; others leak.
     """
     for function in mlir.ops_in(module, "func.func"):
         _free_in_region(function.regions[0], [])

@@ -65,7 +65,7 @@ def lower(
     if (message := missing_lowering([module])) is not None:
         raise CompilationError(message)
     _check_bytes(module)
-    # Folding asks the dialects to materialize constants.
+    # Folding needs all dialects, as these materialize constants.
     ctx = multiverse_context()
     try:
         _lower_quantization(ctx, module, rounding, fuse)
@@ -76,10 +76,10 @@ def lower(
         make_signless(module)
     remove_empty_data_movement(module)
     CanonicalizePass().apply(ctx, module)
-    # Ops are printed without the resource section.
+    # The text has no resource section: replace resources by their data.
     replace_resources(module, _checked_data)
     text = _module_text(module, print_locations=print_locations)
-    # Some types that are valid here terminate MLIR builds with assertions.
+    # MLIR builds with assertions abort on some types that are valid here.
     if "!quant." in text:
         raise CompilationError("unsupported quantized type in an attribute")
     return text
@@ -94,7 +94,7 @@ def _lower_quantization(
     # Compute with the exact bit width, whatever the storage width would be.
     QuantConvertSimulatedQuantizationPass(exact_bits=True).rewrite(ctx, module)
     QuantRemoveInstrumentationPass().rewrite(ctx, module)
-    # A wrong dynamic size must not cause out-of-bounds reads.
+    # Check at run time, as a wrong dynamic size must not cause out-of-bounds reads.
     LowerQuantOpsPass(
         rounding.mode,
         fuse,
@@ -107,7 +107,7 @@ def _lower_quantization(
 
 
 _BYTES = 8
-"""Bytes of the widest element type; lowering may change element types."""
+"""Assumed bytes per element: the maximum, as lowering may widen elements."""
 
 _MAX_BYTES = (1 << 63) - 1
 """Largest byte size: MLIR terminates the process if a stride exceeds 64 bits."""

@@ -67,7 +67,7 @@ _LOOPS_TO_LLVM = (
     "lower-affine",
     "convert-math-to-llvm",
     "convert-math-to-libm",
-    # LLVM has min and max, but not every rounding of integer division.
+    # LLVM has min and max, so convert them before expanding rounded divisions.
     "convert-arith-to-llvm",
     "arith-expand",
     "convert-arith-to-llvm",

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     class FieldValue(ir.Value):
         """
-        Type of fields with a value: the stubs omit a base class of `ir.Value`, so type
-        checkers would take such fields for descriptors.
+        Type for fields that hold an `ir.Value`. The stub of this class omits a base
+        class, so type checkers would assume a `__get__` method.
         """
 
         def __get__(self, instance: object, owner: object) -> FieldValue: ...
@@ -52,7 +52,7 @@ else:
 Op: TypeAlias = ir.Operation | ir.OpView
 Values: TypeAlias = Sequence[ir.Value]
 Sizes: TypeAlias = Sequence[int | ir.Value]
-"""Sizes of a tensor; static sizes are integers."""
+"""Sizes of a tensor: integers if static, values if dynamic."""
 
 
 # Dialects
@@ -333,12 +333,12 @@ def bits(type_: ir.Type) -> int:
 
 
 def dimensions_of(map_: ir.AffineMap) -> list[int]:
-    """Return the dimension numbers of those results of a map that are dimensions."""
+    """Return the dimension numbers of the map results that are plain dimensions."""
     return [e.position for e in map_.results if isinstance(e, ir.AffineDimExpr)]
 
 
 def vector_type(size: int, element_type: ir.Type) -> ir.VectorType:
-    """Return the type of 1-D vectors."""
+    """Return a 1-D vector type."""
     return ir.VectorType.get([size], element_type)
 
 

@@ -33,8 +33,8 @@ class ProfileRow:
 
     ops: Sequence[SourceOp]
     """
-    Op that the code is named after, then ops fused only with it; empty for the
-    conversion of arguments and results.
+    Op that the code is named after, then the ops fused only with this op; empty for
+    code that converts arguments and results.
     """
 
     parts: Sequence[int]
@@ -196,7 +196,7 @@ def rows_of(
 
     Each step belongs to the row of the op that it is named after; fused loops are named
     after their last op. An op that names no step joins the row of the first step that
-    contains it, or gets a row without code.
+    contains the op; an op in no step gets a row without code.
     """
     owners = [step[0] if step else None for step in steps]
     row_of = _row_owners(len(ops), owners, steps)
@@ -225,7 +225,7 @@ def rows_of(
 def _row_owners(
     count: int, owners: Sequence[int | None], steps: Sequence[Sequence[int]]
 ) -> Mapping[int | None, int | None]:
-    """Map op indices to the first index of the row; `None` is code without an op."""
+    """Map op indices to the op index that names their row; `None` stands for no op."""
     row_of: dict[int | None, int | None] = {owner: owner for owner in owners}
     for owner, step in zip(owners, steps, strict=True):
         for index in step:

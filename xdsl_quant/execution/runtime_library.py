@@ -32,7 +32,7 @@ def _described_array(descriptor: int, rank: int, dtype: DType) -> Array:
     sizes, strides = rest[:rank], rest[rank:]
     last = sum((n - 1) * stride for n, stride in zip(sizes, strides, strict=True))
     size = dtype.itemsize
-    # Takes a third of the time of `__array_interface__`.
+    # This takes a third of the time of `__array_interface__`.
     bytes_type = ctypes.c_char * (0 if 0 in sizes else size * (last + 1))
     # NumPy's stubs do not accept ctypes memory.
     memory = cast("memoryview", bytes_type.from_address(aligned + offset * size))
@@ -145,7 +145,7 @@ _callbacks_of_users: WeakSet[Callable[..., None]] = WeakSet()
 def callback(function: Callable[..., None], argument_count: int) -> object:
     """
     Return a ctypes callback that takes addresses. The function must use `guarded` or
-    `attempt`; the unraisable hook stores interruptions that occur before that.
+    `attempt`; the unraisable hook stores interruptions that occur earlier.
     """
     _callbacks_of_users.add(function)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * argument_count)(function)
@@ -218,7 +218,7 @@ def register(engine: _Engine, more: Mapping[str, object]) -> None:
 # Threads
 
 ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]
-"""Argument count and names of the functions that each dispatch symbol runs."""
+"""Argument count and names of functions, by the symbol whose call dispatches them."""
 
 
 _THREAD_CALLS = "xdsl_quant.execution.scheduling.thread_calls"

@@ -76,7 +76,7 @@ def _have_product(sizes: Values, count: ir.Value) -> ir.Value:
 
 
 def _slice_checks(op: ir.Operation, of: int) -> _Checks:
-    """Build the conditions that a slice of operand `of` is in bounds."""
+    """Build the conditions that a slice of operand number `of` is in bounds."""
     dynamic = iter([*op.operands][of + 1 :])
     names = ("static_offsets", "static_sizes", "static_strides")
     parts = [_mixed(op, name, dynamic) for name in names]
@@ -108,7 +108,7 @@ def _insert_slice_checks(op: ir.Operation) -> _Checks:
     segments = mlir.attribute_of(op, "operandSegmentSizes", ir.DenseI32ArrayAttr)
     _, _, offset_count, size_count, _ = segments
     sizes = dynamic[offset_count : offset_count + size_count]
-    # A source may only lack dimensions of static size 1.
+    # The source may omit dimensions, but only those of static size 1.
     actual = [
         size
         for size, static in zip(size_values(source), mlir.shape(source), strict=True)

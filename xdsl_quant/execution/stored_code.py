@@ -67,14 +67,14 @@ def code_of(
     clock: ClockReads | None = None,
 ) -> MachineCode | StoredCode:
     """
-    Return the code of a module, from the cache unless it calls Python or reads the
-    clock. The arguments are those of `MachineCode`.
+    Return the code of a module, from the cache unless the code calls Python or reads
+    the clock. The arguments are those of `MachineCode`.
 
     Raises:
         CompilationError: if MLIR cannot compile the module.
         ImportError: if MLIR is not installed.
     """
-    # The system may deny a process features of the machine.
+    # The operating system may deny a process the machine's AMX tiles.
     machine = options.cpu.name, options.cpu.has_tiles
     others = options.schedule, machine, options.threads, options.stream
     key = None
@@ -117,7 +117,7 @@ class Lowered(NamedTuple):
 
 
 def read_lowered(key: str) -> Lowered | None:
-    """Return the cached function of a key; the module of its entry point is empty."""
+    """Return the cached function of a key, with an empty module in its entry point."""
     if (entry := disk_cache.read(key)) is None:
         return None
     header = entry.header

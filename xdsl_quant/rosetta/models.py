@@ -291,8 +291,8 @@ def compare_ops(
     """
     Yield a comparison for each op that computes with stored values.
 
-    Elementwise ops get all stored values or all pairs of them, but at most 65,536
-    random pairs. Other ops keep their shapes and constants. They get random stored
+    Elementwise ops get all stored values or all pairs of them (65,536 random pairs if
+    there are more). Other ops keep their shapes and constants. They get random stored
     values in at least 4 runs with at least 4,096 result elements in total.
 
     Args:

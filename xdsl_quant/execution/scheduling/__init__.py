@@ -1,6 +1,6 @@
 """
 Optimizations of compiled code that do not change its results.
 
-`execution.machine_code` calls the methods of a `FastSchedule` between its passes. They
-are optional (`compile(..., schedule=False)`), and a step that fails is skipped.
+`execution.machine_code` calls the methods of a `FastSchedule` between its passes. These
+steps are optional (`compile(..., schedule=False)`), and a failing step is skipped.
 """

@@ -70,7 +70,7 @@ class _Run(NamedTuple):
 
     @staticmethod
     def of(size: int, most: int) -> _Run:
-        """Divide a run of `size` bytes (at least four); `most` limits tiles per block."""
+        """Divide a run of `size >= 4` bytes into blocks of at most `most` tiles."""
         steps = -(-size // _MAX_ROW_BYTES)
         depth = min(-(-size // (4 * steps)) * 4, size // 4 * 4)
         steps = -(-size // depth)
@@ -143,7 +143,7 @@ class _Tiles:
         )
         if not result.has_blocks or result.block:
             return result
-        # The spilled sums of an image row would need too much memory.
+        # Do not divide the reduction: the sums of an image row need too much memory.
         run, inner = _Run.of(length, length), [*product.reductions[:-1]]
         return replace(result, outer_reductions=(), inner_reductions=inner, run=run)
 

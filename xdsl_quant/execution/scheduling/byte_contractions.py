@@ -75,12 +75,12 @@ class ByteContraction:
 
     @property
     def bytes(self) -> BytesOperand:
-        """Left factor."""
+        """Memref and strides of the left factor."""
         return BytesOperand(self.lhs.value, self._by_dimension(self.lhs_steps))
 
     @cached_property
     def matrix(self) -> BytesOperand:
-        """Right factor."""
+        """Memref and strides of the right factor."""
         steps = strides_by_loop(self.rhs.indices, self.rhs.value) or {}
         return BytesOperand(self.rhs.value, self._by_dimension(steps))
 

@@ -288,7 +288,7 @@ def _buffers(contraction: ByteContraction) -> Sequence[BytesOperand]:
 def _buffer(
     contraction: ByteContraction, dimensions: Sequence[int], size: int
 ) -> BytesOperand:
-    """Allocate `size` bytes per index of these dimensions (without the column)."""
+    """Allocate `size` bytes for each index of these dimensions, except the column."""
     steps: dict[int, int] = {}
     for d in reversed(dimensions):
         if d != contraction.column:
@@ -351,8 +351,8 @@ def _with_pixels(
     product: ChannelProduct, epilogue: Epilogue | None, sizes: Sequence[int]
 ) -> tuple[ChannelProduct, Epilogue | None]:
     """
-    Merge adjacent pixels with few channels, so that these fill a vector. `sizes` are
-    the element sizes of the memrefs in bytes.
+    Merge adjacent pixels with few channels, so that their channels fill a vector.
+    `sizes` are the element sizes of the memrefs in bytes.
     """
     assert isinstance(product.weights, np.ndarray)
     width, row = product.weights.shape[1], product.rows[-1]

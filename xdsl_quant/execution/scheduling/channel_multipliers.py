@@ -103,11 +103,11 @@ def _merged(
 def _merged_maps(
     contraction: Contraction, lhs: Factor, kept: Sequence[int]
 ) -> Sequence[ir.AffineMap]:
-    """Return the new maps of both factors and the sums, with `kept` reduction loops."""
+    """Return the new maps of factors and sums; `kept` lists the reduction loops."""
     *outer, channel, more = contraction.result
     dim, zero = ir.AffineExpr.get_dim, ir.AffineExpr.get_constant(0)
     count = len(outer) + 1 + len(kept)
-    # From the new loops to the old loops
+    # Index of each old loop, as an expression of the new loops
     loops: list[ir.AffineExpr] = [zero] * contraction.loop_count
     for new, old in enumerate([*outer, channel, *kept]):
         loops[old] = dim(new)

@@ -1,9 +1,9 @@
 """
 Re-encoding of constants with 8-bit codes, so that loops decode them cheaply.
 
-A float that a loop decodes from an 8-bit code has at most 256 values. If all of them
-are 8-bit integers, or f16 with 2 bits of mantissa, the constant stores these in place
-of the codes, so that one vector conversion decodes them.
+A float that a loop decodes from an 8-bit code has at most 256 values. If these values
+are all 8-bit integers, or all f16 numbers with 2 mantissa bits, the constant stores
+them as bytes in place of the codes. One vector conversion then decodes the bytes.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ class _Encoding(NamedTuple):
     name: str
 
     encode: Callable[[Array], Array]
-    """Function from floats to bytes; arbitrary for floats without an encoding."""
+    """Function from floats to bytes; any byte for floats without an encoding."""
 
     decode: Callable[[Array], Array]
     """Function from bytes to floats; inverts `encode` for floats with an encoding."""

@@ -31,9 +31,9 @@ def _has_dynamic_branches(module: ir.Module) -> bool:
 
 def _may_write_results_at_once(module: ir.Module) -> bool:
     """
-    Return True if MLIR might let an intermediate value share a result's buffer. MLIR shares
-    them if in-place ops turn the value into the result, but misses that the value may
-    be read later, to compute another result.
+    Return False if MLIR might compute an intermediate value in a result's buffer and
+    overwrite it too early. MLIR does so if in-place ops turn the value into the result,
+    even if another result is computed from the value later.
     """
     ends = mlir.ops_in(module, "bufferization.materialize_in_destination")
     for end in ends:

@@ -185,7 +185,7 @@ class LaneLoop:
         return mlir.ops_in(self._loop, "memref.load")
 
     def define(self, value: ir.Value, vector_of: Callable[[int], ir.Value]) -> None:
-        """Set the function that builds the vector of a value from a lane on."""
+        """Set the function that builds the vector of a value, given the first lane."""
         self._defined[value] = vector_of
 
     def index(self, value: ir.Value) -> LaneIndex | None:

@@ -69,7 +69,7 @@ def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
 
 
 def _captured(nest: ir.Operation) -> Values:
-    """Return the values defined outside that ops of a loop nest use."""
+    """Return the values that a loop nest uses but does not define."""
     ops = mlir.ops_in(nest)
     defined = {
         value
@@ -83,7 +83,7 @@ def _captured(nest: ir.Operation) -> Values:
 
 def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
     """
-    Mark the pointer arguments of functions as `llvm.noalias`: MLIR drops that attribute
+    Mark the pointer arguments of functions as `llvm.noalias`: MLIR drops this attribute
     of a memref when it expands the memref to several arguments.
     """
     for function in mlir.functions_in(module, names):
@@ -99,7 +99,7 @@ def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
 
 
 _MAX_ITERATIONS = 1 << 12
-"""Number of scalar iterations that take about as long as one callback."""
+"""Maximum number of iterations of a scalar loop: about as slow as one callback."""
 
 
 def keep_small_loops_scalar(module: ir.Module) -> None:

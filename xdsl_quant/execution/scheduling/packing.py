@@ -250,7 +250,7 @@ class _Packer:
         signs = SIGNS
         if count < 4:
             used = (1 << 8 * count) - 1
-            # Padding comes first, unless there is only one group.
+            # Padding precedes the used bytes, unless there is only one group.
             used = used if self._run.size < 4 else used << 8 * (4 - count)
             signs = wrap_to_i32(SIGNS & used)
         flips = code.splat(signs, SUMS)

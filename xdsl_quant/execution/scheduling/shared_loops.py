@@ -2,7 +2,7 @@
 Horizontal fusion: one loop nest for ops that iterate over the same elements.
 
 MLIR fuses an elementwise op only into its single user. Here consecutive ops over the
-same elements, and reductions of these, become one op. Values that only this op uses are
+same elements, including reductions, become one op. Values that only this op uses are
 not stored in memory.
 """
 

@@ -62,7 +62,7 @@ class _TiledContraction(Contraction):
 
     @cached_property
     def column_dimension(self) -> int | None:
-        """Right factor's only dimension indexed by the column loop; `None` otherwise."""
+        """The right factor's only dimension that the column loop indexes, or `None`."""
         used = [self.column in loops_in(index) for index in self.rhs.indices]
         return used.index(True) if used.count(True) == 1 else None
 
@@ -90,7 +90,8 @@ class _TiledContraction(Contraction):
         reuse = self.reuse(self.rhs)
         is_integer = self.product.name == "arith.muli"
         if is_integer and self.lhs.indices[-1:] == self.rhs.indices[-1:]:
-            # Integers that are contiguous along the reduction can be summed in vectors.
+            # Integers that are contiguous along the reduction can be summed in vectors
+            # instead.
             return bool(self._tile_sizes) and reuse >= _MIN_REUSE
         return reuse > 1
 

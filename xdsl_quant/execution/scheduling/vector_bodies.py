@@ -41,7 +41,7 @@ class Interval(NamedTuple):
 class _FixedPointProduct(NamedTuple):
     """
     `(number * multiplier + addend) >> shift` in 64 bits. If it rounds twice, 2**31 is
-    subtracted where the product is negative.
+    subtracted before the shift where `number * multiplier` is negative.
     """
 
     number: FieldValue
@@ -197,8 +197,8 @@ class VectorBody:
     ) -> _FixedPointProduct:
         """
         Return a product that rounds once and has the same results after clamping, if
-        there is one. Both products increase with the number, so they agree if the least
-        number with each result is the same; this condition bounds the addend.
+        there is one. Both products increase with the number: they agree if, for each
+        result, the least number with this result is the same. This bounds the addend.
         """
         low, high = self.interval(rounded.number)
         bounds = self._clamped(value)
@@ -212,7 +212,7 @@ class VectorBody:
         ):
             return rounded
         results = np.arange(bounds.low + 1, bounds.high + 1)[:, np.newaxis] << shift
-        # Least numbers with these results, for negative numbers and for others
+        # Least number with each result, among negative and among other numbers
         below = -((rounded.addend - (1 << 31) - results) // multiplier)
         above = -((rounded.addend - results) // multiplier)
         first = np.where(below < 0, below, np.maximum(above, 0))

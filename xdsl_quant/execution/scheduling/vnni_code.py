@@ -79,7 +79,7 @@ class WeightedSum:
     """
     Loops over rows of the result, the outermost first. Each has a stride per memref:
     the bytes, the result, other epilogue operands, zero-point-corrected row sums (only
-    if the weights have a zero point), packed bytes and initial values (only of a
+    if the weights have a zero point), packed bytes and initial values (only for a
     `RuntimeMatrix`).
     """
 
