@@ -59,7 +59,7 @@ class BoundCall:
 
         Raises:
             ValueError: if a run-time check fails, e.g. of sizes or of a divisor.
-            RecursionError: if compiled calls are nested too deeply through Python.
+            RecursionError: if compiled calls nest too deeply via Python functions.
             Exception: any exception of a Python function that the code calls.
         """
         runtime_library.begin(self._name)

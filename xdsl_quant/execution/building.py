@@ -15,7 +15,7 @@ def is_dynamic(size: int) -> bool:
 
 
 def has_identity_layout(type_: ir.Type) -> bool:
-    """Return True if a memref is contiguous and row-major without an offset."""
+    """Return True if a memref is contiguous, row-major and without offset."""
     if not isinstance(type_, ir.MemRefType):
         return False
     return type_.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
@@ -30,7 +30,7 @@ def memref_bytes(type_: ir.Type) -> int:
 
 
 def _number_bytes(type_: ir.Type) -> int:
-    """Return the byte size of a number type; 0 below 8 bits and for other types."""
+    """Return the byte size of a number type; 0 for other types and below 8 bits."""
     if isinstance(type_, ir.IndexType):
         return 8
     return type_.width // 8 if isinstance(type_, ir.IntegerType | ir.FloatType) else 0

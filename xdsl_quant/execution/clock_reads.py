@@ -63,7 +63,7 @@ class ClockReads:
 
 
 def _op_numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
-    """Return the distinct source op numbers of a step, including called functions."""
+    """Return the distinct op numbers of a step, with those of called functions."""
     numbers: dict[int, None] = {}
     for op in [step, *mlir.ops_in(step), *_called(module, step)]:
         numbers.update(dict.fromkeys(numbers_in(str(op.location))))

@@ -68,7 +68,7 @@ class _Request(NamedTuple):
 
 
 _Key = tuple[str, _Request, str]
-"""Digest of the module, request, and path of a model file (empty for others)."""
+"""Digest of the module, request, path of a model file (empty for other modules)."""
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
 """Compiled functions, the least recently used first."""

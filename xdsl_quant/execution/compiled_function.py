@@ -67,8 +67,8 @@ class CompiledFunction:
 
     temporary_bytes: int
     """
-    Bytes of intermediate values that a call allocates, except those with dynamic sizes
-    or inside loops and branches.
+    Bytes that a call allocates for intermediate values, excluding values of dynamic
+    size and values inside loops and branches.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ CPU_LEVELS = (
     Cpu("avx-vnni", (*_AVX2, "avx_vnni"), "x86-64-v3", "+avxvnni"),
     Cpu("avx2", _AVX2, "x86-64-v3", "+avx2"),
 )
-"""CPUs with fixed features, from most to fewest."""
+"""CPUs with fixed features, from the most features to the fewest."""
 
 
 @cache

@@ -50,8 +50,8 @@ class Entry(NamedTuple):
 
 def key_of(*parts: object) -> str | None:
     """
-    Return the cache key of a result, or `None` if caching is off or unavailable. It is
-    a digest of `parts` (as text), the versions of all packages, and the CPU.
+    Return the cache key of a result, or `None` if caching is off or unavailable. The
+    key is a digest of `parts` (as text), the versions of all packages, and the CPU.
     """
     if _is_off() or (versions := _versions()) is None:
         return None

@@ -208,7 +208,7 @@ class EntryPoint:
     name: str
 
     module: ModuleOp
-    """Copy of the function and its callees, free to be modified."""
+    """Copy of the function and its callees, which may be modified."""
 
     symbols: Collection[str]
     """Names of all symbols in the module."""
@@ -225,7 +225,7 @@ class EntryPoint:
         module: ModuleOp, name: str | None, host_names: Collection[str] = ()
     ) -> EntryPoint:
         """
-        Return the entry point `name`, by default the only public function, or `main`.
+        Return the entry point `name`; by default the only public function or `main`.
 
         Raises:
             CompilationError: if the function is missing or calls a missing function, or
@@ -304,8 +304,8 @@ class EntryWrapper:
     """
     MLIR text of functions around an entry point that take and return arrays.
 
-    * The kernel writes all results to buffers of the caller. Its attributes make these
-      the only arrays that bufferization writes to, and enable LLVM's widest vectors.
+    * The kernel writes all results to buffers of the caller. Its attributes make
+      bufferization write only to these buffers, and enable LLVM's widest vectors.
     * The sizes function computes all dynamic result sizes. It, too, calls the entry
       point, but only ops on argument sizes usually remain after dead code elimination.
     """
@@ -314,7 +314,7 @@ class EntryWrapper:
 
     @cached_property
     def kernel_name(self) -> str:
-        """Name of the function that takes all argument arrays, then all results."""
+        """Name of the function that takes argument arrays, then result arrays."""
         return unused_prefix("xdsl_quant_kernel", self.entry.symbols)
 
     @property

@@ -80,8 +80,8 @@ def convert_floats_exactly(module: ir.Module) -> None:
 
     * MLIR marks conversions around emulated arithmetic as foldable by LLVM, which would
       skip the rounding.
-    * CPUs have no instruction that converts f64 to 16 bits, and few systems have the
-      function that LLVM calls instead.
+    * CPUs have no instruction that converts f64 to 16-bit floats, and few systems have
+      the function that LLVM calls instead.
     * CPU instructions that convert bf16 flush subnormal values to zero.
     """
     for op in mlir.ops_in(module, "arith.extf", "arith.truncf"):

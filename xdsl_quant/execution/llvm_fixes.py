@@ -85,8 +85,8 @@ def return_where_assertions_fail(module: ir.Module, names: Collection[str]) -> N
     MLIR's own lowering prints the message and terminates the process.
 
     Raises:
-        CompilationError: if a function outside `names` has an assertion: returning from
-            it would not stop its caller.
+        CompilationError: if a function outside `names` has an assertion: a return from
+            the function would not stop its caller.
     """
     for call in mlir.ops_in(module, "llvm.call"):
         callee = _callee(call)

@@ -205,8 +205,8 @@ def iterations(loop: ir.Operation) -> range:
 
 def check_divisions(module: ir.Module) -> None:
     """
-    Prevent traps of integer divisions: assert nonzero divisors, and instead of dividing
-    by -1, divide the negated (wrapping) dividend by 1.
+    Prevent traps of integer divisions: assert that divisors are not 0. If a divisor is
+    -1, divide the negated (wrapping) dividend by 1 instead.
     """
     signed = ("divsi", "remsi", "floordivsi", "ceildivsi")
     unsigned = ("divui", "remui", "ceildivui")
@@ -244,7 +244,7 @@ def free_where_assertions_fail(module: ir.Module) -> None:
 
 
 def _free_in_region(region: ir.Region, outside: Values) -> None:
-    """Free the buffers of a region, and those of enclosing blocks (`outside`)."""
+    """Free the buffers of a region and enclosing blocks (`outside`) at assertions."""
     for block in region:
         buffers = [*outside]
         for op in mlir.operations_of(block):

@@ -154,8 +154,8 @@ class MachineCode:
         clock: ClockReads | None,
     ) -> ir.Module:
         """
-        Return the module lowered to the LLVM dialect. If a scheduling step fails, its
-        module is unusable: warn and restart without the step.
+        Return the module lowered to the LLVM dialect. If a scheduling step fails, the
+        module is unusable: warn, and restart without the step.
         """
         while True:
             module = ir.Module.parse(text)
@@ -251,7 +251,7 @@ def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
 
 
 def _lower_numbers(module: ir.Module, schedule: Schedule) -> None:
-    """Lower number types and arithmetic to those that the machine supports."""
+    """Lower number types and arithmetic to types and ops that the machine supports."""
     float_fixes.convert_integers_to_bf16(module)
     mlir.run_passes(module, _TO_SUPPORTED_FLOATS)
     schedule.schedule_loops(module)

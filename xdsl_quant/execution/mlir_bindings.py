@@ -3,7 +3,7 @@ Typed access to MLIR's Python bindings; no other module imports them.
 
 MLIR has type stubs for its IR (`ir` here), but none for its dialects: only the results
 of their builder functions are typed here. This module cannot be imported without the
-extra `mlir`; its users are imported when the first function is compiled.
+extra `mlir`; modules that use it are imported when the first function is compiled.
 """
 
 # The stubs are incomplete, and have lists of unknown elements.
@@ -267,7 +267,7 @@ def attribute_of(op: Op, name: str, kind: type[_AttributeT]) -> _AttributeT:
 
 
 def symbol_of(op: Op, name: str = "sym_name") -> str:
-    """Return the symbol in an attribute of an op, by default its own name."""
+    """Return the symbol in an attribute of an op, by default the op's own name."""
     symbol = op.attributes[name]
     assert isinstance(symbol, ir.StringAttr | ir.FlatSymbolRefAttr)
     return symbol.value
@@ -343,5 +343,5 @@ def vector_type(size: int, element_type: ir.Type) -> ir.VectorType:
 
 
 def affine_map(loops: int, results: Iterable[ir.AffineExpr]) -> ir.AffineMap:
-    """Return an affine map from loops to results, without symbols."""
+    """Return an affine map of `loops` dimensions without symbols."""
     return ir.AffineMap.get(loops, 0, [*results])

@@ -26,7 +26,7 @@ MAX_SHOWN = 50
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """Duration of the code of an op and of the ops fused with it."""
+    """Duration of the code for an op and for the ops fused with this op."""
 
     number: int
     """Row number, from 1."""
@@ -38,7 +38,7 @@ class ProfileRow:
     """
 
     parts: Sequence[int]
-    """Numbers of other rows, whose ops are partly computed by this row's code."""
+    """Numbers of other rows with ops that this row's code computes in part."""
 
     seconds: float
     """Median duration of the code in a call, in seconds; 0 without code."""
@@ -84,7 +84,7 @@ class Profile:
 
     Created by
     [`CompiledFunction.profile`][xdsl_quant.execution.CompiledFunction.profile]. Prints
-    as a table, in notebooks with bars.
+    as a table; notebooks also show bars.
     """
 
     name: str

@@ -152,7 +152,7 @@ def callback(function: Callable[..., None], argument_count: int) -> object:
 
 
 class _Hook:
-    """Unraisable hook that stores exceptions of callbacks and passes on all others."""
+    """Unraisable hook that stores exceptions of callbacks and forwards all others."""
 
     def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]):
         self._before = before
@@ -197,8 +197,8 @@ def _address(callback: object) -> int:
 
 def addresses(more: Mapping[str, object]) -> dict[str, int]:
     """
-    Return the addresses of all functions that compiled code may call, by symbol. They
-    include the ctypes callbacks in `more`, which must stay alive.
+    Return the addresses of all functions that compiled code may call, by symbol. This
+    includes the ctypes callbacks in `more`, which must stay alive.
     """
     if more and not isinstance(sys.unraisablehook, _Hook):
         sys.unraisablehook = _Hook(sys.unraisablehook)
@@ -218,7 +218,7 @@ def register(engine: _Engine, more: Mapping[str, object]) -> None:
 # Threads
 
 ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]
-"""Argument count and names of functions, by the symbol whose call dispatches them."""
+"""Functions that each dispatch symbol runs on threads: argument count and names."""
 
 
 _THREAD_CALLS = "xdsl_quant.execution.scheduling.thread_calls"

@@ -15,8 +15,8 @@ from .mlir_bindings import bufferization, ir, linalg, tensor
 
 def check_has_no_llvm(module: ir.Module) -> None:
     """
-    Reject ops of the LLVM dialect, which may terminate the process as nothing verifies
-    them.
+    Reject ops of the LLVM dialect: as nothing verifies them, they may terminate the
+    process.
 
     Raises:
         CompilationError: if there is such an op.
@@ -35,7 +35,7 @@ def define_undefined_tensors(module: ir.Module) -> None:
 
     Raises:
         CompilationError: if a poison tensor has a dynamic size: any size chosen for it
-            would also apply to the defined values of other paths.
+            would also apply to the defined values of other control-flow paths.
     """
     for poison in mlir.ops_in(module, "ub.poison"):
         if not isinstance(type_ := poison.results[0].type, ir.RankedTensorType):

@@ -126,7 +126,7 @@ def _accumulator_of(
     zero_points = type_.zero_point_range
     # A type may have several zero points: take the widest bounds.
     values = low - zero_points[1], high - zero_points[0]
-    # Padding is 0 after correction, which may be outside these bounds.
+    # Corrected padding is 0, which may be outside these bounds.
     is_padded = op_name(op) not in _WITHOUT_WINDOW and not values[0] <= 0 <= values[1]
     ends = (*values, 0) if is_padded else values
     trait = quantization_trait(op, AffineOpCoefficient)

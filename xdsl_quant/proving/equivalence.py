@@ -248,7 +248,7 @@ def _uniform(type_: Attribute) -> Attribute:
 def _element_parameters(
     type_: ScaledQuantizedType, shape: Sequence[int]
 ) -> tuple[Floats, Integers]:
-    """Return the scale, rounded to the expressed type, and zero point per element."""
+    """Return the scale (rounded to the expressed type) and zero point per element."""
     blocks, expressed = type_.get_blocks(), type_.expressed_type
     counts = [blocks[d][0] if d in blocks else 1 for d in range(len(shape))]
     places = np.ix_(

@@ -51,7 +51,7 @@ class Number:
 
 
 _Translated = tuple[Term, Term | None]
-"""Result and its condition to be defined, given defined operands; `None` if always."""
+"""Result, and the op's own condition for being defined; `None` if always defined."""
 
 _Rule = Callable[[Terms, Operation, Sequence[Term]], _Translated]
 

@@ -97,7 +97,7 @@ def _op_results(terms: Terms, op: Operation, numbers: Values) -> Sequence[Number
 
 
 def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
-    """Return an error with the location of an op, if known, before its message."""
+    """Return an error whose message starts with the op's location, if known."""
     prefix, message = location_prefix(op.location), str(error)
     # The error of an op in a region already has a location.
     is_located = not prefix or ": error: " in message

@@ -77,7 +77,7 @@ def compare_runtimes(
 
     Args:
         source: a quantized type or its text; or a module, for all its casts.
-        against: name of the runtime that the others are compared with.
+        against: name of the reference runtime, which all others are compared with.
         runtimes: names of the other runtimes; by default all in `RUNTIMES`.
         all_inputs: True to quantize all 32-bit floats, which takes an hour.
         progress: wrapper of an iterable, to show progress over chunks of inputs.

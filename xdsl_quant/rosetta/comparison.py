@@ -18,7 +18,7 @@ class Difference:
     """Result of the runtime."""
 
     expected: str
-    """Result of the reference runtime, which the others are compared with."""
+    """Result of the reference runtime, which all others are compared with."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class RuntimeComparison:
     """Operation that is compared."""
 
     against: str
-    """Name of the runtime that the others are compared with."""
+    """Name of the reference runtime, which all others are compared with."""
 
     inputs: int
     """Number of inputs."""

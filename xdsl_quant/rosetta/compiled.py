@@ -19,7 +19,7 @@ ROUNDINGS = (
     Rounding("nearest-away", "after-rounding"),
     Rounding("truncate"),
 )
-"""All rounding options, except those for NaN."""
+"""All combinations of rounding options, except the options for NaN."""
 
 
 def compile_options(rounding: Rounding) -> dict[str, str]:

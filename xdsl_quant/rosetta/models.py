@@ -297,7 +297,7 @@ def compare_ops(
 
     Args:
         module: module of the `tfl` dialect.
-        against: name of the runtime that the others are compared with.
+        against: name of the reference runtime, which all others are compared with.
         runtimes: names of the other runtimes; by default all in `OP_RUNTIMES`.
         ops: op names, e.g. `add`; by default all.
 

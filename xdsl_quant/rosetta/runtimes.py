@@ -77,7 +77,7 @@ class Runtime(ABC):
 def cast_types(
     parameters: QuantizationParameters, op: str, size: int | str = "?"
 ) -> tuple[str, str]:
-    """Return the texts of the types of the operand and the result of a cast."""
+    """Return the operand type and the result type of a cast, as text."""
     floats = f"tensor<{size}x{parameters.expressed}>"
     quantized = f"tensor<{size}x{uniform_type(parameters)}>"
     return (floats, quantized) if op == "quantize" else (quantized, floats)

@@ -169,7 +169,7 @@ class _Tiles:
 
     @property
     def block(self) -> int:
-        """Iterations of the outermost row loop per block; 0 if its sums are too large."""
+        """Outermost row loop's iterations per block; 0 if their sums are too large."""
         first, *inner = self.loops
         most = _BLOCK_BYTES // max(abs(first.steps[0]), 1)
         unit = 1 if inner else self.group[0]

@@ -90,7 +90,7 @@ class ByteContraction:
     def loops(
         self, dimensions: Sequence[int], operands: Sequence[BytesOperand]
     ) -> list[Axis]:
-        """Return the loops over these dimensions of the sums."""
+        """Return the loops over dimensions of the sums, with strides per operand."""
         loops = [
             Axis(
                 self.source.shape[d],
@@ -101,7 +101,7 @@ class ByteContraction:
         return coalesce_loops(loops, len(operands))
 
     def with_loops(self, operands: Sequence[BytesOperand]) -> Product | ChannelProduct:
-        """Return the product with loops over batches and rows of these memrefs."""
+        """Return the product with loops over the batches and rows of `operands`."""
         batches = self.loops(self.batches, operands) if self.batches else []
         rows = self.loops(self.rows, operands)
         return replace(self.product, rows=rows, batches=batches)
@@ -271,7 +271,7 @@ def _with_runtime_matrix(
 def _packed_product(
     lhs: Factor, rhs: Factor, loops: Sequence[Axis], width: int, column_step: int
 ) -> tuple[Product, Packing]:
-    """Return a product with a matrix that is packed at run time, and its packing."""
+    """Return a product with a matrix that is packed at run time, and the packing."""
     depth = math.prod(loop.size for loop in loops)
     low = -128 * (not rhs.is_unsigned) - rhs.zero_point
     product = Product(

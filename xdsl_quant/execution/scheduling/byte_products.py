@@ -4,7 +4,7 @@ Lowering of 8-bit integer products to functions for AVX-512 VNNI, AVX-VNNI or AM
 `vpdpbusd` multiplies 64 unsigned by 64 signed bytes and adds the products in groups of
 four to 16 i32 accumulators. Four consecutive bytes of the left factor are broadcast and
 multiplied by 16 packed columns of the right factor. A constant right factor is packed
-at compile time, others before each product. Convolutions are products too: the left
+at compile time, any other before each product. Convolutions are products too: the left
 factor is read in place through the window's strides.
 
 The left factor must be unsigned: signed bytes are loaded with 128 added, by flipping a
@@ -187,7 +187,7 @@ class _ProductCalls:
         product: Product,
         buffers: Sequence[BytesOperand],
     ) -> Product:
-        """Pack the right factor; return the product with its packed layout."""
+        """Pack the right factor; return the product with the packed layout."""
         assert contraction.packing is not None
         assert isinstance(product.weights, RuntimeMatrix)
         bits = self._cpu.vnni_bits
@@ -234,7 +234,7 @@ class _ProductCalls:
 def _declare_for_threads(
     module: ir.Module, name: str, arguments: Values, functions: Sequence[str]
 ) -> None:
-    """Declare a function that runs `functions` on threads; make these public."""
+    """Declare a function that runs `functions` on threads; make `functions` public."""
     with ir.InsertionPoint(module.body):
         new = mlir.declare(name, [value.type for value in arguments])
     parts = mlir.functions_in(module, functions)

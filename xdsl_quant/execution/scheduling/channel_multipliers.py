@@ -3,9 +3,9 @@ Rewrite of depthwise convolutions to a single channel dimension in the result, a
 folding of constant sums.
 
 Lowerings compute depthwise convolutions with two result dimensions, input channel and
-multiplier, and then merge these. The rewrite merges them at once: the input channel is
-the result channel divided by the multiplier. Multipliers that do not divide 16 are not
-rewritten: each column vector would need a different shuffle.
+multiplier, and then merge these dimensions. The rewrite merges them at once: the input
+channel is the result channel divided by the multiplier. Multipliers that do not divide
+16 are not rewritten: each column vector would need a different shuffle.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from .vector_code import LANES
 
 
 def merge_channels(module: ir.Module) -> None:
-    """Rewrite depthwise convolutions of bytes with constant weights, on tensors."""
+    """Merge the channel dimensions of depthwise byte convolutions on tensors."""
     for op in mlir.ops_in(module, "linalg.generic"):
         contraction = contraction_of(op)
         merged = contraction and _merge(contraction)

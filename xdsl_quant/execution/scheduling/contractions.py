@@ -75,7 +75,7 @@ class Factor(NamedTuple):
         return self._replace(value=value, conversion=None, zero_point=0)
 
     def in_memory(self) -> Factor:
-        """Return the factor after a reshape, which prevents fusion of its producer."""
+        """Return the reshaped factor; the reshape prevents fusion of its producer."""
         zero = ir.AffineExpr.get_constant(0)
         value = reshape_tensor(self.value, [1, *mixed_sizes(self.value)])
         return self._replace(value=value, indices=[zero, *self.indices])
@@ -134,7 +134,7 @@ class Contraction:
         return mlir.element(self.op.operands[2])
 
     def body(self, lhs: Factor, rhs: Factor) -> Callable[[Values], Values]:
-        """Return a `linalg.generic` body that accumulates products of new factors."""
+        """Return a `linalg.generic` body that sums products of `lhs` and `rhs`."""
 
         def added(arguments: Values) -> Values:
             left, right, so_far = arguments
@@ -155,8 +155,8 @@ class Contraction:
 
 def contraction_of(op: ir.Operation) -> Contraction | None:
     """
-    Return a `linalg` op as a contraction; `None` if it does not accumulate products of
-    two factors, which may be extended and zero-point-corrected.
+    Return a `linalg` op as a contraction; `None` if the op does not accumulate products
+    of two factors, which may be extended and zero-point-corrected.
     """
     if not op.name.startswith("linalg.") or len(op.regions) != 1:
         return None

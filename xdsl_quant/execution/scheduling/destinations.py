@@ -76,8 +76,8 @@ def _possible_aliases(values: Iterable[ir.Value]) -> set[ir.Value]:
 def read_padded_tensors(module: ir.Module) -> None:
     """
     Redirect readers of a tensor that is also padded to a slice of the padded tensor, so
-    that its elements are stored only once. Reshapes that only add a leading dimension
-    of 1 become views for this.
+    that its elements are stored only once. To this end, reshapes that only add a
+    leading dimension of 1 become views.
     """
     for reshape in mlir.ops_in(module, "tensor.reshape"):
         _add_dimension(reshape)
@@ -122,7 +122,7 @@ def _pads(insert: ir.Operation) -> bool:
 
 
 def _read_inside(insert: ir.Operation) -> None:
-    """Redirect other readers of the source to a slice of the padded result."""
+    """Redirect the source's other readers to a slice of the padded result."""
     source, *_ = insert.operands
     names = ("static_offsets", "static_sizes", "static_strides")
     parts = [insert.attributes[name] for name in names]

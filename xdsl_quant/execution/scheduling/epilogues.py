@@ -90,8 +90,8 @@ class Epilogue:
 
 def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
     """
-    Return the elementwise op that can be the epilogue of an op on memrefs, or `None`.
-    The last operand of the op holds the sums, with columns in the dimension `column`.
+    Return the elementwise op that can be the epilogue of `op`, or `None`. The last
+    operand of `op` is the memref of the sums; its dimension `column` holds the columns.
     """
     sums = op.operands[len(op.operands) - 1]
     if not mlir.defining_op(sums, "memref.alloc"):

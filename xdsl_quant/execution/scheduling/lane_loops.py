@@ -2,7 +2,7 @@
 Vectorization of short loops, each iteration of which becomes a lane.
 
 LLVM vectorizes such loops too, but only with lane-wise operations. Loops that need
-others, such as a table lookup in a register, are vectorized here.
+other operations, such as a table lookup in a register, are vectorized here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LaneIndex(NamedTuple):
     """Index in a lane loop: terms common to all lanes plus a constant per lane."""
 
     terms: Mapping[ir.Value | _Quotient, int]
-    """Factor of each value or quotient; these terms are the same for all lanes."""
+    """Factor of each value or quotient in the terms that all lanes share."""
 
     numbers: _Lanes
     """Addend of each lane."""
@@ -243,7 +243,7 @@ class LaneLoop:
         return op.name in _ELEMENTWISE and all(map(self._is_supported, op.operands))
 
     def _can_load(self, load: ir.Operation) -> bool:
-        """Return True if a load is vectorizable and reads no other lane's stores."""
+        """Return True if a load is vectorizable and reads no stores of other lanes."""
         if not self.can_access([*load.operands], steps=(0, 1)):
             return False
         source, *indices = load.operands
@@ -255,8 +255,8 @@ class LaneLoop:
 
     def can_access(self, operands: Values, steps: Sequence[int]) -> bool:
         """
-        Return True if the last index advances by one of the steps per lane, and all
-        other indices are the same for the lanes of a vector.
+        Return True if the last index advances by one of `steps` per lane, and all other
+        indices are the same for the lanes of a vector.
         """
         source, *indices = operands
         if not indices or not has_identity_layout(source.type):

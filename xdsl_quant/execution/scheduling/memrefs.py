@@ -38,7 +38,7 @@ def is_distinct_buffer(memref: ir.Value) -> bool:
 
 
 def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
-    """Return the elements of an integer constant, sign-extended; `None` otherwise."""
+    """Return the sign-extended elements of an integer constant, or `None`."""
     if op := mlir.defining_op(value, "arith.constant"):
         attribute = op.attributes["value"]
     elif op := mlir.defining_op(value, "memref.get_global"):

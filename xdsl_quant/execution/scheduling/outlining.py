@@ -99,7 +99,7 @@ def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
 
 
 _MAX_ITERATIONS = 1 << 12
-"""Maximum number of iterations of a scalar loop: about as slow as one callback."""
+"""Maximum iterations of a loop that stays scalar: they take as long as a callback."""
 
 
 def keep_small_loops_scalar(module: ir.Module) -> None:
@@ -118,7 +118,7 @@ def keep_small_loops_scalar(module: ir.Module) -> None:
 
 
 def _iterations_in_call(loop: ir.Operation) -> int:
-    """Return how often a call runs a loop's body; 0 if the number is not constant."""
+    """Return how often a function call runs a loop's body; 0 if not constant."""
     count, op = 1, loop
     while op.name != "func.func":
         if op.name == "scf.for":

@@ -117,7 +117,7 @@ class _Packer:
             code.store_lanes(code.at(starts, 64 * v), start, "i32")
 
     def _pack_rows(self, sums: Names, pointers: Names, counts: Sequence[int]) -> Names:
-        """Pack rows of contiguous bytes."""
+        """Pack a matrix whose rows are contiguous."""
         code, step = self.code, self._run.steps[1]
         whole, rest = divmod(self._run.size, 4)
 
@@ -156,7 +156,7 @@ class _Packer:
     def _pack_columns(
         self, sums: Names, pointers: Names, counts: Sequence[int]
     ) -> Names:
-        """Pack columns of contiguous bytes, up to 16 groups at once."""
+        """Pack a matrix whose columns are contiguous, up to 16 groups at once."""
         code = self.code
         whole, rest = divmod(self._run.size, 4)
         steps = [4, 64 * len(counts)]

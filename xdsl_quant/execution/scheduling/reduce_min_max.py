@@ -32,7 +32,7 @@ _Record = Callable[[NDArray[np.intp], NDArray[np.float64]], object]
 def reduce_min_max(module: ir.Module, functions: HostFunctions) -> dict[str, object]:
     """
     Replace calls of host functions that only need the min/max by reductions. Return the
-    ctypes callbacks that receive them, by symbol; these must stay alive.
+    ctypes callbacks that receive the min/max, by symbol; they must stay alive.
     """
     callbacks: dict[str, object] = {}
     taken = [*map(mlir.symbol_of, mlir.ops_in(module, "func.func"))]
@@ -62,7 +62,7 @@ _Call = tuple[ir.Operation, MinMaxFunction]
 def _call_groups(
     module: ir.Module, functions: HostFunctions
 ) -> Iterable[Sequence[_Call]]:
-    """Return groups of calls in a block that record with the same function."""
+    """Return the calls, grouped by block and by the function that records the range."""
     groups: dict[tuple[ir.Block, *tuple[int, ...]], list[_Call]] = {}
     for call in mlir.ops_in(module, "func.call"):
         function = functions.get(mlir.symbol_of(call, "callee"))
@@ -73,7 +73,7 @@ def _call_groups(
 
 
 def _has_min_max(call: ir.Operation, axis: int | None) -> bool:
-    """Return True if compiled code can compute the min and max of an argument."""
+    """Return True if compiled code can compute the min/max of the call's argument."""
     if len(call.operands) != 1:
         return False
     type_ = mlir.shaped_type(call.operands[0])

@@ -1,8 +1,8 @@
 """
 Fusion of rounding with conversion to integers.
 
-Quantization rounds to an integral float and converts it, with one op each. CPUs do both
-with one instruction, which is measurably faster if values are in the cache.
+Quantization rounds to an integral float and converts this to an integer, with two ops.
+One CPU instruction does both, measurably faster if values are in the cache.
 """
 
 from .. import mlir_bindings as mlir

@@ -161,7 +161,7 @@ class _SharedLoop:
         return any(user not in self._members for user in mlir.users_of(result))
 
     def _kinds(self) -> Sequence[str]:
-        """Return the iterator types, `reduction` if any op reduces that loop."""
+        """Return each loop's iterator type: `reduction` if any op reduces over it."""
         kinds = zip(*map(iterator_types_of, self._members), strict=True)
         return [
             "reduction" if any("reduction" in kind for kind in each) else "parallel"

@@ -20,8 +20,8 @@ class ThreadCalls:
 
     def __init__(self, functions: ThreadFunctions):
         """
-        Register the functions of each dispatch symbol, which take the same memrefs and
-        have no results. A dispatch returns when all its functions have returned.
+        Register the functions that each dispatch symbol runs: with the same memrefs,
+        and without results. A dispatch returns when all its functions have returned.
         """
         self._functions = functions
         self._linked: dict[str, Callable[[int], None]] = {}

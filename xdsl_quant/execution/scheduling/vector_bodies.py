@@ -75,7 +75,7 @@ class VectorBody:
         return self._block.arguments[number]
 
     def only_use(self, value: ir.Value, name: str) -> tuple[ir.Value, _Numbers] | None:
-        """Return the result and constant operand of a value's only user `arith.{name}`."""
+        """Return result and constant of the only user, an `arith.{name}`, or `None`."""
         users = mlir.users_of(value)
         if len(users) != 1 or not users[0].results:
             return None
@@ -225,7 +225,7 @@ class VectorBody:
         return rounded._replace(addend=least, rounds_twice=False)
 
     def _clamped(self, value: ir.Value) -> Interval | None:
-        """Return the storage range to which a value's only users clamp it."""
+        """Return the range to which the only users of a value clamp it, or `None`."""
         bounds: dict[str, int] = {}
         for _ in range(2):
             for name in ("maxsi", "minsi"):
@@ -344,8 +344,8 @@ class BodyCode:
         self, body: VectorBody, code: Code, table: ColumnTable, columns: str
     ) -> None:
         """
-        Take a body, the function to append to, and its table of column constants, which
-        begins at the pointer `columns`.
+        Take a body, and the function to append ops to. `table` has the column constants
+        of the function; `columns` is the pointer to them.
         """
         self._body = body
         self._code = code

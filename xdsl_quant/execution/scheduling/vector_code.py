@@ -48,8 +48,8 @@ def coalesce_loops(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
 
 def packed_loops(loops: Sequence[Axis], size: int) -> list[Axis]:
     """
-    Return a loop nest with the stride of a packed memref before the other strides. The
-    packed memref has `size` contiguous bytes per innermost iteration.
+    Return loops with the stride of a packed memref before their other strides. This
+    memref has `size` contiguous bytes per innermost iteration.
     """
     result: list[Axis] = []
     for loop in reversed(loops):
@@ -274,7 +274,7 @@ class Code(OpLines):
 
 
 def function_lines(name: str, memrefs: Sequence[Memref], code: Code) -> Names:
-    """Return the text of a private function on the memrefs of `Code.arguments`."""
+    """Return the lines of a private function on the memrefs of `Code.arguments`."""
     arguments = [f"%m{i}: {memref.type}" for i, memref in enumerate(memrefs)]
     return [
         f"func.func private @{name}({', '.join(arguments)})",

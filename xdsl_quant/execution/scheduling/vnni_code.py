@@ -157,7 +157,7 @@ class Product(WeightedSum):
     def vectors(self, bits: int) -> int:
         """
         Return the number of column vectors per tile, for registers of `bits` bits. A
-        `RuntimeMatrix` may be packed already.
+        packed `RuntimeMatrix` determines the number.
         """
         if isinstance(self.weights, RuntimeMatrix) and self.weights.vectors:
             return self.weights.vectors
@@ -230,7 +230,7 @@ class _Tile:
 
     @property
     def product(self) -> Product:
-        """Product of the function, which must not be a `ChannelProduct`."""
+        """Product that the function computes; must not be a `ChannelProduct`."""
         return cast(Product, self.function.product)
 
     @property
@@ -579,6 +579,6 @@ def product_text(
 
 
 def _shifted_interval(interval: Interval, by: NDArray[np.int64]) -> Interval:
-    """Return an interval shifted by constants, or that of i32 if it may overflow."""
+    """Return an interval shifted by constants; all of i32 if it may overflow."""
     total = Interval(interval.low + int(by.min()), interval.high + int(by.max()))
     return total if total.fits(32) else Interval.of_width(32)
