@@ -1,5 +1,5 @@
 """
-Entry points of modules, and conversion of arrays to arguments and from results.
+Entry points of modules, and conversions between arrays and arguments or results.
 
 MLIR loads and stores an `i4` or `i1` as a byte whose upper bits must be zero. Arrays
 therefore have elements of 8, 16, 32 or 64 bits, and generated ops truncate and extend
@@ -304,8 +304,8 @@ class EntryWrapper:
     """
     MLIR text of functions around an entry point that take and return arrays.
 
-    * The kernel writes all results to buffers of the caller. Its attributes make
-      bufferization write only to these buffers, and enable LLVM's widest vectors.
+    * The kernel writes all results to buffers of the caller. Its attributes keep
+      bufferization from writing to other arrays, and enable LLVM's widest vectors.
     * The sizes function computes all dynamic result sizes. It, too, calls the entry
       point, but only ops on argument sizes usually remain after dead code elimination.
     """

@@ -97,7 +97,7 @@ class MachineCode:
     """Bytes of statically sized intermediate values that a call allocates."""
 
     sizes_depend_on_shapes: bool
-    """True if all functions but the kernel depend only on argument shapes."""
+    """True if all functions except the kernel depend only on argument shapes."""
 
     calls_python: bool
     """True if the code calls host functions, or callbacks that record min/max."""

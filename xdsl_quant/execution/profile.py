@@ -90,7 +90,7 @@ class Profile:
     name: str
 
     rows: Sequence[ProfileRow]
-    """Rows in module order. Each op except constants is in exactly one row."""
+    """Rows in module order. Each op, except for constants, is in exactly one row."""
 
     calls: int
     """Number of measured calls."""

@@ -66,7 +66,7 @@ class Schedule:
         """Rewrite structured loops."""
 
     def schedule_bytes(self, module: ir.Module) -> None:
-        """Rewrite loops on memrefs of whole bytes."""
+        """Rewrite loops on memrefs whose elements are whole bytes."""
 
     def schedule_kernel(self, module: ir.Module) -> None:
         """Rewrite loops and buffers of the kernel, before they are lowered to LLVM."""

@@ -357,7 +357,7 @@ class WideIntegers:
         return self.terms.of_bits(IntegerType(self.width), value)
 
     def extended(self, value: Term, width: int, *, is_unsigned: bool) -> Term:
-        """Extend an integer of `width` bits."""
+        """Extend an integer of `width` bits to the width of this class."""
         kind = "BV_ZERO_EXTEND" if is_unsigned else "BV_SIGN_EXTEND"
         return self.terms.op(kind, value, indices=[self.width - width])
 

@@ -46,7 +46,7 @@ def translated(
         A `Number` for each scalar, and an array of numbers for each tensor.
 
     Raises:
-        UnsupportedError: if an op or a type has no term.
+        UnsupportedError: if an op or a type is unsupported.
     """
     if len(function.body.blocks) != 1:
         raise UnsupportedError(f"function '{function.sym_name.data}' has branches")
@@ -70,7 +70,7 @@ def translated_block(
             are added.
 
     Raises:
-        UnsupportedError: if an op or a type has no term.
+        UnsupportedError: if an op or a type is unsupported.
     """
     numbers |= dict(zip(block.args, arguments, strict=True))
     *ops, last = block.ops

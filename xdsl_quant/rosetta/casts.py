@@ -76,7 +76,7 @@ def compare_runtimes(
     used: around each multiple of half a scale, for each exponent, and at random.
 
     Args:
-        source: a quantized type or its text; or a module, for all its casts.
+        source: a quantized type or its text; or a module, to compare all its casts.
         against: name of the reference runtime, which all others are compared with.
         runtimes: names of the other runtimes; by default all in `RUNTIMES`.
         all_inputs: True to quantize all 32-bit floats, which takes an hour.

@@ -1,8 +1,8 @@
 """
 Inputs for which runtimes may return different stored values.
 
-Stored values change near multiples of half a scale, for any rounding mode and order of
-the zero point. All 16-bit floats are inputs. Inputs of wider types are all floats
+Stored values change near multiples of half a scale, for any rounding mode and
+zero-point order. All 16-bit floats are inputs. Inputs of wider types are all floats
 within 4 ulp of these multiples and of zero; infinities, NaN and the largest finite
 floats; 16 random floats per sign and exponent; and 65,536 random floats in range.
 """

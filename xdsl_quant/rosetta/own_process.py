@@ -73,7 +73,7 @@ class LibraryProcess:
 
 
 def answer_all(answer: Callable[[_Request], object]) -> None:
-    """Answer requests from standard input on standard output."""
+    """Read requests from standard input, and write answers to standard output."""
     # Redirect the output of libraries to standard error.
     stdout = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

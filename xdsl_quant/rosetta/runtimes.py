@@ -67,7 +67,7 @@ class Runtime(ABC):
         self, op: CastKind, parameters: QuantizationParameters, values: Array
     ) -> Array:
         """
-        Quantize expressed values, or dequantize stored values to any float type.
+        Quantize expressed values, or dequantize stored values (result: any float type).
 
         Raises:
             Unavailable: if the runtime cannot compute this cast.

@@ -203,15 +203,15 @@ def _product_of_channels(
     lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Axis], repeats: int
 ) -> ChannelProduct | None:
     """
-    Return the depthwise product, with taps in groups of four that adjacent result rows
-    share; `None` for too many groups. Weights outside i8 become sums of i8 terms.
+    Return the depthwise product; adjacent result rows share taps in groups of four.
+    Return `None` for too many groups. Weights outside i8 become sums of i8 terms.
     """
     loops = [loop for loop in loops if loop.size > 1] or [Axis(1, [0])]
     offsets: NDArray[np.int64] = np.zeros((), np.int64)
     for size, (step,) in loops:
         offsets = np.add.outer(offsets, step * np.arange(size))
     taps = np.arange(offsets.size).reshape([loop.size for loop in loops])
-    # Windows overlap along the last loop.
+    # A group has one index of the last loop, along which windows overlap.
     lines = taps.T.reshape(loops[-1].size if len(loops) > 1 else 1, -1)
     groups = [
         line[start : start + 4] for line in lines for start in range(0, line.size, 4)

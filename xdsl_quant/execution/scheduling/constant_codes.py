@@ -98,7 +98,7 @@ _OPS: Mapping[str, Callable[..., Array]] = {
     "arith.trunci": np.positive,
     "arith.uitofp": np.positive,
 }
-"""Supported ops; results have the dtype of their type."""
+"""Supported ops; a result has the NumPy dtype of its MLIR type."""
 
 _UNSIGNED = "arith.extui", "arith.uitofp"
 

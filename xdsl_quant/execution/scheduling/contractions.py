@@ -102,7 +102,7 @@ class Contraction:
     rhs: Factor
 
     result: Sequence[int]
-    """Loop of each dimension of the result."""
+    """Loop number of each result dimension."""
 
     product: ir.Operation
     """Op that multiplies."""

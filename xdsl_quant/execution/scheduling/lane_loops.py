@@ -274,7 +274,7 @@ class LaneLoop:
         return [each.build(lane) for each in lane_indices if each is not None]
 
     def _vector(self, value: ir.Value, lane: int) -> ir.Value:
-        """Return the vector of a value that starts at a lane."""
+        """Return the vector of a value for the lanes from `lane` on."""
         if (value, lane) not in self._vectors:
             if define := self._defined.get(value):
                 built = define(lane)

@@ -120,7 +120,7 @@ def strides_by_loop(
 def dimensions_by_loop(
     indices: Sequence[ir.AffineExpr], shape: Sequence[int]
 ) -> dict[int, int] | None:
-    """Map loops to the dimensions they index; `None` if another size exceeds 1."""
+    """Map loops to the dimensions they index; `None` if another dimension exceeds 1."""
     positions = {
         index.position: dimension
         for dimension, index in enumerate(indices)

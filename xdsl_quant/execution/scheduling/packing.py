@@ -385,7 +385,7 @@ def row_sums_text(
 
 @dataclass(frozen=True)
 class _RowAdder:
-    """Builder that accumulates contiguous bytes."""
+    """Builder of code that accumulates contiguous bytes."""
 
     code: Code
     sums: RowSums

@@ -3,8 +3,7 @@ Non-temporal stores of results, which bypass the cache.
 
 A normal store first reads its cache line; non-temporal stores of a whole line do not.
 They are faster for results that exceed the cache, and slower for smaller results. LLVM
-vectorizes non-temporal stores only if it knows the alignment, which is unknown for
-arrays.
+vectorizes non-temporal stores only with a known alignment, which arrays lack.
 
 The loops of a result therefore write to a small buffer that stays in the cache.
 Whenever it holds a chunk, whole lines are copied to the result. This requires loops

@@ -333,7 +333,7 @@ def _wrapped_to_type(numbers: _Numbers, value: ir.Value) -> _Numbers:
 
 
 def _is_stored(value: ir.Value) -> bool:
-    """Return True if a value has a width of elements in memory: 8, 16 or 32 bits."""
+    """Return True if a value has a supported width in memory: 8, 16 or 32 bits."""
     return mlir.bits(value.type) in (8, 16, 32)
 
 
@@ -456,7 +456,7 @@ class _WideCode:
         return self.op("shrsi", self.op("shli", value, self.bits), self.bits)
 
     def constant(self, numbers: _Numbers, lanes: int) -> str:
-        """Return a constant per column."""
+        """Return the vector of a constant, for the even or the odd columns."""
         code = self._code
         if numbers.size == 1 or (numbers == numbers.flat[0]).all():
             return code.splat(int(numbers.flat[0]), _WIDE)

@@ -337,7 +337,7 @@ class _Tile:
     def _reduce_windows(
         self, product: ChannelProduct, sums: Names, lhs: str, weights: str
     ) -> Names:
-        """Return the sums of a `ChannelProduct`; overlapping windows share bytes."""
+        """Return the sums of a `ChannelProduct`; overlapping windows share loads."""
         code, step = self.code, product.rows[-1].steps[0]
         right = [
             code.load(code.at(weights, 64 * g), BYTES, 64)
