@@ -65,7 +65,7 @@ def read(key: str) -> Entry | None:
     path = folder / f"{_PREFIX}{key}"
     try:
         with open(path, "rb", opener=_open_at_once) as stream:
-            # Other users may have added files while they could write to the folder.
+            # Check the owner: others may have added files while the folder allowed it.
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode) or not _is_own(status):
                 return None

@@ -387,7 +387,7 @@ class EntryWrapper:
             for i, argument in enumerate(self.entry.arguments)
         ]
         lines = "\n  ".join((*code.lines, "func.return"))
-        # Not inlined, as inlining would drop the vector width.
+        # Forbid inlining, which would drop the vector width.
         return (
             f"func.func @{name}({', '.join((*arrays, *buffers))}) attributes "
             "{llvm.emit_c_interface, passthrough = "

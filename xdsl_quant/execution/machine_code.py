@@ -20,7 +20,7 @@ from .schedule import Schedule, StepError, schedule_for
 from .size_checks import check_sizes
 
 _TO_ONE_FUNCTION = (
-    # Bufferization would free some block arguments too early.
+    # Otherwise bufferization frees some block arguments too early.
     "lift-cf-to-scf",
     "inline",
     "symbol-dce",

@@ -6,7 +6,7 @@ of their builder functions are typed here. This module cannot be imported withou
 extra `mlir`; modules that use it are imported when the first function is compiled.
 """
 
-# The stubs are incomplete, and have lists of unknown elements.
+# The stubs are incomplete, and have lists with unknown element types.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from __future__ import annotations

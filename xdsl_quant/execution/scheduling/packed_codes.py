@@ -31,8 +31,8 @@ def pack_constants(module: ir.Module) -> None:
     loads = chain(*(mlir.ops_in(loop, "memref.load") for loop in loops))
     if not any(map(_packable_constant, loads)):
         return
-    # Prove that indices are nonnegative and in bounds, which simplifies their divisions
-    # and removes their checks.
+    # Prove that indices are nonnegative and in bounds: this simplifies divisions and
+    # removes checks.
     mlir.run_passes(
         module, ("func.func(int-range-optimizations)", "canonicalize", "cse")
     )

@@ -203,7 +203,7 @@ class _Buffer:
     def finish(self) -> None:
         """Copy the remaining bytes."""
         self._copy()
-        # Only a fence orders non-temporal stores with others.
+        # Only a fence orders non-temporal stores with other stores.
         llvm.fence(llvm.AtomicOrdering.seq_cst)
 
     def _copy(self) -> None:

@@ -43,7 +43,7 @@ class ThreadCalls:
 
     def _call(self, names: Sequence[str], descriptors: Sequence[int]) -> None:
         count = len(descriptors)
-        # The addresses of pointers, and the pointers.
+        # First the address of each pointer, then the pointers.
         words = (ctypes.c_int64 * (2 * count))()
         address = ctypes.addressof(words)
         size = ctypes.sizeof(ctypes.c_int64)
