@@ -76,8 +76,8 @@ _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 
 def may_use_tiles(features: Collection[str]) -> bool:
     """
-    Request AMX tiles and return True if they may be used. Linux requires this request
-    before the first use, once for all threads and later forks.
+    Request AMX tiles and return True if they may be used. Linux requires one request
+    before the first use; the permission covers all threads and later forks.
     """
     if "amx_tile" not in features:
         return False

@@ -3,7 +3,7 @@ Bounds of the sums that quantized ops accumulate, and the widths of the accumula
 
 For constant weights, the bounds are exact: each weight is multiplied by the activation
 (storage minimum or maximum) that gives the smallest or largest product. Accumulators
-wrap around, so intermediate sums may overflow if the final sum fits.
+wrap around, so intermediate sums may overflow as long as the final sum fits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -246,7 +246,7 @@ def _integer_range(type_: Attribute) -> tuple[int, int]:
     element = scalar_or_element_type(type_)
     if isinstance(element, StoredQuantizedType):
         return element.storage_range
-    # A float bias is converted to an integer of up to 64 bits.
+    # For a float bias, assume the widest TensorFlow Lite integer: 64 bits.
     is_float = isinstance(element, AnyFloat)
     return signed_bounds(64 if is_float else int_width(element))
 

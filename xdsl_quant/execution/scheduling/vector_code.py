@@ -326,7 +326,7 @@ class Globals:
         self._name = name
 
     def pointer(self, code: Code, kind: str, size: int) -> str:
-        """Return the pointer to a constant of `size` bytes, which is defined later."""
+        """Return the pointer to a constant of `size` bytes; data is defined later."""
         type_ = f"memref<{size}xi8>"
         value = code.add(f"memref.get_global @{self._name}_{kind} : {type_}")
         return code.pointer(value, type_, 0)
