@@ -1,4 +1,4 @@
-"""Errors and warnings with source locations, and formatting of their texts."""
+"""Errors and warnings with source locations, and formatting of messages and tables."""
 
 import re
 import sys
@@ -36,7 +36,7 @@ def error_summary(error: Exception) -> str:
 
 
 def counted_names(ops: Iterable[Operation]) -> str:
-    """Return op names in alphabetical order, each after its count."""
+    """Return distinct op names with their counts, e.g. `2 'tfl.add', 1 'tfl.mul'`."""
     counts = Counter(map(op_name, ops))
     return ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
 
@@ -51,7 +51,7 @@ _TEXT_LENGTH = 60
 
 
 def shortened_text(text: str) -> str:
-    """Return a text, with its middle elided if it is long."""
+    """Return a text, with the middle elided if it exceeds 60 characters."""
     if len(text) <= _TEXT_LENGTH:
         return text
     half = _TEXT_LENGTH // 2
@@ -62,34 +62,34 @@ _LONG_QUOTED = re.compile(r"'([^'\n]{1000,})'")
 
 
 def shortened_message(message: str) -> str:
-    """Elide the middle of quoted texts of 1,000 characters or more in a message."""
+    """Elide the middle of quoted texts that have 1,000 characters or more."""
     return _LONG_QUOTED.sub(lambda match: f"'{shortened_text(match[1])}'", message)
 
 
 def table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
-    """Return the lines of a table with aligned columns, for rows of equal length."""
+    """Return rows of equal length as lines of text with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def located_message(op: Operation, message: str) -> str:
-    """Return a message, prefixed by the location of an op if it is known."""
+    """Return a message, prefixed by the op's location if known."""
     message = shortened_message(message)
     prefix = location_prefix(op.location)
     return f"{prefix}error: {message}" if prefix else message
 
 
 def fail(op: Operation, message: str) -> NoReturn:
-    """Fail a pass because of an op, with a `PassFailedException` at its location."""
+    """Raise a `PassFailedException` with a message at the location of an op."""
     message = located_message(op, message)
     op.emit_error(message, PassFailedException(message))
 
 
 class Diagnostic(NamedTuple):
-    """Message about one subject."""
+    """Message of the form `subject problem: found; remedy`."""
 
     subject: str
-    """Op, value or file at fault, e.g. `'quant.qcast' op`."""
+    """Name of the op, value or file at fault, e.g. `'quant.qcast' op`."""
 
     problem: str
     """Predicate of the message, e.g. `cannot be lowered`."""
@@ -106,13 +106,13 @@ class Diagnostic(NamedTuple):
 
 
 def refuse(op: Operation, problem: str, found: object, remedy: str = "") -> NoReturn:
-    """Fail a pass because of an op, with a `Diagnostic` at its location."""
+    """Raise a `PassFailedException` with a `Diagnostic` at the location of an op."""
     fail(op, str(Diagnostic(f"'{op_name(op)}' op", problem, found, remedy)))
 
 
 @contextmanager
 def refusing(op: Operation, problem: str, remedy: str = "") -> Generator[None]:
-    """Catch value, import and verification errors, and `refuse` the op because of them."""
+    """Catch value, import and verification errors, and `refuse` the op with the error."""
     try:
         yield
     except (ValueError, ImportError, VerifyException) as e:
@@ -135,11 +135,11 @@ def fail_for_all(ops: Sequence[Operation], problem: str, remedy: str) -> NoRetur
     Fail a pass because of several ops.
 
     Args:
-        ops: the ops; the message counts them by name and has the location of the first one.
+        ops: the ops at fault, which the message counts by name.
         problem: the common mistake, e.g. `quantized ops without integer form`.
         remedy: the advice.
 
     Raises:
-        PassFailedException: with the message, prefixed by the location of the first op.
+        PassFailedException: with the message, at the location of the first op.
     """
     fail(ops[0], f"{problem}, found {counted_names(ops)}; {remedy}")

@@ -38,13 +38,13 @@ _FOLDERS = {
     "xdsl_quant.xdsl_patches.tosa_ops": "xdsl_quant.frontends.tosa.ops",
 }
 """
-New names of modules and packages by old name; the first prefix match wins. Stub files in
-`dialects` repeat its entries for type checkers.
+New names of modules and packages by old name; the first prefix match wins. Stub files
+repeat the entries of `dialects` for type checkers.
 """
 
 
 class _Mover:
-    """Import hook that returns the moved module itself for its old name."""
+    """Import hook that imports the moved module, not a copy, under its old name."""
 
     def find_spec(
         self, fullname: str, path: object, target: object = None
@@ -64,13 +64,13 @@ class _Mover:
         return sys.modules[spec.loader_state.name]
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has replaced the spec by the one of the old name.
+        # The import system has set the old name's spec: restore the module's own.
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 
 
 def install() -> None:
     """Install the import hook for old module names."""
-    # First, because a moved package has the new package's path, in which other finders
-    # would import copies.
+    # Insert first: other finders would search the path of the moved package and import
+    # copies.
     sys.meta_path.insert(0, _Mover())

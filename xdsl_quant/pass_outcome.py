@@ -22,7 +22,7 @@ from xdsl_quant.diagnostics import (
 
 @dataclass(frozen=True)
 class PassOutcome:
-    """Candidate ops of a pass, and the number of ops that it changed."""
+    """Candidates (ops that a pass looks for), and the number of ops changed."""
 
     ops: Sequence[Operation]
     """Candidates, in the order of the module before the pass."""
@@ -31,13 +31,13 @@ class PassOutcome:
     """Number of ops changed, replaced or inserted."""
 
     expected: str
-    """Noun for the candidates, e.g. `a 'quant.qcast' of a constant`."""
+    """Description of a candidate, e.g. `a 'quant.qcast' of a constant`."""
 
     left: Sequence[Operation] = ()
     """Quantized ops that the pass should have rewritten but did not."""
 
     remedy: str = ""
-    """Remedy for the remaining ops, as the end of a message."""
+    """Advice about the remaining ops, the end of the warning; may be empty."""
 
     is_explained: bool = False
     """True if the pass has already warned why it changed nothing."""
@@ -47,14 +47,14 @@ class PassOutcome:
         cls, ops: Sequence[Operation], expected: str, remedy: str = ""
     ) -> PassOutcome:
         """
-        Return the outcome of a pass that erases its candidates; the remaining ones are
-        left.
+        Return the outcome of a pass that erases the candidates it rewrites. Candidates that
+        remain in the IR become `left`.
         """
         left = [op for op in ops if op.parent is not None]
         return cls(ops, len(ops) - len(left), expected, left, remedy)
 
     def warning(self, name: str) -> str | None:
-        """Return a warning if the pass changed nothing or left ops, otherwise `None`."""
+        """Return a warning if the pass changed nothing or `left` has ops, else `None`."""
         names = counted_names(self.left or self.ops) or "none"
         remedy = f"; {self.remedy}" if self.remedy and self.ops else ""
         if not self.changed:
@@ -76,8 +76,8 @@ class CountingPass(ModulePass):
     """
     Pass that counts its changes.
 
-    `apply` warns if the pass changed nothing or left quantized ops. `rewrite` returns the
-    counts without warning, for code that runs passes on every module.
+    `apply` warns if the pass changed nothing or left quantized ops. `rewrite` only returns
+    the outcome, for callers that accept passes without effect.
     """
 
     @abstractmethod

@@ -7,17 +7,17 @@ RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
 """Rounding of a quotient: toward zero, half to even, or half away from zero."""
 
 ZeroPointOrder = Literal["before-rounding", "after-rounding"]
-"""Addition of the zero point to the unrounded quotient, or to the rounded quotient."""
+"""Order in which the zero point is added: to the quotient before or after rounding."""
 
 NanResult = Literal["storage-min", "stored-zero"]
-"""Stored value of NaN: the smallest one, or 0, clamped to the storage range."""
+"""Stored value of NaN: the storage minimum, or 0 clamped to the storage range."""
 
 ScaleRounding = Literal["single", "double"]
-"""Rounding of the shift after a fixed-point multiplication: see `apply_scale`."""
+"""Rounding of a fixed-point product when it is shifted right: see `apply_scale`."""
 
 
 class RoundingArguments(TypedDict):
-    """A rounding as keyword arguments of functions."""
+    """The fields of `Rounding` as keyword arguments."""
 
     rounding_mode: RoundingMode
     zero_point_order: ZeroPointOrder
@@ -62,8 +62,8 @@ class Rounding(NamedTuple):
 
         Args:
             storage: the name of the storage type.
-            is_integer: True if stored values are integers, not codes of floats or table
-                indices.
+            is_integer: True if stored values are integers, not bit patterns of floats or
+                table indices.
             has_zero_points: True if any zero point is not 0.
         """
         if is_integer:
@@ -101,7 +101,7 @@ def largest_integer(
 
 
 class RepresentedNumbers(NamedTuple):
-    """Bounds, unit and precision of the numbers that stored values represent."""
+    """Bounds, unit and precision of the numbers that stored values encode, unscaled."""
 
     low: float
     """The smallest number."""
@@ -110,21 +110,21 @@ class RepresentedNumbers(NamedTuple):
     """The largest number."""
 
     unit: float = 1
-    """Power of two that divides all numbers."""
+    """A power of two of which all numbers are multiples."""
 
     precision: int = 0
-    """Significand bits that represent every number exactly."""
+    """Number of significand bits that every number fits in."""
 
     @classmethod
     def integers(cls, storage_range: tuple[int, int]) -> Self:
         """Return the bounds, unit and precision of the integers in a storage range."""
         low, high = storage_range
-        # The largest magnitude may be a power of two, whose significand has one bit.
+        # A largest magnitude of 2**n has a one-bit significand; all others fit n bits.
         return cls(low, high, precision=(max(-low, high) - 1).bit_length())
 
 
 class FloatProperties(NamedTuple):
-    """Properties of a float type that limit its use as compute type."""
+    """Properties of a float type that decide if a cast can compute in it."""
 
     width: int
     """Number of bits."""
@@ -133,7 +133,7 @@ class FloatProperties(NamedTuple):
     """Number of significand bits, the leading one included."""
 
     smallest: float
-    """Smallest positive number."""
+    """Smallest positive number, subnormal if the type has subnormals."""
 
     largest: float
     """Largest finite number."""
@@ -141,7 +141,7 @@ class FloatProperties(NamedTuple):
     def is_wide_enough(
         self, numbers: RepresentedNumbers, zero_point_range: tuple[int, int]
     ) -> bool:
-        """Return True if numbers and zero points are exact: see `compute_type`."""
+        """Return True if the type is wide enough, as defined by `compute_type`."""
         if self.width < 16 or numbers.unit < self.smallest:
             return False
         low, high, unit, precision = numbers
@@ -149,7 +149,7 @@ class FloatProperties(NamedTuple):
             return precision <= self.precision and max(-low, high) <= self.largest
         first, last = zero_point_range
         largest = max(map(abs, (low, high, first, last, low - last, high - first)))
-        # Two fraction bits, one more than halves need.
+        # Require two fraction bits, although midpoints (halves of `unit`) need only one.
         is_exact = largest <= unit * (1 << (self.precision - 2))
         return is_exact and largest <= self.largest
 
@@ -165,9 +165,9 @@ def compute_type(
     Return the float type in which a cast computes: for `truncate` the expressed type, as in
     MLIR; for other modes the first type that is wide enough.
 
-    A type is wide enough if it exactly represents the numbers of all stored values, zero
-    points, zero-point-corrected values and, with zero points, midpoints between numbers. It
-    also has at least 16 bits: narrower types often overflow to NaN instead of infinity.
+    A type is wide enough if it has at least 16 bits and exactly represents the numbers of
+    all stored values, zero points and zero-point-corrected values. If any zero point is not
+    0, midpoints between numbers must be exact, too. Narrower types often overflow to NaN.
 
     Args:
         mode: the rounding mode of the cast.

@@ -81,9 +81,10 @@ def _dialects_of_other_plugins() -> AbstractSet[str]:
 
 class _PluginUniverse(QuantizationUniverse):
     """
-    Universe without the dialects of other plugins, because xDSL refuses duplicates.
+    Universe without the dialects that other plugins declare: xDSL refuses duplicates.
 
-    Other plugins are loaded on access, because all of them are imported by then.
+    The other plugins are loaded when `all_dialects` is read: by then, xDSL has imported
+    them.
     """
 
     @property
@@ -100,7 +101,7 @@ def _united(
     part: Callable[[QuantizationUniverse], Mapping[str, _T]],
     taken: Container[str] = (),
 ) -> dict[str, _T]:
-    """Merge a mapping of the core and of all slices, without the names in `taken`."""
+    """Merge one mapping of the core and of all slices, without the names in `taken`."""
     return {
         name: value
         for _, declaration in _DECLARED
@@ -111,10 +112,10 @@ def _united(
 
 _DECLARED = [*_declarations()]
 
-# xDSL's own dialects parse lowered modules, and need the patches for it.
+# xDSL's own dialects need the patches to parse lowered modules.
 xdsl_patches.apply_on_load(_united(lambda part: part.on_load))
 
-# xDSL tools refuse to start if a plugin declares a name of xDSL.
+# xDSL tools refuse to start if a plugin redeclares a name of xDSL.
 XDSL_QUANT_UNIVERSE = _PluginUniverse(
     all_dialects=_united(lambda part: part.all_dialects, get_all_dialects()),
     all_passes=_united(lambda part: part.all_passes, get_all_passes()),

@@ -1,5 +1,5 @@
 """
-Scalar machine: expressions as ops of the arith and math dialects.
+Scalar machine: builds expressions from scalar ops of the arith and math dialects.
 
 Integers are computed in 32 bits if their bounds fit, and in 64 bits otherwise.
 
@@ -102,7 +102,7 @@ _LOGICAL_OPS = {"and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp}
 
 
 class ScalarBuilder(Protocol):
-    """Protocol of builders of ops on scalars."""
+    """Protocol for builders of scalar ops."""
 
     def op(
         self,
@@ -111,7 +111,7 @@ class ScalarBuilder(Protocol):
         result_type: Attribute,
         properties: Mapping[str, Attribute] = ...,
     ) -> SSAValue:
-        """Build an op with one result."""
+        """Build an op with one result, and return the result."""
         ...
 
     def add(self, op: Operation) -> SSAValue:
@@ -123,7 +123,7 @@ class ScalarBuilder(Protocol):
 
 def type_for(*bounds: Bounds) -> IntegerType:
     """
-    Return the integer type that holds all of the bounds: `i32` or `i64`.
+    Return `i32`, or `i64` if any of the bounds exceeds 32 bits.
 
     Raises:
         Unsupported: if the bounds exceed 64 bits.
@@ -266,7 +266,7 @@ class IntegerExpression(Integer):
 
 @dataclass(eq=False)
 class FloatExpression(Real):
-    """Float of any type. All operands of a function have the same type."""
+    """Float of any type. Float operands of the same op must have the same type."""
 
     builder: ScalarBuilder
     value: SSAValue
@@ -287,7 +287,7 @@ class FloatExpression(Real):
         return FloatExpression(self.builder, value, bounds, self.may_be_nan)
 
     def as_value(self, type_: Attribute) -> SSAValue:
-        """Return the value, rounded to a float type."""
+        """Return the SSA value, converted to a float type."""
         return self.as_float(cast(AnyFloat, type_)).value
 
     def as_integer(self) -> IntegerExpression:
@@ -315,7 +315,7 @@ class FloatExpression(Real):
         return IntegerExpression(self.builder, value, bounds)
 
     def operand(self, number: RealNumber) -> SSAValue:
-        """Convert an operand of a float function to an SSA value of this type."""
+        """Convert an operand of a float function to an SSA value of this float's type."""
         match number:
             case FloatExpression():
                 return number.value

@@ -28,8 +28,8 @@ FormT = TypeVar("FormT", bound=Form)
 
 class Forms(dict[object, Form]):
     """
-    A machine's implementations: by NumPy function, or by name for primitives,
-    `part` (`x[key]`) and `reduced` (all reductions).
+    A machine's implementations of array functions. Keys are NumPy functions, names of
+    primitives, `part` (implements `x[key]`) and `reduced` (implements all reductions).
     """
 
     def implements(self, *functions: object) -> Callable[[FormT], FormT]:
@@ -46,12 +46,12 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
     """Array known at run time."""
 
     FORMS: ClassVar[Forms]
-    """Function implementations of the machine."""
+    """The machine's implementations of array functions."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    # Comparisons build ops, so hash by identity.
+    # `==` builds an op, so hash by identity.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
 
     @property
@@ -69,7 +69,7 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
         return (self[i] for i in range(len(self)))
 
     def primitive(self, name: str) -> Form | None:
-        """Return the implementation of a primitive; `None` to trace its definition."""
+        """Return the machine's implementation of a primitive; `None` if it has none."""
         return self.FORMS.get(name)
 
     def __array_function__(
@@ -92,7 +92,7 @@ class ArrayExpression(NDArrayOperatorsMixin, ABC):
         return self.FORMS[np.reshape](self, _numbers(shape))
 
     def transpose(self, *order: int | Sequence[int]) -> Self:
-        """Permute the dimensions; reverse them by default."""
+        """Permute the dimensions; without arguments, reverse their order."""
         return self.FORMS[np.transpose](self, _numbers(order) or None)
 
     def swapaxes(self, a: int, b: int) -> Self:

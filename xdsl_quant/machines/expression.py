@@ -2,12 +2,12 @@
 Expressions: integers, floats and truth values in place of NumPy arrays.
 
 A formula written for arrays, with operators, NumPy functions and
-[primitives][xdsl_quant.numerics.primitives], builds ops when it gets expressions. This
-module computes bounds and skips redundant ops; each machine has subclasses that build
-the ops.
+[primitives][xdsl_quant.numerics.primitives], builds ops when called with expressions. This
+module computes bounds and skips redundant ops; each machine has subclasses that build the
+ops.
 
-Integers are unbounded. Only integers of unknown range, with the bounds `ANY_INTEGER`,
-wrap around.
+Integer arithmetic is exact. It wraps around only if an operand has the bounds
+`ANY_INTEGER`, i.e. an unknown range.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Bounds: TypeAlias = tuple[int, int]
 FloatBounds: TypeAlias = tuple[float, float]
 
 Number: TypeAlias = "Integer | Truth | SupportsIndex"
-"""Operand: an expression, a truth value as 0 or 1, or a constant."""
+"""Integer operand: an expression, a truth value (0 or 1), or a constant."""
 
 RealNumber: TypeAlias = "Real | Integer | Truth | float"
 """Operand of a float function."""
 
 Form: TypeAlias = Callable[..., Any]
-"""Function of expressions that implements a NumPy function or a primitive."""
+"""Function on expressions that implements a NumPy function or a primitive."""
 
 IntegerOperation: TypeAlias = Literal[
     "add",
@@ -50,7 +50,7 @@ IntegerOperation: TypeAlias = Literal[
     "right_shift",
     "subtract",
 ]
-"""Binary integer ops of a machine; `divide` requires non-negative operands."""
+"""Binary integer ops that a machine builds; `divide` requires non-negative operands."""
 
 Direction: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
@@ -95,14 +95,14 @@ def bounds_of(number: Number) -> Bounds:
 
 
 def combined(function: Callable[[int, int], int], a: Number, b: Number) -> Bounds:
-    """Return the bounds of a function that is monotonic in each operand."""
+    """Return the bounds of `function(a, b)`, which is monotonic in each operand."""
     ends = [function(x, y) for x in bounds_of(a) for y in bounds_of(b)]
     return min(ends), max(ends)
 
 
 def widened_bounds(*values: float) -> FloatBounds:
     """
-    Return the bounds of the values, widened by a relative rounding error.
+    Return the minimum and maximum of the values, widened by a relative rounding error.
 
     The bounds are infinite if a value is NaN, or if all values are the same infinity.
     """
@@ -139,11 +139,11 @@ class Expression(NDArrayOperatorsMixin, ABC):
     PRIMITIVES: ClassVar[Mapping[str, Form]] = {}
     """The machine's implementations of primitives."""
 
-    # Comparisons build ops, so hash by identity.
+    # `==` builds an op, so hash by identity.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
 
     def primitive(self, name: str) -> Form | None:
-        """Return the implementation of a primitive; `None` to trace its definition."""
+        """Return the machine's implementation of a primitive; `None` if it has none."""
         return self.PRIMITIVES.get(name)
 
     def __array_ufunc__(
@@ -190,11 +190,11 @@ class Truth(Expression):
     @property
     @abstractmethod
     def number(self) -> Integer:
-        """The value as 0 or 1."""
+        """The value as an integer, 0 or 1."""
 
     @abstractmethod
     def chosen(self, a: Any, b: Any) -> Any:
-        """Build a selection of `a` if true, else `b`."""
+        """Build a selection: `a` if this value is true, else `b`."""
 
     def conjunction(self, other: Self | bool) -> Self | int:
         if not isinstance(other, Truth):
@@ -214,7 +214,7 @@ class Truth(Expression):
         return is_different.negation() if direction == "eq" else is_different
 
     def arithmetic(self, name: IntegerOperation, lhs: Number, rhs: Number) -> Integer:
-        """Build an arithmetic op on the value as 0 or 1."""
+        """Build an arithmetic op in which this value counts as 0 or 1."""
         number = self.number
         pair = (number, rhs) if lhs is self else (lhs, number)
         return number.arithmetic(name, *pair)
@@ -231,7 +231,7 @@ _OPERATORS: Mapping[IntegerOperation, tuple[Callable[[int, int], int], int]] = {
     "left_shift": (int.__lshift__, 0),
     "right_shift": (int.__rshift__, 0),
 }
-"""Python operator of each operation, and the second operand that changes nothing."""
+"""Python operator of each operation, and its neutral second operand (0 in `x + 0`)."""
 
 
 class Integer(Expression):
@@ -244,7 +244,7 @@ class Integer(Expression):
     """True if the machine omits unused ops, so `(x + 1) + 2` can become `x + 3`."""
 
     linear: tuple[Self, int, int] | None = None
-    """`(x, factor, constant)` if this is `factor * x + constant` with factor 1 or -1."""
+    """`(x, factor, constant)` of a result `factor * x + constant` with factor 1 or -1."""
 
     @abstractmethod
     def _combined(
@@ -272,8 +272,8 @@ class Integer(Expression):
 
     def plus(self, constant: int, factor: int = 1) -> Self | None:
         """
-        Return `factor * self + constant`, merged with the constant in `linear`. Return
-        `None` if `linear` is `None`, or the machine is not lazy.
+        Return `factor * self + constant`, with this constant and that of `linear` merged
+        into one. Return `None` if `linear` is `None`, or the machine is not lazy.
         """
         if self.linear is None or not self.is_lazy:
             return None
@@ -282,7 +282,7 @@ class Integer(Expression):
         return base + constant if factor == own_factor else constant - base
 
     def arithmetic(self, name: IntegerOperation, lhs: Number, rhs: Number) -> Self:
-        """Build a binary operation of which this integer is one operand."""
+        """Build a binary op; this integer is `lhs` or `rhs`."""
         if name in ("add", "multiply") and not isinstance(lhs, Expression):
             lhs, rhs = rhs, lhs
         if name == "floor_divide":
@@ -298,7 +298,7 @@ class Integer(Expression):
         constant = rhs if lhs is self else lhs
         if name not in ("add", "subtract") or isinstance(constant, Expression):
             return self._combined(name, lhs, rhs, bounds)
-        # One operand is constant: record the sum.
+        # One operand is constant: record the result as linear.
         factor = 1 if lhs is self else -1
         added = int(constant) * (-1 if name == "subtract" and factor == 1 else 1)
         if (merged := self.plus(added, factor)) is not None:
@@ -311,7 +311,7 @@ class Integer(Expression):
         return 0 - self
 
     def conjunction(self, other: SupportsIndex) -> Self:
-        """Return the bitwise and with a non-negative constant."""
+        """Return the bitwise AND of this integer and a non-negative constant."""
         mask = int(other)
         low, high = self.bounds
         if low >= 0 and high <= mask and not mask & (mask + 1):
@@ -385,10 +385,10 @@ def _checked_divisor(number: Number) -> Bounds:
 
 
 class Real(Expression):
-    """Float known at run time. All operands of a function have the same type."""
+    """Float known at run time. Float operands of the same op must have the same type."""
 
     bounds: FloatBounds = UNBOUNDED
-    """Bounds of the value unless it is NaN."""
+    """Bounds of the value if it is not NaN."""
 
     may_be_nan: bool = True
 
@@ -427,8 +427,8 @@ class Real(Expression):
         can_be_nan: bool | None = None,
     ) -> Self:
         """
-        Build a function. By default, the result may be NaN if an operand may be NaN or
-        if `bounds` are `UNBOUNDED`.
+        Build the op of a NumPy function. By default, the result may be NaN if an operand
+        may be NaN or if `bounds` are `UNBOUNDED`.
         """
         if can_be_nan is None:
             # Infinities and values outside the domain of a function may give NaN.
@@ -441,7 +441,7 @@ class Real(Expression):
     # Operators
 
     def arithmetic(self, name: str, lhs: RealNumber, rhs: RealNumber) -> Self:
-        """Build a binary operation of which this float is one operand."""
+        """Build a binary op; this float is `lhs` or `rhs`."""
         if name == "divide":
             return self.function(name, lhs, rhs)
         if name not in ("add", "subtract", "multiply"):
@@ -478,11 +478,11 @@ class Real(Expression):
         return self._extreme("maximum", other, self.may_be_nan or may_be_nan(other))
 
     def number_minimum(self, other: RealNumber) -> Self:
-        """Return the minimum, ignoring one NaN operand."""
+        """Return the minimum; if one operand is NaN, the other operand."""
         return self._extreme("fmin", other, self.may_be_nan and may_be_nan(other))
 
     def number_maximum(self, other: RealNumber) -> Self:
-        """Return the maximum, ignoring one NaN operand."""
+        """Return the maximum; if one operand is NaN, the other operand."""
         return self._extreme("fmax", other, self.may_be_nan and may_be_nan(other))
 
     def clipped(self, low: RealNumber, high: RealNumber) -> Self:
@@ -499,7 +499,7 @@ class Real(Expression):
         return cast("Self", _chosen_by_truth(self.is_nan(), self, sign))
 
     def copysign(self, sign: RealNumber) -> Self:
-        """Return the absolute value with the sign of `sign`."""
+        """Return this float's absolute value with the sign of `sign`."""
         largest = max(map(abs, self.bounds))
         return self.function("copysign", self, sign, bounds=(-largest, largest))
 
@@ -528,7 +528,7 @@ class Real(Expression):
 
 
 def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
-    """Return the bounds of a selection, and whether it may be NaN."""
+    """Return the bounds of a selection of `a` or `b`, and True if the result may be NaN."""
     bounds = union(float_bounds_of(a), float_bounds_of(b))
     return bounds, may_be_nan(a) or may_be_nan(b)
 
@@ -537,7 +537,9 @@ def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
 
 
 def _main_operand(*operands: object) -> Any:
-    """Return the operand that builds the op: a float, or else the first expression."""
+    """
+    Return the operand whose method builds the op: a float, or else the first expression.
+    """
     expressions = [x for x in operands if isinstance(x, Expression)]
     return next((x for x in expressions if isinstance(x, Real)), expressions[0])
 
@@ -549,7 +551,7 @@ def _bound_method(x: object, name: str) -> Form:
 
 
 def _operator(name: str) -> Form:
-    """Return a binary function: `arithmetic(name, lhs, rhs)` of the main operand."""
+    """Return a binary function that calls `arithmetic(name, ...)` of the main operand."""
 
     def function(lhs: object, rhs: object) -> object:
         return _main_operand(lhs, rhs).arithmetic(name, lhs, rhs)

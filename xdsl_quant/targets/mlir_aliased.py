@@ -21,7 +21,7 @@ class AliasPrinter(Printer):
     """
     A printer that replaces quantized types by aliases.
 
-    Write `definitions` before the printed text, after printing has ended.
+    After printing, write `definitions` in front of the printed text.
     """
 
     aliases: dict[QuantizedType, str]

@@ -80,7 +80,7 @@ def _apply_to(dialect_name: str) -> None:
 
 
 def explanation() -> str:
-    """Return the end of a message about a rejected op: a hint, empty if patches are on."""
+    """Return a hint that patches are off, to end a message; empty if they are on."""
     return "" if are_on() else ", XDSL_QUANT_PATCHES is 'off'; unset it to patch xDSL"
 
 
@@ -101,16 +101,16 @@ def apply(*dialect_names: str) -> None:
 
 def patched_pass(run: _Apply) -> _Apply:
     """
-    Decorate `apply` or `rewrite` of a pass that creates ops that unpatched xDSL rejects.
+    Decorate `apply` or `rewrite` of a pass whose new ops are invalid in unpatched xDSL.
 
     All patches are applied before the pass runs. If patches are off, the pass fails at the
-    first op that is invalid without them.
+    first invalid op.
     """
 
     @wraps(run)
     def run_patched(self: object, ctx: Context, op: ModuleOp) -> object:
         apply()
-        # The printer looks up resources, which the pass may create, in the loaded dialect.
+        # The pass may create resources; the printer looks them up in the loaded dialect.
         ctx.get_optional_dialect("builtin")
         result = run(self, ctx, op)
         if not are_on():

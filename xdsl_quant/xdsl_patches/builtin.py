@@ -52,7 +52,7 @@ def compare_splats_by_bits() -> None:
     """
     Print both elements of `dense<[0.0, -0.0]>`.
 
-    Its elements compare equal, so xDSL prints a splat.
+    The two zeros compare equal, so xDSL prints a splat and loses a sign.
 
     MLIR: compares the bits of elements.
     Obsolete with: `docs/upstream/dense-splats.md`.
@@ -140,8 +140,8 @@ def _is_packed_by_mlir(type_: Attribute) -> TypeGuard[IntegerType]:
 
 def _stride(type_: IntegerType) -> int:
     """
-    Return the number of bits per element in MLIR's bytes: 1 for `i1`, lowest bit first, or
-    whole bytes, padded with zeros.
+    Return MLIR's number of bits per element: 1 for `i1`, with the first element in the
+    lowest bit; otherwise whole bytes, padded with zeros.
     """
     return 1 if type_.bitwidth == 1 else (type_.bitwidth + 7) // 8 * 8
 
@@ -184,8 +184,8 @@ def _xdsl_bytes(type_: IntegerType, data: bytes, count: int) -> bytes:
 
 def exchange_packed_integers() -> None:
     """
-    Print and parse MLIR's bytes of long dense constants of types such as `i1`, `i4` and
-    `i24`. Constants with more than 100 elements are printed as a hexadecimal string.
+    Use MLIR's byte layout for long dense constants of types such as `i1`, `i4` and `i24`.
+    Constants with more than 100 elements are printed as a hexadecimal string.
 
     MLIR: packs eight `i1` elements into a byte; other elements take whole bytes.
     Obsolete with: `docs/upstream/dense-packed-integers.md`.

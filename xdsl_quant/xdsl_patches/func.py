@@ -12,15 +12,16 @@ from xdsl.printer import Printer
 
 _MAY_HAVE_ATTRIBUTES = re.compile(r"[^:,{<\s]\s*\{|//")
 """
-Matches if the arguments of a declaration may have attributes: their braces follow a type,
-braces in a type follow punctuation. This avoids parsing types with a million scales twice.
+Matches if the arguments of a declaration may have attributes. Braces of attributes follow a
+type; braces inside a type follow punctuation. This avoids parsing types with a million
+scales twice.
 """
 
 
 def keep_declaration_attributes() -> None:
     """
     Print and parse argument and result attributes of declarations. xDSL drops argument
-    attributes when parsing, and prints neither.
+    attributes when parsing, and prints none of them.
 
     MLIR: keeps both.
     Obsolete with: `docs/upstream/func-declarations.md`.

@@ -9,7 +9,7 @@ from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, get_effects
 
 
 class _TensorSemanticsEffect(MemoryEffect):
-    """The memory effects of a structured op: on tensors, those of its body."""
+    """Memory effects of a structured op; on tensors, it has the effects of its body."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance] | None:

@@ -76,7 +76,7 @@ def _has_both_cases(text: str) -> bool:
 
 
 class _Resources(OpAsmDialectInterface):
-    """The resources of a dialect, as bytes, or as text if bytes cannot reproduce it."""
+    """The resources of a dialect: bytes, or a text if bytes cannot reproduce the text."""
 
     def __init__(self, texts: dict[str, str]):
         super().__init__()
@@ -150,7 +150,10 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
 
 
 def new_resource(key: str, array: Array, type_: TensorType) -> DenseResourceAttr:
-    """Store an array as a resource named `key`, made unique, and return its attribute."""
+    """
+    Store an array as a resource and return its attribute. Its name is `key`, with a suffix
+    if taken.
+    """
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics.arrays import bytes_of
 
@@ -174,7 +177,7 @@ def replace_resources(
 
     Args:
         module: the module to change.
-        data_of: returns the bytes of all elements of a resource attribute of an op.
+        data_of: function that returns the element bytes of an op's resource attribute.
     """
     for op in module.walk():
         for attributes in (op.properties, op.attributes):

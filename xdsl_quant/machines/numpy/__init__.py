@@ -1,6 +1,6 @@
 """
-Interpreter functions for xDSL's interpreter that compute on NumPy arrays, with the
-arithmetic of the types in the IR.
+Functions for xDSL's interpreter that compute ops on NumPy arrays, with the arithmetic of
+the types in the IR.
 
 ```python
 interpreter = Interpreter(module)
@@ -14,13 +14,13 @@ register_implementations(interpreter)
 Interpreter values are the results of
 [`check_argument`][xdsl_quant.runtime.arrays.check_argument]:
 
-* Tensors are arrays, and scalars are NumPy scalars. A tensor of rank 0 may be either.
-  An induction variable of `scf.for` is a Python number.
-* The dtype is that of [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype]: the type
-  itself for floats, and the smallest sufficient integer dtype for integers,
-  sign-extended. `i1` is `bool`.
+* Tensors are arrays, and scalars are NumPy scalars. A tensor of rank 0 may be an array or a
+  NumPy scalar. An induction variable of `scf.for` is a Python number.
+* [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] gives the dtype of a type: the same
+  float type; the smallest wide enough signed dtype for integers, whose values are
+  sign-extended; `bool` for `i1`.
 * A value of a quantized type holds its stored values, unsigned for an unsigned storage
-  type. `quant.scast` converts between, for example, 200 of `u8` and -56 of `i8`.
+  type. For example, `quant.scast` converts 200 of a type with `u8` storage to -56 of `i8`.
 * Arrays that are interpreter values are never modified. Arguments are not copied, and
   results may be views of arguments or constants.
 """

@@ -1,5 +1,5 @@
 """
-The arith dialect on NumPy arrays and scalars.
+Interpreter functions of the dialect arith, for NumPy arrays and scalars.
 
 Integers wrap around, and floats are rounded once, to their own type. Behavior that MLIR
 leaves undefined is defined here:
@@ -68,7 +68,7 @@ def _integer_constant(value: int, type_: Attribute) -> Array:
 def _integer_result(
     function: Binary, load: Load, op: Operation, lhs: Array, rhs: Array
 ) -> Array:
-    """Apply a function to operands of the result type, and wrap the result to it."""
+    """Apply a function to operands of the result type, and wrap the result to that type."""
     type_ = op.results[0].type
     return wrapped_to(function(load(lhs, type_), load(rhs, type_)), type_)
 
@@ -131,7 +131,7 @@ _INTEGER_PREDICATES: Sequence[tuple[Binary, Load]] = (
     *((compare, signed) for compare in _ORDER),
     *((compare, unsigned) for compare in _ORDER),
 )
-"""Comparison function and signedness of operands, by MLIR predicate number."""
+"""Comparison function and `signed` or `unsigned`, by MLIR predicate number."""
 
 
 def _compare_integers(op: arith.CmpiOp, lhs: Array, rhs: Array) -> Array:
@@ -198,7 +198,7 @@ def _compare_floats(op: arith.CmpfOp, lhs: Array, rhs: Array) -> Array:
 def _int_to_float(load: Load, op: Operation, value: Array) -> Array:
     integers = load(value, op.operands[0].type)
     dtype = numpy_dtype(op.results[0].type)
-    # NumPy would round twice, via f32.
+    # NumPy would convert to f32 first, and so round twice.
     if dtype.name == "bfloat16" and integers.dtype.itemsize > 2:
         return rounded(_to_odd_f64(integers), dtype)
     return integers.astype(dtype)
@@ -221,7 +221,7 @@ def _float_to_int(is_signed: bool, op: Operation, value: Array) -> Array:
     type_ = op.results[0].type
     width = bit_width(type_)
     if floats.dtype.itemsize < 4:
-        # The integer bounds may overflow the float type.
+        # `low` and `end` may overflow narrower types than f32.
         floats = floats.astype(np.float32)
     low = -(2.0 ** (width - 1)) if is_signed else 0.0
     end = 2.0 ** (width - is_signed)

@@ -1,4 +1,4 @@
-"""Functions for ops of cf and scf that xDSL's interpreter lacks."""
+"""Interpreter functions for ops of cf and scf that xDSL's interpreter lacks."""
 
 import numpy as np
 from xdsl.dialects import cf, scf

@@ -18,7 +18,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 
 
 class HostFailure(Exception):
-    """Exception raised by a Python function rather than by an op."""
+    """Raised when a Python function that the module calls has raised `cause`."""
 
     def __init__(self, cause: Exception):
         super().__init__(str(cause))
@@ -26,7 +26,7 @@ class HostFailure(Exception):
 
 
 def host_implementations(host_functions: HostFunctions) -> InterpreterFunctions:
-    """Build the argument of `Interpreter.register_implementations`."""
+    """Return Python functions in the form that xDSL's interpreter registers."""
     methods = {
         f"host_{index}": _host_method(name, function)
         for index, (name, function) in enumerate(host_functions.items())

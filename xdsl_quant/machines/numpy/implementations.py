@@ -31,7 +31,7 @@ def interpreter_functions(
     implementations: Implementations, nested: Implementations | None = None
 ) -> InterpreterFunctions:
     """
-    Build the argument of `Interpreter.register_implementations`.
+    Return functions in the form that xDSL's interpreter registers.
 
     Args:
         implementations: functions by op class.

@@ -1,5 +1,5 @@
 """
-The linalg dialect on NumPy arrays.
+Interpreter functions of the dialect linalg, for NumPy arrays.
 
 The iteration space is split into blocks that fit in a cache; the body runs once for all
 elements of a block. Operands are views, broadcast to the block; their elements are
@@ -9,8 +9,8 @@ Reductions are bit-identical to loops in dimension order:
 
 * Integer reductions, maxima and minima do not depend on the order.
 * Float sums and products are accumulated sequentially.
-* For other bodies, the reduced dimensions are Python loops over whole blocks of the
-  parallel dimensions.
+* For other bodies, Python loops run over the reduced dimensions; each iteration computes a
+  whole block of the parallel dimensions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +69,7 @@ def _operand_part(
             continue
         index = np.asarray(expr.eval(grid, ())).ravel()
         _check_bounds(op, index, values.shape[axis])
-        # The ellipsis keeps rank-0 results arrays.
+        # With the ellipsis, results of rank 0 are arrays, not scalars.
         part = part.take(index, axis) if used[axis] else part[(*before, index[0], ...)]
     part = part.transpose(np.argsort(dimensions))
     absent = tuple(d for d in range(len(ranges)) if d not in dimensions)
@@ -104,7 +104,7 @@ def _space_parts(sizes: Sequence[int], one_by_one: Sequence[int]) -> Iterator[Ra
     room = BLOCK_SIZE
     for dimension, size in reversed([*enumerate(sizes)]):
         step = 1 if dimension in one_by_one else max(1, min(size, room))
-        # Outside a split loop, no room is left: loops advance by one index.
+        # Loops around a split loop advance by one index: the block is full.
         room = room // step if step == size or dimension in one_by_one else 0
         steps.append(step)
     return product(
@@ -241,7 +241,9 @@ class _Structure:
         return self.block.args[index].first_use is not None
 
     def reduced_loops(self) -> tuple[int, ...]:
-        """Return the loops that some output does not depend on, parallel ones included."""
+        """
+        Return the loops, parallel or not, that at least one output does not depend on.
+        """
         used = [map_.used_dims() for map_ in self.output_maps]
         return tuple(
             dimension
@@ -400,6 +402,5 @@ LINALG = interpreter_functions(
 """
 Interpreter functions of the dialect's ops on tensors, except `linalg.pooling_nchw_max`.
 
-Its body in xDSL is the maximum of the input and the window operand, whose elements are
-undefined.
+xDSL gives this op a body that reads elements of the window operand, which are undefined.
 """

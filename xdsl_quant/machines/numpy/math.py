@@ -1,9 +1,9 @@
 """
-The math dialect on NumPy arrays and scalars.
+Interpreter functions of the dialect math, for NumPy arrays and scalars.
 
 Absolute values, signs, roundings, square roots and `fma` are exact. Other functions are
-computed in f64 by the C library, and rounded once for smaller types. Results of
-compiled code depend on the platform and may differ in the last bit.
+computed in f64 by the C library, and rounded once for smaller types. Results of compiled
+code may differ from these in the last bit, depending on the platform.
 """
 
 import math as math_of_python

@@ -168,7 +168,7 @@ def _choose_parameters(op: ChooseParametersOp, value: Array) -> tuple[Array, ...
 
 def _cast_storage(op: StorageCastOp, value: Array) -> Array:
     if has_floats(op.result.type) or has_floats(op.input.type):
-        # Both types have the dtype of the float.
+        # Float storage and the float type have the same dtype.
         return value
     return wrapped_to(signed(value, op.input.type), op.result.type)
 
@@ -181,7 +181,7 @@ def _simulate(
     rounding: Rounding, op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, value: Array
 ) -> Array:
     try:
-        # Use exactly the bit width of the op.
+        # Use the op's `num_bits` exactly, not the next wider storage type.
         type_ = quantized_result_type(op, exact_bits=True)
     except PassFailedException as e:
         raise InterpretationError(str(e)) from None

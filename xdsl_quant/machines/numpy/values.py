@@ -68,7 +68,7 @@ def unsigned(value: object, type_: Attribute) -> Array:
 
 
 def wrapped_to(array: Array, type_: Attribute) -> Array:
-    """Wrap integers to a type whose dtype has the same size as theirs."""
+    """Wrap integers to a type whose dtype has the item size of the array."""
     dtype = numpy_dtype(type_)
     if dtype == np.bool_:
         return (array & array.dtype.type(1)).astype(dtype)
