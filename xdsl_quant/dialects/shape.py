@@ -90,7 +90,7 @@ def _is_shape_or_extent_tensor(type_: Attribute) -> bool:
     return type_.get_num_dims() == 1 and isinstance(type_.get_element_type(), IndexType)
 
 
-# MLIR's message also has nothing after "or".
+# As in MLIR's message, nothing follows "or".
 _SHAPED = TypeKind(
     "shaped of any type values or ", lambda type_: isinstance(type_, _SHAPED_TYPES)
 )
@@ -232,8 +232,8 @@ Shape = Dialect(
 
 def _adopt_ops(registered: Dialect) -> Dialect:
     """
-    Replace this module's classes by those of `registered`, and return `registered`
-    extended by the classes that it lacks.
+    Replace this module's classes by those of `registered`. Return `registered`, extended by
+    the classes that only this module has.
     """
     classes = {
         class_.name: class_

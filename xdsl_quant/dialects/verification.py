@@ -28,7 +28,7 @@ def have_one_shape(types: Sequence[RankedTensor]) -> bool:
 
 
 def merged_shape(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Return for each dimension a static size from any shape, or else a dynamic size."""
+    """Return the first static size of each dimension, or else a dynamic size."""
     return tuple(
         next((size for size in sizes if size != DYNAMIC_INDEX), DYNAMIC_INDEX)
         for sizes in zip(*shapes, strict=True)

@@ -96,7 +96,7 @@ Elements: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
 class StoredNumbersAttr(ParametrizedAttribute):
     """
     Tensor of block parameters, one per block: floats, integers, or stored values of a
-    quantized type, which represent their expressed values.
+    quantized type. Stored values stand for their expressed values.
 
     The attribute has no syntax outside
     [`BlockScaledQuantizedType`][xdsl_quant.dialects.quant.BlockScaledQuantizedType].
@@ -158,14 +158,14 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     @property
     def number_type(self) -> AnyFloat | IntegerType:
-        """The expressed type of the quantized type, or the element type without one."""
+        """The expressed type of `quantized_type`, or the element type of plain numbers."""
         if isinstance(self.quantized_type, NoneAttr):
             return self.element_type
         return cast(AnyFloat, self.quantized_type.expressed_type)
 
     @property
     def has_nan_exponent(self) -> bool:
-        """True if a dense element of type f8E8M0FNU is NaN."""
+        """True if any f8E8M0FNU element is NaN; False for a resource, which is not read."""
         return (
             isinstance(self.element_type, Float8E8M0FNUType)
             and isinstance(self.elements, DenseIntOrFPElementsAttr)
@@ -177,7 +177,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
         Return the bytes of the elements, in row-major order.
 
         Raises:
-            ValueError: if their resource is missing or damaged.
+            ValueError: if the resource is missing or damaged.
         """
         elements = self.elements
         if isinstance(elements, DenseIntOrFPElementsAttr):
@@ -231,7 +231,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def _verify_finite(self, elements: DenseIntOrFPElementsAttr) -> None:
         if isinstance(self.element_type, Float8E8M0FNUType):
-            # The type has no infinities. NaN is valid: it is the scale of a block of NaNs.
+            # f8E8M0FNU has no infinities. NaN is valid: it is the scale of a block of NaNs.
             return
         if len(elements) < MANY:
             numbers = cast(Iterable[float], elements.iter_values())
@@ -260,14 +260,14 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def codes(self, is_signed: bool) -> Array:
         """
-        Return the elements as a read-only array: integers, floats of types that NumPy has,
-        or unsigned integers with the bits of other floats.
+        Return the elements as a read-only array: integers, floats of a NumPy dtype, or the
+        bits of other floats as unsigned integers.
 
         Args:
             is_signed: True to read signless integers as signed.
 
         Raises:
-            ValueError: if their resource is missing or damaged.
+            ValueError: if the resource is missing or damaged.
         """
         codes = numeric().stored_codes(self.data(), self.element_type, is_signed)
         return codes.reshape(self.shape)
@@ -281,7 +281,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
                 a quantized type.
 
         Raises:
-            ValueError: if their resource is missing, damaged, or not finite.
+            ValueError: if the resource is missing, damaged, or not finite.
         """
         if not isinstance(self.quantized_type, NoneAttr):
             codes = self.codes(self.quantized_type.is_signed)
@@ -357,7 +357,7 @@ class BlockScaledSyntax(TypeSyntax):
             if (elements := self._plain_elements()) is None:
                 elements = self.parser.parse_attribute()
         except (NotImplementedError, OverflowError, ValueError):
-            # xDSL raises these for numbers that the type does not represent.
+            # xDSL raises these errors for numbers that the type does not represent.
             self.parser.raise_error(
                 "expected numbers that the element type represents",
                 start,
@@ -386,8 +386,8 @@ class BlockScaledSyntax(TypeSyntax):
 
     def _plain_elements(self) -> DenseIntOrFPElementsAttr | None:
         """
-        Parse a `dense` list of plain decimal numbers without tokenizing it. Return `None`,
-        without consuming anything, for other attributes and invalid ones.
+        Parse a `dense` list of plain decimal numbers without tokenizing it. For any other
+        or invalid attribute, consume nothing and return `None`.
         """
         start = self.parser.pos
         if (match := _DENSE_LIST.match(self.content, start)) is None:
@@ -498,9 +498,9 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     same order. They may have a quantized type themselves, e.g. another block-scaled type
     for the super-blocks of GGUF's K-quants. Scales may be negative or zero.
 
-    The type in which casts compute is the expressed type, f32 or f64: the first that
-    exactly represents all stored values, zero points, their differences, scales and
-    offsets. Each operation rounds its result to this type.
+    Casts compute in the first of the expressed type, f32 and f64 that exactly represents
+    all stored values, zero points, their differences, scales and offsets. Each arithmetic
+    operation rounds its result to this type.
 
     MLIR does not have this type.
 
@@ -582,7 +582,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         return tuple(zip(dimensions, self.block_sizes.get_values(), strict=True))
 
     def get_blocks(self) -> Mapping[int, tuple[int, int]]:
-        """Return, by quantized dimension, the number of blocks and the block size."""
+        """Return the number of blocks and the block size of each quantized dimension."""
         pairs = zip(self.block_size_info, self.scales.shape, strict=True)
         return {axis: (count, size) for (axis, size), count in pairs}
 
@@ -592,7 +592,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     @property
     def block_parameter_attrs(self) -> Mapping[str, StoredNumbersAttr]:
-        """Scales and any zero points and offsets, by keyword."""
+        """Scales and, if present, zero points and offsets, by constructor keyword."""
         numbers = {
             "scales": self.scales,
             "zero_points": self.zero_points,
@@ -606,8 +606,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     def get_numbers(self) -> Mapping[str, Floats]:
         """
-        Return scales and any zero points and offsets, by keyword, as arrays of the shape
-        `get_scales_shape()`.
+        Return scales and, if present, zero points and offsets, by constructor keyword. The
+        shape of each array is `get_scales_shape()`.
 
         Raises:
             ValueError: if a resource is missing, damaged, or not finite.
@@ -620,8 +620,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     @property
     def compute_type(self) -> AnyFloat:
         """
-        The type in which casts compute: the expressed type, f32 or f64, whichever is the
-        first to represent all operands exactly.
+        The type in which casts compute: the first of the expressed type, f32 and f64 that
+        represents all operands exactly.
         """
         candidates = (self.expressed_type, f32, f64)
         return next(filter(self._holds_numbers, candidates), f64)
@@ -638,7 +638,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
             half = 1 << (zero_point_type.bitwidth - 1)
             bounds = (-half, half - 1) if self.is_signed else (0, 2 * half - 1)
         elif zero_point_type is not None and float_format(type_).precision < 24:
-            # Differences have more bits than the zero points.
+            # `stored - zero_point` needs more bits than the zero point.
             return False
         return float_properties(type_).is_wide_enough(self.represented_numbers, bounds)
 

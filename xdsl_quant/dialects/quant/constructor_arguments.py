@@ -42,7 +42,7 @@ _SHORT_TEXT_LENGTH = 200
 
 
 def type_text(value: object) -> str:
-    """Return the text of a type, or the class name of another value, for messages."""
+    """Return the text of a type, or the class name of any other value, for messages."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if not isinstance(value, TypeAttribute):
@@ -53,7 +53,7 @@ def type_text(value: object) -> str:
 
 
 def short_text(type_: TypeAttribute) -> str:
-    """Return the text of a type, shortened in the middle if it is long."""
+    """Return the text of a type, with the middle elided if it exceeds 200 characters."""
     text = str(type_)
     if len(text) <= _SHORT_TEXT_LENGTH:
         return text
@@ -69,7 +69,7 @@ def _plain(value: object) -> object:
 
 
 def _value_text(value: object) -> str:
-    """Return the `repr` of a number or string, or the class name of another value."""
+    """Return the `repr` of a number or string, or the class name of any other value."""
     value = _plain(value)
     if value is None or isinstance(value, complex | float | int | str):
         return reprlib.repr(value)
@@ -92,7 +92,7 @@ class NumberKind(NamedTuple):
     """Type code of a Python `array` of these numbers."""
 
     dtype_kinds: str
-    """NumPy dtype kinds all of whose values fit this type code."""
+    """NumPy dtype kinds whose values all fit this type code."""
 
     convert: Callable[[object], float]
     """Function that converts a number and raises a `TypeError` for other values."""
@@ -122,7 +122,7 @@ def _to_index(value: object) -> int:
 
 
 FLOATS = NumberKind("numbers", "d", "iuf", _to_double)
-# Unsigned NumPy integers may exceed i64.
+# Without dtype kind `u`: unsigned NumPy integers may exceed i64.
 INTEGERS = NumberKind("integers", "q", "i", _to_index)
 
 
@@ -152,14 +152,14 @@ def checked_expressed_type(expressed_type: object) -> AnyFloat:
 
 
 _NO_SEQUENCES: tuple[type, ...] = (str, bytes, bytearray, Mapping, AbstractSet)
-"""Iterable types that are not sequences of numbers or have no order."""
+"""Iterables that are refused as sequences of numbers: strings, mappings and sets."""
 
 
 def _is_row(value: object) -> bool:
     """Return True if `value`, an element of a sequence, is a sequence itself."""
     if hasattr(value, "ravel"):
         return getattr(value, "shape", ()) != ()
-    # Strings are excluded: their elements are strings.
+    # Strings would recurse forever: their elements are strings.
     return isinstance(value, Sequence) and not isinstance(value, _NO_SEQUENCES)
 
 
@@ -234,13 +234,13 @@ Ints = DenseArrayBase[I64]
 
 
 def floats_attr(values: Iterable[float]) -> Floats:
-    """Build an f64 array attribute."""
+    """Build an attribute with an array of f64."""
     doubles = values if isinstance(values, array) else array("d", values)
     return DenseArrayBase(f64, BytesAttr(doubles.tobytes()))
 
 
 def ints_attr(values: Iterable[int]) -> Ints:
-    """Build an i64 array attribute."""
+    """Build an attribute with an array of i64."""
     try:
         ints = values if isinstance(values, array) else array("q", values)
     except OverflowError as e:
@@ -249,14 +249,14 @@ def ints_attr(values: Iterable[int]) -> Ints:
 
 
 def float_array(attr: Floats) -> array[float]:
-    """Return the elements of an array attribute, copied as bytes."""
+    """Return the elements of an f64 array attribute."""
     values = array("d")
     values.frombytes(attr.data.data)
     return values
 
 
 def int_array(attr: Ints) -> array[int]:
-    """Return the elements of an array attribute, copied as bytes."""
+    """Return the elements of an i64 array attribute."""
     values = array("q")
     values.frombytes(attr.data.data)
     return values

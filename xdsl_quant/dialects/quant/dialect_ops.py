@@ -1,4 +1,4 @@
-"""Factories of the casts, constants and arithmetic ops that passes create in a dialect."""
+"""Factories for the casts, constants and arithmetic ops that passes create in a dialect."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ class DialectOps:
     """
 
     has_accumulators = False
-    """True if 32-bit accumulators are SSA values of the dialect."""
+    """True if a contraction of the dialect can return its 32-bit accumulator."""
 
     broadcasts = False
     """True if elementwise ops broadcast operands as in NumPy."""
@@ -27,10 +27,10 @@ class DialectOps:
     """True if `compile` lowers the dialect with `to_linalg`."""
 
     is_lowered_in_kernels = False
-    """True if `to_linalg` also lowers bodies of kernels and instrumented functions."""
+    """True if `to_linalg` also lowers kernel bodies, and functions for calibration."""
 
     quantized_constant: type[Operation] | None = None
-    """Constant op with stored values, and their quantized type in the property `qtype`."""
+    """Constant op that holds stored values, and their type in the property `qtype`."""
 
     def accepts(self, element_type: QuantizedType) -> bool:
         """Return True if casts of the dialect support the type."""
@@ -47,7 +47,7 @@ class DialectOps:
         return expressed, self.quantize(expressed.results[0], type_)
 
     def _requantizes(self, element_type: QuantizedType) -> bool:
-        """Return True if the op that `quantize` builds also requantizes from this type."""
+        """Return True if `quantize` also accepts quantized values of this type."""
         return False
 
     def quantize(self, value: SSAValue, type_: Attribute) -> Operation:
@@ -76,7 +76,7 @@ class DialectOps:
         return None
 
     def widen_bias(self, op: Operation, bias: int) -> None:
-        """Widen the bias of an op on 16-bit activations if necessary."""
+        """Widen operand number `bias` of an op on 16-bit activations if necessary."""
 
     def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
         """
@@ -89,7 +89,7 @@ class DialectOps:
 
 
 def expressed_type(value: SSAValue) -> TypeAttribute:
-    """Return the type of a quantized value after dequantization."""
+    """Return the type that a quantized value has after dequantization."""
     type_ = QuantizedType.cast_to_expressed_type(value.type)
     assert type_ is not None
     return type_

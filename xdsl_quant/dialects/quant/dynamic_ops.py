@@ -428,7 +428,7 @@ class ChooseParametersOp(BlockedOp):
 
     input = operand_def()
     scale = result_def()
-    """A float, or a tensor of one float per block with only the quantized dimensions."""
+    """A float, or a tensor with one float per block and only the quantized dimensions."""
 
     zero_point = opt_result_def()
     """One signless integer of the storage width per scale; `None` if all are fixed at 0."""

@@ -37,7 +37,7 @@ class Storage(NamedTuple):
 
     @property
     def step_count(self) -> int:
-        """Width of the expressed range divided by the scale; at least 2."""
+        """Number of scale steps in the expressed range; at least 2."""
         if self.is_symmetric:
             return max(2, 2**self.width - 2)
         return max(2, 2**self.width - 1 - self.is_narrow)
@@ -58,7 +58,7 @@ def quantized_counterpart(
     [`choose_parameters`][xdsl_quant.numerics.choose_parameters].
 
     Raises:
-        ValueError: if a range is NaN, infinite or reversed, or no type is valid for it.
+        ValueError: if a range is NaN, infinite or reversed, or yields an invalid type.
     """
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics import choose_parameters
@@ -71,7 +71,7 @@ def quantized_counterpart(
         storage=f"{'i' if storage.is_signed else 'u'}{storage.width}",
         symmetric=storage.is_symmetric,
         narrow_range=storage.is_narrow,
-        # The quantized type checks its scales itself, for types that NumPy lacks too.
+        # NumPy lacks some expressed types; the quantized type checks its scales itself.
         expressed="f64",
         quantized_dimension=quantized_dimension,
         rule=rule,
@@ -97,8 +97,7 @@ def quantized_result_type(
 ) -> TypeAttribute:
     """
     Return the result type of the `quant.qcast` that replaces a fake-quantization op. The
-    storage type has the next larger width of 8, 16 and 32 bits or, with `exact_bits`, the
-    width of the op.
+    storage type has `num_bits` bits, rounded up to 8, 16 or 32 unless `exact_bits` is True.
 
     Raises:
         PassFailedException: if no valid type exists.

@@ -85,7 +85,7 @@ def _verify_multipliers_and_shifts(
 def _same_scale_hint(
     multiplier: int, multipliers: Sequence[int], shifts: Sequence[int]
 ) -> str:
-    """Return the end of a message: the scale in valid form, or empty if none is valid."""
+    """Return advice to write the same scale in valid form; empty if there is none."""
     shift = shifts[multipliers.index(multiplier)]
     zeros = MAX_MULTIPLIER.bit_length() - multiplier.bit_length()
     same, rest = divmod(multiplier << max(zeros, 0), 1 << max(-zeros, 0))

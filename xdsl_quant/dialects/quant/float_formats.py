@@ -33,7 +33,7 @@ class FloatFormat(NamedTuple):
 
     @property
     def smallest(self) -> float:
-        """Smallest positive value (maybe denormal), at least the smallest double."""
+        """Smallest positive value, or the smallest positive double if that is larger."""
         return math.ldexp(1.0, max(self.min_exponent - self.precision + 1, -1074))
 
     @property
@@ -73,7 +73,7 @@ class FloatFormat(NamedTuple):
         return nearest
 
     def out_of_range(self, scales: Sequence[float]) -> float | None:
-        """Return a scale that is out of range or NaN, or `None`."""
+        """Return the first scale that is NaN or out of range, or `None`."""
         if not scales:
             return None
         smallest, largest = self.smallest, self.largest
@@ -83,7 +83,7 @@ class FloatFormat(NamedTuple):
             doubles = np.asarray(scales, dtype=np.float64)
             if ((doubles >= smallest) & (doubles <= largest)).all():
                 return None
-        # A NaN passes comparisons with `min` and `max`, but not the sum.
+        # `min` and `max` may ignore a NaN, but the sum does not.
         elif smallest <= min(scales) and max(scales) <= largest:
             if not math.isnan(sum(scales)):
                 return None
@@ -98,7 +98,7 @@ class FloatFormat(NamedTuple):
 
 
 def range_text(value: float) -> str:
-    """Format a bound as in MLIR's error messages."""
+    """Format a bound of the scale range as in MLIR's error messages."""
     return f"{value:e}".replace("inf", "INF")
 
 

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 _SHORT_DIGITS = 6
 _LEAST, _MOST = 1e-30, 1e15
-"""Bounds of the numbers that this module formats; they limit the powers needed."""
+"""Exclusive bounds of the numbers that this module formats, to limit powers of 10."""
 
 
 def decimal_texts(
     values: array[float], float_format: FloatFormat
 ) -> tuple[list[str], list[int]]:
     """
-    Return MLIR's text of each number, and the indices of numbers that are not formatted:
-    out of range, or without a decimal text.
+    Return MLIR's text of each number, and the indices of numbers with an empty text:
+    numbers that are out of range, or that MLIR prints in hexadecimal.
     """
     import numpy as np
 
@@ -107,7 +107,7 @@ def _digits_in_bulk(values: Floats, count: int) -> tuple[Integers, Integers]:
 
 
 def _formatted(template: str, *columns: Integers) -> list[str]:
-    """Fill the template with each row of the columns."""
+    """Return one text per row: the `%` template, filled with the row of the columns."""
     import numpy as np
 
     rows = np.column_stack(columns)
@@ -117,7 +117,7 @@ def _formatted(template: str, *columns: Integers) -> list[str]:
 def _short_texts(
     numbers: Floats, float_format: FloatFormat
 ) -> tuple[NDArray[bool_], NDArray[object_]]:
-    """Return the mask of numbers that six digits represent, and their texts."""
+    """Return a mask of the numbers that six digits represent, and the texts of these."""
     import numpy as np
 
     is_short = _are_nearly_short(numbers, float_format)
@@ -133,7 +133,7 @@ def _short_texts(
 
 
 def _are_nearly_short(values: Floats, float_format: FloatFormat) -> NDArray[bool_]:
-    """Return a mask that includes all numbers that six digits represent, and maybe more."""
+    """Return a mask of the numbers that six digits represent, and maybe of others."""
     import numpy as np
 
     powers = np.floor(np.log10(values))
@@ -152,7 +152,9 @@ def _nearest_texts(values: Iterable[float], float_format: FloatFormat) -> Floats
 
 
 def _long_texts(numbers: Floats, count: int) -> NDArray[object_]:
-    """Return texts with up to `count` digits, empty for those without decimal point."""
+    """
+    Return texts of up to `count` digits; empty where MLIR's text has no decimal point.
+    """
     import numpy as np
 
     digits, exponents = _digits_in_bulk(numbers, count)

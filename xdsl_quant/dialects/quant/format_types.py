@@ -1,4 +1,4 @@
-"""Quantized types of arrays in named formats, e.g. of GGUF."""
+"""Quantized types for arrays in named formats, e.g. formats of GGUF."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FLOAT_TYPES = {type_.name: type_ for type_ in FLOAT_FORMATS}
 
 
 class StoredNumbers(Protocol):
-    """Protocol of [`Stored`][xdsl_quant.numerics.formats.Stored]: codes and their type."""
+    """Protocol for [`Stored`][xdsl_quant.numerics.formats.Stored]: codes and their type."""
 
     @property
     def codes(self) -> Array: ...
@@ -29,7 +29,7 @@ class StoredNumbers(Protocol):
 
 
 class BlockScaledNumbers(StoredNumbers, Protocol):
-    """Protocol of [`BlockScaled`][xdsl_quant.numerics.formats.BlockScaled]."""
+    """Protocol for [`BlockScaled`][xdsl_quant.numerics.formats.BlockScaled]."""
 
     @property
     def block_shape(self) -> tuple[int, ...]: ...

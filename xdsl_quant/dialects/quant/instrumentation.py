@@ -197,7 +197,7 @@ def ranges_of(attr: DenseIntOrFPElementsAttr) -> list[Range]:
 
 
 def _are_f32_ranges(attr: DenseIntOrFPElementsAttr, rank: int) -> bool:
-    """Return True if statistics are f32 pairs of this rank, which the custom form needs."""
+    """Return True if statistics are f32 pairs of this rank, as the custom form requires."""
     shape = attr.get_shape()
     return (
         attr.type == TensorType(f32, shape)
@@ -292,7 +292,7 @@ class InstrumentationOp(IRDLOperation, ABC):
             verify_attributes(self)
             printed = self.print_parameters(printer)
         except VerifyException:
-            # xDSL prints invalid ops below the error message.
+            # An invalid op is printed, too: xDSL shows it below the error message.
             printed = ()
         printer.print_op_attributes(self.attributes, reserved_attr_names=set(printed))
         printer.print_string(" : ")
@@ -466,7 +466,7 @@ class StatisticsOp(InstrumentationOp):
     """Minimum and maximum of all elements; shape `[2]`."""
 
     axis_stats = attribute(_OPTIONAL_ELEMENTS, "axisStats")
-    """Minimum and maximum of each slice; shape `[N, 2]`."""
+    """Minimum and maximum for each of the `N` indices of `axis`; shape `[N, 2]`."""
 
     axis = attribute(_OPTIONAL_I64)
     """The dimension of `axis_stats`."""

@@ -32,7 +32,7 @@ def element_bytes(array: Array, element_type: AnyFloat | IntegerType) -> bytes:
     if isinstance(element_type, IntegerType) and (
         element_type.signedness.data is Signedness.SIGNLESS
     ):
-        # xDSL's parser sign-extends signless integers, too.
+        # Sign-extend signless integers, as xDSL's parser does.
         array = sign_extended(array, element_type.bitwidth)
     return bytes_of(array)
 

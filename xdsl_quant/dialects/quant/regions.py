@@ -218,7 +218,7 @@ class RegionOp(IRDLOperation):
                     )
 
     def _verify_body(self) -> None:
-        # MLIR does not verify this.
+        # MLIR does not verify the types in the body.
         for kind, ports, inner, outer in (
             ("arguments", "operands", self.body.block.args, self.inputs),
             ("returned values", "results", self.returned, self.results),

@@ -4,7 +4,7 @@ fixed result scales.
 
 Op classes declare these traits; a registry by op name has the traits of ops in other
 dialects. [`quantization_trait`][xdsl_quant.dialects.quant.traits.quantization_trait] looks
-up both. Traits that TensorFlow Lite defines keep their names.
+in both. Traits that TensorFlow Lite defines keep their names.
 
 Example:
 
@@ -107,7 +107,7 @@ class AccumulatorUniformScale(QuantizationTrait):
 
 @dataclass(frozen=True)
 class AffineOpCoefficient(QuantizationTrait):
-    """An operand is a weight."""
+    """One operand of the op is a weight."""
 
     operand: int = 1
     dimension: int | None = None
@@ -118,20 +118,20 @@ class AffineOpCoefficient(QuantizationTrait):
         return self.dimension
 
     def result_dimension_of(self, op: Operation) -> int:
-        """Return the dimension of the result with the output channels; -1 is the last."""
+        """Return the result dimension that holds the output channels; -1 is the last."""
         return -1
 
     def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
         """
         Return the input-channel dimension of the input and that of the weight, or `None` if
-        undetermined. The sizes of both dimensions differ for a grouped contraction.
+        undetermined. Their sizes differ in a grouped contraction.
         """
         return None
 
     def contracted_of(self, op: Operation) -> Sequence[int]:
         """
-        Return the contracted dimensions of the weight: all except the quantized dimension,
-        or none if that is undetermined.
+        Return the contracted dimensions of the weight: all except the quantized dimension;
+        empty if the quantized dimension is undetermined.
         """
         type_ = op.operands[self.operand].type
         dimension = self.dimension_of(op)
@@ -142,13 +142,13 @@ class AffineOpCoefficient(QuantizationTrait):
 
 @dataclass(frozen=True)
 class ChannelCoefficient(AffineOpCoefficient):
-    """An operand is a weight with one output-channel and one input-channel dimension."""
+    """One operand is a weight with one output-channel and one input-channel dimension."""
 
     result_dimension: int = -1
-    """The dimension of the result with the output channels; -1 is the last."""
+    """The result dimension that holds the output channels; -1 is the last."""
 
     input_dimensions: tuple[int, int] | None = None
-    """The input-channel dimension of the input, and that of the weight."""
+    """The input-channel dimension of the input and that of the weight."""
 
     def result_dimension_of(self, op: Operation) -> int:
         return self.result_dimension
@@ -239,7 +239,7 @@ class ScalesWithOperand(ComputesElementwise):
 
 @dataclass(frozen=True)
 class Clamps(ComputesElementwise):
-    """The result is the operand clamped to constants of the op."""
+    """The result is the operand clamped to constant bounds, which the op defines."""
 
 
 @dataclass(frozen=True)
@@ -260,12 +260,12 @@ class Reduces(QuantizationTrait):
 
 @dataclass(frozen=True)
 class CastsQuantization(QuantizationTrait):
-    """The op changes only the representation of its operand, up to rounding."""
+    """The op changes only the representation of its operand, apart from rounding."""
 
 
 @dataclass(frozen=True)
 class QuantizableResult(QuantizationTrait):
-    """The op has activations as operands and results; nothing else is known."""
+    """The op has activations as operands and results; no other property is known."""
 
 
 # Ops of other dialects
@@ -341,7 +341,7 @@ _DECLARATIONS = {
     "stablehlo": ("xdsl_quant.frontends.stablehlo.dialect", "StableHLO"),
     "tfl": ("xdsl_quant.frontends.tflite.dialect", "TFL"),
 }
-"""Module and variable of dialects whose traits apply to all ops of the same names."""
+"""Module and variable of each dialect whose traits also apply to unregistered ops."""
 
 
 @cache

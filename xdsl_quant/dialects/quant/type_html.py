@@ -1,6 +1,4 @@
-"""
-HTML of quantized types for notebooks, in the colours of the page (light or dark).
-"""
+"""HTML of quantized types for notebooks, in the colours of the page (light or dark)."""
 
 from __future__ import annotations
 
@@ -42,13 +40,13 @@ def _points(xs: Iterable[float], ys: Iterable[float]) -> str:
 
 def _sparkline(scales: NDArray[np.float64], title: str) -> str:
     """
-    Return an SVG curve of the scales in order, or a band from the minimum to the maximum
-    of each bin if there are more scales than points.
+    Return an SVG curve of the scales in order. If there are more scales than points, draw a
+    band from the minimum to the maximum of each bin of scales.
     """
     import numpy as np
 
     title = escape(title)
-    # Table values may be negative.
+    # Table values may be negative: only positive ones have logarithms.
     if 0 < 10 * scales.min() < scales.max():
         scales = np.log10(scales)
         title += ", logarithmic"

@@ -27,7 +27,7 @@ from .types import QuantizedType, UniformType
 
 
 class Finding(NamedTuple):
-    """A violated rule."""
+    """A finding: a violated rule and its explanation."""
 
     rule: str
     """Number or name of the rule."""
@@ -46,7 +46,7 @@ class TypeUse(NamedTuple):
 
 
 OpFinding = tuple[str, Finding]
-"""The position of a type or attribute on an op, e.g. `result #0`, and the finding."""
+"""Position of a type or attribute on an op, e.g. `result #0`, and the finding about it."""
 
 
 def _no_findings(_: object) -> Iterable[Finding]:
@@ -70,7 +70,7 @@ class RuleSet:
     value_findings: Callable[[Operation], Callable[[SSAValue], Iterable[Finding]]] = (
         lambda _: _no_findings
     )
-    """Function that returns, for a module, a function with the findings about a value."""
+    """Function that takes a module, and returns a function from a value to its findings."""
 
     op_findings: Callable[[Operation], Iterable[OpFinding]] = _no_op_findings
     """Function that returns the findings about an op."""
@@ -104,7 +104,7 @@ def type_uses(attribute: Attribute) -> Iterator[TypeUse]:
 
 
 def common_findings(use: TypeUse) -> Iterator[Finding]:
-    """Yield the findings about a type that all rule sets have in common."""
+    """Yield the findings about a type from the rules common to all rule sets."""
     quantized_type = use.quantized_type
     is_uniform = isinstance(quantized_type, UniformType)
     if not is_uniform or quantized_type.granularity == "sub-channel":
@@ -129,12 +129,12 @@ def zero_points_out_of_range(
     quantized_type: UniformType, low: int, high: int
 ) -> str | None:
     """
-    Return subject and verb of a message about the smallest and largest zero points that
-    are out of range, or `None` if all are in range.
+    Return subject and verb of a message about zero points out of range, or `None` if all
+    are in range. Only the smallest and the largest zero point are named.
     """
     zero_points = quantized_type.zero_point_array()
     outside: list[str] = []
-    # A set, as both are the same if all zero points are equal.
+    # A set, because both bounds are the same if all zero points are equal.
     for extreme in sorted({*quantized_type.zero_point_range}):
         if not low <= extreme <= high:
             index = zero_points.index(extreme)

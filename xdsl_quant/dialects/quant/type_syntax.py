@@ -173,7 +173,10 @@ class TypeSyntax(TypeTokens):
         return (self._float_type(),)
 
     def _storage_and_expressed_type(self) -> tuple[AnyFloat, tuple[Attribute, ...]]:
-        """Return the expressed type, and the first parameters of any type with scales."""
+        """
+        Parse e.g. `i8:f32`. Return the expressed type, and the leading parameters of a
+        type.
+        """
         storage = self._storage()
         self._expect(":")
         expressed_type = self._float_type()

@@ -229,8 +229,8 @@ class TypeTokens:
 
     def _plain_list(self, typecodes: str) -> Columns | None:
         """
-        Parse a list of plain decimal numbers without tokenizing it. Return `None`, without
-        consuming anything, for other lists and invalid ones.
+        Parse a list of plain decimal numbers without tokenizing it. For any other or
+        invalid list, consume nothing and return `None`.
         """
         start = self.parser.pos
         end = self.content.rfind("}", start, self.content.find(">", start)) + 1
@@ -261,7 +261,7 @@ class TypeTokens:
             elif text in _CLOSING.values():
                 open_brackets.append(text)
             elif text.startswith('"'):
-                # MLIR reports the error at its last token, which may be a string.
+                # MLIR reports the error at the last token read, which may be a string.
                 position = bracket.start()
         self.parser.raise_error(
             f"unbalanced '{open_brackets[-1]}' character in pretty dialect name",
@@ -275,14 +275,16 @@ _CLOSING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 
 def integer_value(text: str) -> int:
-    """Return the value of a literal, or of its leading digits if it has over 4000."""
+    """
+    Return the value of a literal's first 4000 digits: Python does not parse long integers.
+    """
     if text.startswith("0x"):
         return int(text, 16)
     return int(text) if len(text) < 4000 else int(text.lstrip("0")[:4000] or "0")
 
 
 UNIFORM, FIXED_POINT = "dq", "qqq"
-"""Array type codes of the numbers of a list element, which end with the zero point."""
+"""Array type codes of the numbers of a list element; the last one is the zero point."""
 
 MAX_DEPTH = {UNIFORM: 256, FIXED_POINT: 1}
 _PLAIN_NUMBERS = b"0123456789.eE+-{} \t\r\n"
@@ -296,9 +298,9 @@ _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
 
 def _read_plain_list(text: str, typecodes: str) -> Columns | None:
     """
-    Parse a list that is not ragged, with decimal zero points, as JSON, whose number syntax
-    is a subset of MLIR's. NaN replaces hexadecimal numbers. Return `None` for other lists.
-    No Python code runs per element: a type may have a million scales.
+    Parse a list as JSON, whose number syntax is a subset of MLIR's; NaN replaces
+    hexadecimal scales. Return `None` for ragged lists and other numbers. No Python code
+    runs per element: a type may have a million scales.
     """
     try:
         data, from_bits = text.encode("ascii"), array("d")
@@ -316,7 +318,7 @@ def _read_plain_list(text: str, typecodes: str) -> Columns | None:
             return None
         nested = json.loads(
             data.replace(b"p-", b",").translate(_AS_JSON),
-            # `next` takes its argument, the text `NaN`, as a default.
+            # JSON calls this with the text `NaN`, which `next` takes as its default.
             parse_constant=partial(next, iter(from_bits)),
         )
         numbers, (*shape, length) = flattened(nested, "list", "numbers")
@@ -328,7 +330,7 @@ def _read_plain_list(text: str, typecodes: str) -> Columns | None:
     if not has_zero_points:
         columns.append(zero_array(len(columns[0])))
     shape.append(length // step)
-    # All scales and no other numbers have a decimal point.
+    # Every scale has a decimal point, and other numbers have none.
     points = len(columns[0]) * typecodes.count("d") - len(from_bits)
     if not numbers or data.count(b".") != points or len(shape) > MAX_DEPTH[typecodes]:
         return None

@@ -280,7 +280,9 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def unsupported_storage(self) -> str | None:
-        """Message that integer ops do not support the storage type, or `None`."""
+        """
+        Error message if integer ops do not support the storage type, otherwise `None`.
+        """
         if self.has_integer_storage:
             return None
         return (
@@ -734,7 +736,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
     @property
     def zero_point_range(self) -> tuple[int, int]:
         """Smallest and largest zero point."""
-        # Cached: each op with the type asks, and there may be a million zero points.
+        # Cached: it is computed for each op, and there may be a million zero points.
         if (cached := self.__dict__.get("_zero_point_range")) is None:
             zero_points = self.zero_point_array()
             cached = min(zero_points), max(zero_points)
