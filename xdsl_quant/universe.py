@@ -83,8 +83,7 @@ class _PluginUniverse(QuantizationUniverse):
     """
     Universe without the dialects that other plugins declare: xDSL refuses duplicates.
 
-    The other plugins are loaded when `all_dialects` is read: by then, xDSL has imported
-    them.
+    Other plugins are loaded when `all_dialects` is read: xDSL has imported them by then.
     """
 
     @property

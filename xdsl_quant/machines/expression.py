@@ -537,9 +537,7 @@ def chosen_bounds(a: RealNumber, b: RealNumber) -> tuple[FloatBounds, bool]:
 
 
 def _main_operand(*operands: object) -> Any:
-    """
-    Return the operand whose method builds the op: a float, or else the first expression.
-    """
+    """Return the operand whose method builds the op: a float, or the first expression."""
     expressions = [x for x in operands if isinstance(x, Expression)]
     return next((x for x in expressions if isinstance(x, Real)), expressions[0])
 

@@ -121,7 +121,7 @@ class Arithmetic:
             grid_block_shape(parameters, shape),
             numbers if parameters.has_zero_points else numbers[:1],
         )
-        """Block shape, and the arrays of scales and, unless all are 0, zero points."""
+        """Block shape; an array of scales and, unless all are 0, one of zero points."""
         self.count = len(self.grid[1])
         """Number of parameter arrays: 1 for scales only, 2 with zero points."""
         self._rounding = rounding
@@ -184,7 +184,7 @@ class Arithmetic:
 
     @cached_property
     def _has_exact_integers(self) -> bool:
-        # Stored values may be out of the storage range.
+        # Stored values may exceed the storage range, but not the storage type.
         integers = storage_range(self.parameters.storage)
         return not self.parameters.has_codes and self._is_exact(integers, self._compute)
 
@@ -277,7 +277,7 @@ class Arithmetic:
         return flat
 
     def is_out_of_range(self, scaled: Array) -> NDArray[np.bool_]:
-        """Return the mask of values that are NaN or, once rounded, out of storage range."""
+        """Return a mask of values that are NaN or, once rounded, out of storage range."""
         if self._codec is not None:
             least, most = self._codec.limits
             return ~((scaled >= least) & (scaled <= most))
@@ -296,7 +296,8 @@ class Arithmetic:
         # All rounding modes are monotonic, so values can be clamped first. `fmax` of
         # NaN and a number is the number.
         low, high = (bound[: scaled.size] for bound in self._bounds)
-        # If no stored value is negative, the smallest one is nearest to zero.
+        # If no stored value is negative, the smallest one is nearest to 0: `fmax` stores
+        # it.
         if self._rounding.nan == "stored-zero" and self.parameters.storage_min < 0:
             np.copyto(scaled, 0, where=np.isnan(scaled))
         np.fmax(scaled, low, out=scaled)
@@ -343,8 +344,8 @@ def operand_pieces(
     arrays: Sequence[Array], arithmetics: Sequence[Arithmetic], *grids: Grid
 ) -> Iterator[list[Array]]:
     """
-    Yield one list per piece: the piece of each array, then its scales and zero points in
-    the form of `Arithmetic.operands`, then its numbers from each further grid.
+    Yield a list per piece: this piece of each array; then the piece's scales and zero
+    points, as returned by `Arithmetic.operands`; then its part of the numbers of `grids`.
     """
     if not arrays[0].size:
         return
@@ -366,7 +367,7 @@ def operand_pieces(
 
 def _multiply_integers(integers: Array, factor: Array, out: Array) -> None:
     """Multiply integers by a float in the float's dtype, without a converted copy."""
-    # NumPy's default buffer is smaller.
+    # NumPy's default buffer is smaller, which is slower.
     previous = np.setbufsize(_CONVERTED)
     try:
         np.multiply(integers, factor, out=out, dtype=factor.dtype)
@@ -398,8 +399,8 @@ def check_rounding(rounding: Rounding) -> None:
 
 class Rounder:
     """
-    First step of rounding finite floats to integers, in place. The second step is a
-    conversion to integers that truncates.
+    First of two steps that round finite floats to integers, in place. The second step is a
+    conversion to integers, which truncates.
     """
 
     def __init__(self, rounding_mode: RoundingMode, dtype: DType, limit: int):
@@ -414,8 +415,8 @@ class Rounder:
             return
         bits = np.dtype(f"int{8 * dtype.itemsize}")
         self._sign = np.array(-0.0, dtype).view(bits)
-        # Adding a half would round the number just below a half to 1. For other
-        # numbers, the rounding of the sum absorbs the difference.
+        # Adding 0.5 would round the number just below 0.5 to 1. For all other numbers, sums
+        # with 0.5 and with this number round to the same integer.
         self._almost_half = np.nextafter(np.array(0.5, dtype), dtype.type(0)).view(bits)
         self._offset = np.empty(limit, bits)
 

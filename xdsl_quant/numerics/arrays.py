@@ -34,7 +34,7 @@ def _has_mask(values: object) -> bool:
     if not isinstance(values, list | tuple):
         return False
     items = cast("list[object] | tuple[object, ...]", values)
-    # Lists of numbers have few types.
+    # Lists of numbers have few types, so visit types instead of items.
     types = set(map(type, items))
     is_nested = any(issubclass(kind, list | tuple | np.ndarray) for kind in types)
     return is_nested and any(map(_has_mask, items))
@@ -54,7 +54,7 @@ def numbers(values: ArrayLike, what: str, kinds: str) -> Array:
     except ValueError:
         raise ValueError(f"unsupported ragged lists in {what}") from None
     if not array.size and array.dtype == np.float64:
-        # An empty list has float64, which does not express its kind.
+        # An empty list becomes float64, whatever kind is expected.
         return array.astype(np.int64)
     if array.dtype.kind not in kinds:
         needed = "numbers" if "f" in kinds else "integers"
@@ -103,7 +103,7 @@ def counts_below(limits: Array, numbers: Array) -> NDArray[np.integer]:
         numbers: an array of any shape. The result for NaN is undefined.
 
     Returns:
-        an array in the shape of `numbers`, with dtype `uint8` for less than 128 limits.
+        an array in the shape of `numbers`, with dtype `uint8` for fewer than 128 limits.
     """
     if limits.size >= _MANY_LIMITS:
         return np.searchsorted(limits, numbers)

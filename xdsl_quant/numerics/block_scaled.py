@@ -18,7 +18,7 @@ from .quantization import dequantize, quantize
 
 
 class TypeWithBlockScales(Protocol):
-    """Protocol of types with block scales: the members that `from_type` uses."""
+    """Protocol for types with block scales: the members that `from_type` uses."""
 
     @property
     def expressed_type(self) -> NamedType: ...
@@ -43,7 +43,7 @@ class BlockScaledParameters:
     """Offsets in the shape of `scales`."""
 
     block_sizes: tuple[tuple[int, int], ...]
-    """Pairs of dimension and block size, sorted. The last block may be shorter."""
+    """Pairs of dimension and block size, by dimension. The last block may be shorter."""
 
     elements: QuantizationParameters
     """Parameters of unscaled elements; their expressed type is the compute type."""
@@ -142,9 +142,9 @@ def quantize_blocks(
     rounding: Rounding = Rounding(),
 ) -> Array:
     """
-    Quantize values in blocks:
-    `clamp(round((expressed - offset) / scale + zero_point), min, max)`, or with the zero
-    point added after rounding. Quotients are 0 where the scale is 0.
+    Quantize values in blocks: `clamp(round((expressed - offset) / scale + zero_point))`;
+    with `after-rounding`, the zero point is added after rounding. Quotients are 0 where the
+    scale is 0.
 
     Args:
         expressed_values: an array with dtype `parameters.expressed_dtype`, in a shape that

@@ -1,5 +1,5 @@
 """
-Views of arrays and of their block parameters, and iteration over pieces of both.
+Views of arrays and their block parameters, and iteration over pieces of both.
 
 Parameters are not expanded to the shape of the array. They broadcast to its pieces.
 """
@@ -32,7 +32,7 @@ def grid_block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
     sizes = dict(parameters.block_sizes)
     dimensions = range(len(scales_shape))
     if len(scales_shape) != len(shape):
-        # Compact scales lack the dimensions without blocks.
+        # Scales may omit the dimensions that have no block size.
         dimensions = sorted(sizes)
         if len(scales_shape) != len(sizes) or dimensions[-1:] >= [len(shape)]:
             raise ValueError(
@@ -108,7 +108,7 @@ def _on_blocks(
         # Product of the later factors: a block consists of trailing factors.
         rests = [prod(axis_factors[i + 1 :]) for i in range(len(axis_factors))]
         if size not in (shape[axis], *rests):
-            # Blocks of two grids do not nest, so parameters are repeated.
+            # These blocks do not nest with those of another grid: repeat the parameters.
             array = array.repeat(size // rests[0], axis)
             size = rests[0]
         split += [
@@ -174,10 +174,10 @@ def _merged_dimensions(
 
 def pieces(arrays: Sequence[Array], limit: int) -> Iterator[list[Array]]:
     """
-    Yield pieces of arrays, of at most `limit` elements.
+    Yield lists of the same piece of each array, of at most `limit` elements.
 
-    The first array has the full shape; the others broadcast to it. The
-    same part of an array in consecutive pieces is the same Python object.
+    The first array has the full shape; the other arrays broadcast to it. If consecutive
+    pieces use the same part of an array, it is the same Python object.
     """
     shape = arrays[0].shape
     axis = len(shape) - 1

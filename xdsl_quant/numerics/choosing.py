@@ -253,7 +253,7 @@ def choose_dynamic_parameters(
         storage_min: the smallest stored value, by default that of `storage`.
         storage_max: the largest stored value, by default that of `storage`.
         table: the table, if stored values are table indices.
-        table_min: the stored value of the table's first number, by default the smallest.
+        table_min: the stored value of the first table entry; defaults to the smallest one.
         symmetric: True for zero points of 0, which float and table storage requires.
 
     Returns:

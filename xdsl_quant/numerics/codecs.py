@@ -27,7 +27,7 @@ class Codec(ABC):
     """Conversion of numbers (expressed value / scale) to stored values, and back."""
 
     limits: tuple[float, float]
-    """Range of numbers that do not saturate."""
+    """Smallest and largest number that does not saturate."""
 
     numbers: Floats
     """Numbers represented by stored values in the storage range, in ascending order."""
@@ -68,7 +68,7 @@ class FloatCodec(Codec):
         np.copyto(numbers, self._nan, where=np.isnan(numbers))
         np.clip(numbers, low, high, out=numbers)
         if not low or not high:
-            # Clamping to a bound of 0 may return 0 or -0.
+            # Clamping to a bound of 0 may return -0, which this sum replaces by 0.
             numbers += 0.0
         out.view(np.uint8)[...] = self.format.encode(numbers).reshape(out.shape)
 
@@ -143,7 +143,7 @@ def codec_of(
     storage_range = parameters.storage_min, parameters.storage_max
     is_zero = nan == "stored-zero"
     if (format := parameters.small_float) is not None:
-        # The smallest number may be less than the integer bound of the range.
+        # `-np.inf`, because the smallest number may be less than the integer bound.
         return FloatCodec(format, storage_range, 0 if is_zero else -np.inf)
     if parameters.table is not None:
         return TableCodec(parameters, dtype, 0 if is_zero else parameters.storage_min)
@@ -164,8 +164,8 @@ def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
 
 def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumbers:
     """
-    Return bounds, unit and precision of the numbers that stored values represent: integers
-    in the storage range, but all numbers of a float format or table.
+    Return bounds, unit and precision of the represented numbers: the integers in the
+    storage range, or all numbers of a float format or table, even out of the storage range.
     """
     if (format := parameters.small_float) is not None:
         numbers = format.values[np.isfinite(format.values)].astype(np.float64)

@@ -69,7 +69,7 @@ def measure_error(
         per: `tensor` for one number; `channel` for one per index of the quantized
             dimension; `block` for one per block, in the shape of the scales.
         rounding_mode: the rounding mode of quantization.
-        zero_point_order: when quantization adds the zero point.
+        zero_point_order: the order in which quantization rounds and adds the zero point.
 
     Raises:
         TypeError: if an array has the wrong dtype, or an argument has the wrong type.

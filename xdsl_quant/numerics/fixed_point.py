@@ -122,7 +122,7 @@ def apply_scale(
     for x, out, m, s in pieces(merged_views(views, operands), PIECE):
         wide = x.astype(np.int64)
         _check_shiftable(wide, s)
-        # Values in this range have products of at most 2**30.
+        # For values in this range, the magnitude of results is at most 2**30.
         np.copyto(out, scaled(wide, m, s, rounding), casting="unsafe")
     return result
 
@@ -270,8 +270,8 @@ def normalize_multiplier(
     multiplier: _Arrays | int, shift: _Arrays | int
 ) -> tuple[int, int] | _ArrayPair:
     """
-    Return a multiplier with 31 significant bits and a shift, as in `!quant.fixed_point`,
-    for exactly the scale `multiplier * 2**-shift`.
+    Return the multiplier with 31 significant bits and the shift that represent the same
+    scale, `multiplier * 2**-shift`, as in `!quant.fixed_point`.
 
     For example, multiplier 16384 and shift 15 of a `tosa.rescale` with `scale32 = false`
     become 1073741824 and 31.
@@ -349,9 +349,9 @@ def multiplier_from_tflite(
     multiplier: _Arrays | int, shift: _Arrays | int
 ) -> tuple[int, int] | _ArrayPair:
     """
-    Convert a multiplier and shift of TensorFlow Lite's kernels, with scale `multiplier
-    * 2**(shift - 31)`, to the form of `!quant.fixed_point`, with exactly the same
-    scale: see [`normalize_multiplier`][xdsl_quant.numerics.normalize_multiplier].
+    Convert a multiplier and shift of TensorFlow Lite's kernels, with the scale
+    `multiplier * 2**(shift - 31)`, to the same scale in the form of `!quant.fixed_point`:
+    see [`normalize_multiplier`][xdsl_quant.numerics.normalize_multiplier].
 
     Args:
         multiplier: a positive integer, or an array or list of positive integers.

@@ -132,10 +132,10 @@ def requantize_fixed_point(
     [`apply_scale`][xdsl_quant.numerics.apply_scale], all stored values are supported
     without overflow.
 
-    Before clamping, the result differs from `x + target.zero_point`, where
-    `x = (stored - source.zero_point) * source.scale / target.scale` is a real number, by at
-    most `1 / 2 + abs(x) * 2**-31` (for ratios of at least `2**-32`; with `double` by up to
-    `1 / 4` more).
+    Let `x = (stored - source.zero_point) * source.scale / target.scale`, without rounding.
+    For ratios of at least `2**-32`, the result before clamping differs from
+    `x + target.zero_point` by at most `1/2 + abs(x) * 2**-31`, or with `double` by `1/4`
+    more.
 
     Args:
         stored_values: an array in a shape that matches all parameters, with dtype

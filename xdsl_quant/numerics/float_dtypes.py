@@ -84,17 +84,17 @@ def float_info(dtype: DType) -> Any:
 
 def rounded(values: Array, dtype: DType) -> Array:
     """
-    Round floats once to another float dtype, half to even. Overflow depends on the dtype.
+    Round floats once to a dtype, half to even. The dtype determines the result of overflow.
     """
     with np.errstate(all="ignore"):
-        # The types of `ml_dtypes` would round twice, first to f32.
+        # `ml_dtypes` would round twice: to f32, and then to its type.
         if values.dtype == np.float64 and dtype.type.__module__ != "numpy":
             values = _f64_to_odd_f32(values)
         return values.astype(dtype, copy=False)
 
 
 def nearest_floats(values: Floats, name: str) -> Floats:
-    """Round numbers to a type by MLIR name; do not round if NumPy has no such float."""
+    """Round numbers to the float type `name`; return them unchanged if NumPy lacks it."""
     if (format := SMALL_FLOATS.get(name)) is not None:
         return format.decode(format.encode(values)).astype(np.float64)
     try:

@@ -163,7 +163,7 @@ class Histogram(Observation):
         )
 
     def to_json(self) -> Json:
-        # Most bins of most channels are empty.
+        # Most bins of most channels are empty: write the other bins only.
         flat = self.counts.ravel()
         used = np.flatnonzero(flat)
         return {

@@ -176,7 +176,7 @@ class SpreadValues:
         """
         Args:
             histogram: the values.
-            rows: the channels; a tensor counts as one.
+            rows: the slice of channels; a tensor counts as one channel.
         """
         self.lows, self.highs = (
             histogram.parts_of(bound).reshape(-1, 1)[rows]
@@ -231,8 +231,8 @@ class SpreadValues:
     @cached_property
     def _moments(self) -> list[Floats]:
         """
-        Sums of squares, magnitudes and counts. The sums at a magnitude cover all bins from
-        this magnitude on, positive and negative.
+        Sums of squares, magnitudes and counts. The sums at a magnitude cover all bins with
+        at least this magnitude, positive and negative.
         """
         folded = self.counts[:, MIDDLE + 1 :] + self.counts[:, MIDDLE - 1 :: -1]
         return [

@@ -235,8 +235,8 @@ _BOUNDS_PER_OCTAVE = 32
 
 _TOLERANCE = 1e-9
 """
-Tolerance for rounding errors of costs, which depend on the number of channels summed
-together: relative for squared errors, absolute in nats for divergences.
+Tolerance for rounding errors of costs: relative for squared errors, absolute in nats for
+divergences. Rounding errors depend on the number of channels that are summed together.
 """
 
 _MIN_BOUND = 2.0**-32
@@ -443,7 +443,7 @@ def parse_observer(text: str) -> Observer:
 
 
 def _option_number(name: str, text: str, number_type: type[float]) -> float:
-    """Parse an observer's number; `number_type` is `bool` if the observer takes none."""
+    """Parse an observer's number; `number_type` is `bool` for observers without one."""
     if number_type is bool:
         raise ValueError(f"observer '{name}' takes no number, found '{text}'")
     with suppress(ValueError):

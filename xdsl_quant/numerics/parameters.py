@@ -97,7 +97,7 @@ class NamedType(Protocol):
 
 
 class StoredType(Protocol):
-    """Protocol of quantized types: the members that describe the storage."""
+    """Protocol for quantized types: the members that describe the storage."""
 
     @property
     def name(self) -> str: ...
@@ -112,7 +112,7 @@ class StoredType(Protocol):
 
 
 class ScaledType(StoredType, Protocol):
-    """Protocol of types with scales: the members for storage, scales and zero points."""
+    """Protocol for types with scales: the members for storage, scales and zero points."""
 
     @property
     def expressed_type(self) -> NamedType: ...
@@ -125,7 +125,7 @@ class ScaledType(StoredType, Protocol):
 
 
 class TableType(Protocol):
-    """Protocol of storage types of table indices: the members that describe the table."""
+    """Protocol for storage types with table indices: the members for the table."""
 
     @property
     def quantile_type(self) -> NamedType: ...
@@ -441,7 +441,7 @@ class QuantizationParameters:
             **storage_arguments(type_),
             expressed=type_.expressed_type.name,
             quantized_dimension=type_.axis,
-            # Sub-channel types have block sizes, possibly for no dimension.
+            # Sub-channel types have block sizes, possibly an empty tuple.
             block_sizes=type_.block_size_info
             if hasattr(type_, "scales_shape")
             else None,
@@ -472,7 +472,7 @@ def storage_arguments(quantized_type: StoredType) -> StorageArguments:
     if not hasattr(quantized_type.storage_type, "quantile_array"):
         return bounds | StorageArguments(storage=quantized_type.storage_type_name)
     table_type = cast(TableType, quantized_type.storage_type)
-    # The table type may be narrower than f64, the type of parsed numbers.
+    # Parsed numbers are f64; round them, because the table type may be narrower.
     values = np.array(table_type.quantile_array())
     name = table_type.quantile_type.name
     table = nearest_floats(values, name)
@@ -619,7 +619,7 @@ def _check_block_sizes(
         if size <= 0:
             raise ValueError(f"expected a positive block size, found {size}")
     if len(shape) == len(dimensions):
-        # Compact scales lack the dimensions without blocks.
+        # Scales may omit the dimensions that have no block size.
         return
     if max(dimensions, default=0) >= len(shape):
         raise ValueError(

@@ -3,8 +3,8 @@ Primitives of quantization arithmetic, defined in NumPy.
 
 A formula is a Python function of arrays that calls NumPy functions and these primitives. A
 machine (see `xdsl_quant.machines`) calls it with expressions instead of arrays, and either
-replaces a primitive by an op or traces its definition. Integers have unlimited precision,
-but 64 bits in arrays.
+replaces a primitive by an op or traces its definition. Integers in expressions have
+unlimited precision; integers in arrays have 64 bits.
 """
 
 import math
@@ -31,8 +31,8 @@ PRIMITIVES: dict[str, Callable[..., object]] = {}
 
 def primitive(definition: Definition) -> Definition:
     """
-    Register a function as a primitive. An operand that is an expression may have a method
-    `primitive`: it returns the machine's implementation by name, or `None`.
+    Register a function as a primitive. If the method `primitive` of an operand returns the
+    machine's implementation, that is called instead of the function.
     """
     name = definition.__name__
 

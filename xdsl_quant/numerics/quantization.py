@@ -35,7 +35,7 @@ def quantize(
             exact in the expressed type.
         zero_point_order: the choice between the two formulas. `truncate` does not support
             `after-rounding`.
-        nan: the stored value of NaN: the smallest one, or the one nearest to 0.
+        nan: the stored value of NaN: the smallest stored value, or the one nearest to 0.
         out: the output array. It may overlap `expressed_values`.
 
     Returns:
@@ -154,8 +154,8 @@ def requantize(
         source: the parameters of `stored_values`.
         target: the parameters of the result, with the expressed type of `source`.
         rounding_mode: the rounding mode of both steps.
-        zero_point_order: the order of rounding and addition of the zero point of `target`.
-        nan: the stored value of NaN, including NaN from overflow of types without infinity.
+        zero_point_order: the order of rounding and adding the zero point of `target`.
+        nan: the stored value of NaN, e.g. of overflow in a type without infinity.
         out: the output array. It may overlap `stored_values`.
 
     Returns:

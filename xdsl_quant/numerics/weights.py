@@ -34,13 +34,13 @@ def weight_parameters(
     (without the smallest stored value).
 
     With the range `min-max` the scale of a block is `max|w| / (2**(bits - 1) - 1)`. With
-    `mse` it is the scale with the least sum of squared errors among this one and 80 smaller
-    ones, down to a fifth of it. A block of zeros has scale 1.
+    `mse`, it is the scale with the least sum of squared errors: of the `min-max` scale, and
+    80 smaller scales down to a fifth of the `min-max` scale. A block of zeros has scale 1.
 
     Args:
         weights: finite numbers, at least one.
-        block_shape: the shape of the blocks that share a scale. Its sizes divide the sizes
-            of the weights.
+        block_shape: the shape of the blocks that share a scale. Each size divides the size
+            of the weights along its dimension.
         bits: the width of stored values, from 2 to 8.
         weight_range: the range of weights that a scale covers.
         expressed: the expressed type.

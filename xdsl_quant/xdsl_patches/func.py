@@ -12,9 +12,8 @@ from xdsl.printer import Printer
 
 _MAY_HAVE_ATTRIBUTES = re.compile(r"[^:,{<\s]\s*\{|//")
 """
-Matches if the arguments of a declaration may have attributes. Braces of attributes follow a
-type; braces inside a type follow punctuation. This avoids parsing types with a million
-scales twice.
+Matches if the arguments of a declaration may have attributes, whose braces follow a type;
+braces in a type follow punctuation. This avoids parsing types with a million scales twice.
 """
 
 

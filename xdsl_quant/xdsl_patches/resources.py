@@ -150,10 +150,7 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
 
 
 def new_resource(key: str, array: Array, type_: TensorType) -> DenseResourceAttr:
-    """
-    Store an array as a resource and return its attribute. Its name is `key`, with a suffix
-    if taken.
-    """
+    """Store an array as resource `key`, with a suffix if taken; return its attribute."""
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics.arrays import bytes_of
 

@@ -152,9 +152,7 @@ def _nearest_texts(values: Iterable[float], float_format: FloatFormat) -> Floats
 
 
 def _long_texts(numbers: Floats, count: int) -> NDArray[object_]:
-    """
-    Return texts of up to `count` digits; empty where MLIR's text has no decimal point.
-    """
+    """Return texts of up to `count` digits; empty if MLIR's text has no decimal point."""
     import numpy as np
 
     digits, exponents = _digits_in_bulk(numbers, count)

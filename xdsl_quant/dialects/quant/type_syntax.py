@@ -173,10 +173,7 @@ class TypeSyntax(TypeTokens):
         return (self._float_type(),)
 
     def _storage_and_expressed_type(self) -> tuple[AnyFloat, tuple[Attribute, ...]]:
-        """
-        Parse e.g. `i8:f32`. Return the expressed type, and the leading parameters of a
-        type.
-        """
+        """Parse e.g. `i8:f32`; return the expressed type and the leading parameters."""
         storage = self._storage()
         self._expect(":")
         expressed_type = self._float_type()

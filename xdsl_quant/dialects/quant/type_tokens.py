@@ -275,9 +275,7 @@ _CLOSING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 
 def integer_value(text: str) -> int:
-    """
-    Return the value of a literal's first 4000 digits: Python does not parse long integers.
-    """
+    """Return the value of a literal's first 4000 digits: Python refuses longer integers."""
     if text.startswith("0x"):
         return int(text, 16)
     return int(text) if len(text) < 4000 else int(text.lstrip("0")[:4000] or "0")

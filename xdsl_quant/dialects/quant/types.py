@@ -280,9 +280,7 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def unsupported_storage(self) -> str | None:
-        """
-        Error message if integer ops do not support the storage type, otherwise `None`.
-        """
+        """Error message if integer ops do not support the storage type, else `None`."""
         if self.has_integer_storage:
             return None
         return (

@@ -8,8 +8,8 @@ register_implementations(interpreter)
 (result,) = interpreter.call_op("f", (np.float32(0.3),))
 ```
 
-`run_function(module, "f", 0.3)` checks arguments first; `StatefulModel(module,
-"f").step(0.3)` keeps state between calls.
+`run_function(module, "f", 0.3)` checks arguments first;
+`StatefulModel(module, "f").step(0.3)` keeps state between calls.
 
 Interpreter values are the results of
 [`check_argument`][xdsl_quant.runtime.arrays.check_argument]:

@@ -161,7 +161,7 @@ class BlockScaled(Stored):
         return numbers
 
     def of_blocks(self, numbers: Array) -> Array:
-        """Repeat the parameter of each block along the block; the result broadcasts."""
+        """Repeat each block's parameter for its elements; the result broadcasts."""
         return spread(numbers, self.shape, self.block_shape)
 
     @property
@@ -226,9 +226,7 @@ def is_positive_integer(size: object) -> bool:
 
 
 def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
-    """
-    Repeat the parameter of each block along the block; the result broadcasts to `shape`.
-    """
+    """Repeat each block's parameter for its elements; the result broadcasts to `shape`."""
     for axis, (size, block) in enumerate(zip(shape, block_shape, strict=True)):
         if 1 < block and numbers.shape[axis] > 1:
             numbers = numbers.repeat(block, axis).take(range(size), axis)

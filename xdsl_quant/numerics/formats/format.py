@@ -104,7 +104,7 @@ class Format(ABC):
         )
 
     def independent_block_shape(self, stored: BlockScaled) -> Shape:
-        """Return the shape of blocks that share no scale with others, e.g. super-blocks."""
+        """Return the shape of blocks with independent scales, e.g. super-blocks."""
         return stored.block_shape
 
     def warn_of_zeros(self, values: ArrayLike, stored: BlockScaled) -> BlockScaled:

@@ -19,10 +19,10 @@ subtracted; the offsets here are added, so their f16 scale is the negative of th
 file.
 
 Quantization to Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and MXFP4 is bit-identical to the package
-`gguf` wherever the result of `gguf` is defined. It is undefined for blocks with a scale so
-small that its reciprocal overflows f32 (here, all elements are then 0) or that it has no
-code (here, the scale is then the smallest one). Tools quantize to K-quants in different
-ways; here the scales and offsets are the candidates with the least squared error.
+`gguf` wherever the result of `gguf` is defined. It is undefined for very small scales:
+here, elements are 0 if the reciprocal of their scale overflows f32, and a scale that is too
+small for a code becomes the smallest one. Tools quantize to K-quants in different ways;
+here the scales and offsets are the candidates with the least squared error.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -234,7 +234,7 @@ class GGUFMXFP4(GGUFFormat):
         check_finite(array, self.name)
         scale, element = small_float("f8E8M0FNU"), small_float(self.type)
         largest = np.abs(blocks).max(-1).astype(np.float64)
-        # Rounding to f32 makes the logarithm an integer just below a power of two.
+        # Just below a power of two, rounding to f32 makes the logarithm an integer.
         with np.errstate(divide="ignore"):
             logarithms = np.log2(largest).astype(np.float32)
         exponents = np.floor(logarithms) - 2

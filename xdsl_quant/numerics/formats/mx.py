@@ -10,7 +10,7 @@ and NVFP4.
 | MXFP6_E2M3 | `f6E2M3FN` | 32 | `f8E8M0FNU` |
 | MXFP6_E3M2 | `f6E3M2FN` | 32 | `f8E8M0FNU` |
 | MXFP4 | `f4E2M1FN` | 32 | `f8E8M0FNU` |
-| MXINT8 | `i8`, in units of 1/64 | 32 | `f8E8M0FNU` |
+| MXINT8 | `i8`, times 1/64 | 32 | `f8E8M0FNU` |
 | NVFP4 | `f4E2M1FN` | 16 | `f8E4M3FN`, times one f32 per tensor |
 """
 
@@ -74,7 +74,7 @@ class _Elements:
 
 def _elements_of(largest: float, mantissa_bits: int) -> _Elements:
     exponent = int(np.frexp(largest)[1]) - 1
-    # In units of the last place of an element.
+    # Mantissa of the largest element, scaled to an integer.
     mantissa = int(np.ldexp(largest, mantissa_bits - exponent))
     to_next_power = (2 << mantissa_bits) - mantissa
     carry = (2 * to_next_power - 1) << (22 - mantissa_bits)
@@ -165,7 +165,7 @@ class MXFormat(PackedElements):
             bits = bits + elements.carry
             is_nan |= np.isinf(largest)
         elif rule != "floor":
-            # 2^-127 is subnormal in f32.
+            # Up to 2^-127, whose f32 bits are 1 << 22, the exponent stays 0.
             bits = np.where(bits <= 1 << 22, bits, bits + ((1 << 23) - 1))
         codes = ((bits >> 23) - exponent).clip(0, _NAN_SCALE - 1)
         return np.where(is_nan, _NAN_SCALE, codes).astype(np.uint8)

@@ -59,9 +59,10 @@ _SMALLEST = np.float32(1e-38)
 @cache
 def dynamic_table() -> tuple[float, ...]:
     """
-    Return the 256 numbers represented by quantized scales: 0, 1, and, with both signs, for
-    each `i` from 0 to 6 the midpoints of `2**i` equal parts of the range from `10**(i - 7)`
-    to `10**(i - 6)` ([Dettmers 2016](https://arxiv.org/abs/1511.04561)).
+    Return the 256 numbers represented by quantized scales: 0, 1, and 127 numbers with both
+    signs. For each `i` from 0 to 6, these are the midpoints of `2**i` equal parts of the
+    range from `10**(i - 7)` to `10**(i - 6)` ([Dettmers
+    2016](https://arxiv.org/abs/1511.04561)).
 
     Each number is rounded to f32 once. bitsandbytes computes in f32, in an order of
     operations that depends on the CPU, so some of its numbers differ by 1 ulp.
@@ -116,7 +117,7 @@ class NF4(Format):
         Raises:
             TypeError: if values are not numeric.
             ValueError: if a value is infinite or NaN, or the blocks of consecutive elements
-                have no common shape.
+                differ in shape.
         """
         array = f32_values(values)
         check_finite(array, self.name)
