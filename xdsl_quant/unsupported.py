@@ -1,8 +1,8 @@
-"""The exception raised by formulas, machines and lowerings for unsupported ops."""
+"""The exception that formulas and lowerings raise for unsupported ops."""
 
 
 class Unsupported(ValueError):
     """
-    Raised when an op, a formula or a machine does not support types, parameters or sizes.
-    The message continues the name of the op: `'tfl.add' op has per-axis values`.
+    Raised when the types, parameters or sizes of an op are unsupported. The message
+    continues the name of the op: `'tfl.add' op has per-axis values`.
     """

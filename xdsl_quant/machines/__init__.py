@@ -1,1 +1,1 @@
-"""Machines that evaluate formulas: on NumPy arrays, or by building IR."""
+"""Machines: they evaluate formulas (Python functions of arrays), or build IR for them."""

@@ -205,7 +205,7 @@ class IntegerExpression(Integer):
     bounds: Bounds
 
     def as_type(self, type_: IntegerType) -> SSAValue:
-        """Sign-extend or truncate the value, whose bounds must fit the type."""
+        """Return the value, sign-extended or truncated to a type that holds its bounds."""
         own_type = cast(IntegerType, self.value.type)
         if own_type == type_:
             return self.value

@@ -1,7 +1,7 @@
 """
 Base class of a machine's arrays, with the interface of NumPy arrays.
 
-Each machine has a subclass for arrays known at run time, and a table of its
+Each machine has a subclass for arrays known only at run time, and a table of its
 implementations of NumPy functions.
 """
 
@@ -43,7 +43,7 @@ class Forms(dict[object, Form]):
 
 
 class ArrayExpression(NDArrayOperatorsMixin, ABC):
-    """Array known at run time."""
+    """Array whose elements are known only at run time."""
 
     FORMS: ClassVar[Forms]
     """The machine's implementations of array functions."""

@@ -134,7 +134,7 @@ def may_be_nan(number: RealNumber) -> bool:
 
 
 class Expression(NDArrayOperatorsMixin, ABC):
-    """Value known at run time; operators and NumPy functions on it build ops."""
+    """Value known only at run time; operators and NumPy functions on it build ops."""
 
     PRIMITIVES: ClassVar[Mapping[str, Form]] = {}
     """The machine's implementations of primitives."""
@@ -177,7 +177,7 @@ def _known(value: Any) -> Any:
 
 
 class Truth(Expression):
-    """Truth value."""
+    """Truth value known only at run time."""
 
     bounds: Bounds = (0, 1)
 
@@ -235,7 +235,7 @@ _OPERATORS: Mapping[IntegerOperation, tuple[Callable[[int, int], int], int]] = {
 
 
 class Integer(Expression):
-    """Integer known at run time."""
+    """Integer known only at run time."""
 
     bounds: Bounds
     """Bounds of the value, possibly narrower than the range of the type."""
@@ -250,7 +250,7 @@ class Integer(Expression):
     def _combined(
         self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
     ) -> Self:
-        """Build an op whose result has the given bounds."""
+        """Build a binary op whose result is within the given bounds."""
 
     @abstractmethod
     def compared(self, direction: Direction, other: Number) -> Truth:
@@ -262,7 +262,7 @@ class Integer(Expression):
 
     @abstractmethod
     def wrapped(self, bits: int = 32) -> Self:
-        """Return the lowest bits as a signed integer."""
+        """Return the lowest `bits` bits as a signed integer."""
 
     @abstractmethod
     def leading_zeros(self) -> Self:
@@ -385,7 +385,7 @@ def _checked_divisor(number: Number) -> Bounds:
 
 
 class Real(Expression):
-    """Float known at run time. Float operands of the same op must have the same type."""
+    """Float known only at run time. Float operands of one op must have the same type."""
 
     bounds: FloatBounds = UNBOUNDED
     """Bounds of the value if it is not NaN."""
@@ -521,7 +521,7 @@ class Real(Expression):
         return 1 - self.function("erf", self, bounds=(-1, 1))
 
     def rounded(self, name: str) -> Self:
-        """Round to an integral float with the NumPy function `name`."""
+        """Round to an integral float with the NumPy function `name`, e.g. `rint`."""
         low, high = self.bounds
         # Infinities stay infinite.
         return self.function(name, self, bounds=(low - 1, high + 1))
@@ -566,7 +566,7 @@ def _comparison(direction: Direction, mirrored: Direction) -> Form:
 
 
 def _commutative(method: str) -> Form:
-    """Return a commutative function that calls `method` of one operand with the other."""
+    """Return a commutative function that calls `method` of one operand on the other one."""
 
     def function(a: object, b: object) -> object:
         if isinstance(b, Real) or not isinstance(a, Expression):

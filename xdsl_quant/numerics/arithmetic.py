@@ -86,7 +86,7 @@ def check_storage(parameters: QuantizationParameters, rounding: Rounding) -> Non
 
 
 class Arithmetic:
-    """Quantization and dequantization of array pieces, with the buffers for it."""
+    """Quantization and dequantization of array pieces, with reusable buffers."""
 
     def __init__(
         self,
@@ -366,7 +366,7 @@ def operand_pieces(
 
 
 def _multiply_integers(integers: Array, factor: Array, out: Array) -> None:
-    """Multiply integers by a float in the float's dtype, without a converted copy."""
+    """Multiply integers by a float in the float's dtype, without a copy of all integers."""
     # NumPy's default buffer is smaller, which is slower.
     previous = np.setbufsize(_CONVERTED)
     try:

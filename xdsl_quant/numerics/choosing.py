@@ -354,7 +354,7 @@ def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> Ranges:
 
 
 def _range_dtype(expressed: str, bounds: tuple[float, float]) -> DType:
-    """Return the dtype in which parameters are computed: f32 if it is exact enough."""
+    """Return the dtype in which parameters are computed: f32 if exact enough, else f64."""
     is_wide = expressed == "f64" or max(map(abs, bounds)) > 1 << 24
     return np.dtype(np.float64 if is_wide else np.float32)
 

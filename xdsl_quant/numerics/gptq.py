@@ -86,7 +86,7 @@ def gptq(
 def _checked_arguments(
     weights: ArrayLike, hessian: ArrayLike, scales: ArrayLike
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weights, their Hessian, and the scale of each weight."""
+    """Check the arguments; return weights, their Hessian, and the scale of each weight."""
     rest = _finite_floats(weights, "weights")
     if rest.ndim < 2 or not rest.size:
         raise ValueError(

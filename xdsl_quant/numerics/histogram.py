@@ -263,7 +263,7 @@ def _counted_in_cache(values: Array, factors: Array) -> Integers:
 
 
 def _leading_bits(scaled: Array) -> NDArray[np.uint32]:
-    """Return the leading bits of values as f32; f64 values are overwritten."""
+    """Return the leading bits of values, converted to f32; overwrite f64 arrays."""
     if scaled.dtype == np.float64:
         # Rounding toward zero keeps values in their bins.
         bits = scaled.view(np.uint64)

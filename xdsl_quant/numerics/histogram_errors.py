@@ -122,7 +122,7 @@ def channel_pieces(count: int) -> Iterator[slice]:
 
 
 class Quantizer(NamedTuple):
-    """Quantizer of fractions of the unit; all fields have shape `(channels, 1)`."""
+    """Quantizer of fractions of the histogram's unit; fields have shape `(channels, 1)`."""
 
     steps: Floats
     """Scale, as a fraction of the unit."""
@@ -170,7 +170,7 @@ _MAGNITUDES = BIN_EDGES[MIDDLE + 1 : -1]
 
 
 class SpreadValues:
-    """Nonzero values, uniformly distributed within bins, as fractions of the unit."""
+    """Nonzero values, uniform within each bin, as fractions of the histogram's unit."""
 
     def __init__(self, histogram: Histogram, rows: slice):
         """

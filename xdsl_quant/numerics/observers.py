@@ -266,7 +266,7 @@ class ClippingObserver(_HistogramObserver):
     def best_bounds(self, values: SpreadValues) -> Floats:
         """
         Return the best bound of each channel, the largest one if several are equally good.
-        Bounds are fractions of the unit, of shape `(channels, 1)`.
+        Bounds are fractions of the histogram's unit, of shape `(channels, 1)`.
         """
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -280,8 +280,8 @@ class ClippingObserver(_HistogramObserver):
 
     def bounds_to_try(self, values: SpreadValues) -> Iterator[tuple[Floats, Floats]]:
         """
-        Yield candidate bounds, one per channel, in descending order from the largest
-        magnitude, with the `clipping_errors` of each, which increase.
+        Yield candidate bounds, one per channel, and their `clipping_errors`. Bounds descend
+        from the largest magnitude, so errors increase.
         """
         # The zero point is rounded, so the representable range may extend one stored
         # value further.

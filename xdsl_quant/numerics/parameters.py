@@ -402,8 +402,8 @@ class QuantizationParameters:
     def for_shape(self, shape: tuple[int, ...]) -> QuantizationParameters:
         """
         Return equivalent parameters for arrays of this shape in which all blocks have full
-        size. Only [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] may have
-        shorter last blocks and change.
+        size. Only [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] may change,
+        because only they may have shorter last blocks.
 
         Raises:
             ValueError: if a last block is shorter and the number of scales does not match.

@@ -139,7 +139,7 @@ def lookup(table: Integers, indices: Integers) -> Integers:
 
 @primitive
 def below_largest(values: Array) -> Array:
-    """Subtract the largest element along the last dimension."""
+    """Subtract from each element the largest one along the last dimension."""
     return values - values.max(axis=-1, keepdims=True)
 
 
@@ -167,7 +167,7 @@ def top_k(values: Array, count: int) -> tuple[Array, Array]:
 
 @primitive
 def with_part(values: Array, update: Array, start: Array | Sequence[int]) -> Array:
-    """Copy `values` with `update` written at `start`, clamped so that `update` fits in."""
+    """Copy `values` and write `update` at `start`; clamp `start` so that `update` fits."""
     result = values.copy()
     parts = [
         slice(first := min(max(int(s), 0), size - part), first + part)

@@ -145,11 +145,10 @@ def smoothing_factors(
     activations: ArrayLike, weights: ArrayLike, alpha: float = 0.5
 ) -> Floats:
     """
-    Return the factors that balance activations and weights. Each activation channel is to
-    be divided by its factor, and the weights of the channel multiplied by it:
-    `max|x|**alpha / max|w|**(1 - alpha)` ([Xiao et al.
-    2022](https://arxiv.org/abs/2211.10438), formula 4). A larger alpha makes activation
-    channels more alike, and weight channels less alike.
+    Return the factors `max|x|**alpha / max|w|**(1 - alpha)` that balance activations and
+    weights ([Xiao et al. 2022](https://arxiv.org/abs/2211.10438), formula 4). Divide each
+    activation channel by its factor, and multiply the weights of the channel by it. A
+    larger alpha makes activation channels more alike, and weight channels less alike.
 
     Args:
         activations: the largest absolute value of each channel.

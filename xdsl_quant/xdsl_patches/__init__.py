@@ -37,7 +37,7 @@ NEWEST_TESTED_XDSL = (0, 75)
 """The newest xDSL release that `make xdsl-versions` tests."""
 
 _SLICES = {"tosa": "xdsl_quant.frontends.tosa.patches"}
-"""The patch modules of optional package slices, which may not be installed."""
+"""Patch modules of optional parts of this package, which may not be installed."""
 
 
 def are_on() -> bool:

@@ -58,7 +58,7 @@ def _tensor_dimensions(type_: Attribute) -> Sequence[int]:
 
 
 def _container(type_: Attribute) -> Sequence[object]:
-    """Return the parameters of a type except its element type and encoding."""
+    """Return the parameters of a type, except for its element type and encoding."""
     if isinstance(type_, VectorType):
         return type_.shape, type_.scalable_dims
     return (type_.shape,) if isinstance(type_, TensorType) else ()
@@ -151,7 +151,7 @@ RemFOp = cast(
     type[arith.FloatingPointLikeBinaryOperation],
     next((op for op in arith.Arith.operations if op.name == _RemFOp.name), _RemFOp),
 )
-"""The class of `arith.remf`, from xDSL if it has one."""
+"""The class of `arith.remf`: xDSL's class if there is one."""
 
 
 def add_remf() -> None:

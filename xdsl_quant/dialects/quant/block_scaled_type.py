@@ -535,8 +535,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     zero_points: StoredNumbersAttr | NoneAttr
     """
-    An integer or float zero point for each block. Signless integers have the signedness of
-    the stored values.
+    An integer or float zero point for each block. Signless integers are signed if the
+    stored values are signed.
     """
 
     offsets: StoredNumbersAttr | NoneAttr

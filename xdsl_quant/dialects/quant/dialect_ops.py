@@ -37,7 +37,7 @@ class DialectOps:
         return True
 
     def quantized(self, value: SSAValue, type_: Attribute) -> Sequence[Operation]:
-        """Build ops that quantize or requantize a value; the last one has the result."""
+        """Build ops that quantize or requantize a value; the last op returns the result."""
         element_type = scalar_or_element_type(value.type)
         if not isinstance(element_type, QuantizedType) or self._requantizes(
             element_type

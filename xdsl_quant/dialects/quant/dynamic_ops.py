@@ -306,12 +306,12 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
 
     @property
     def expressed(self) -> SSAValue:
-        """The expressed values: operand or result."""
+        """The operand or result with expressed values."""
         return self.input if self.KINDS[0] is FLOAT else self.result
 
     @property
     def stored(self) -> SSAValue:
-        """The stored values: operand or result."""
+        """The operand or result with stored values."""
         return self.result if self.KINDS[0] is FLOAT else self.input
 
     def verify_(self) -> None:

@@ -266,7 +266,7 @@ class InstrumentationOp(IRDLOperation, ABC):
 
     @abstractmethod
     def print_parameters(self, printer: Printer) -> Iterable[str]:
-        """Print the custom form of parameters, and return the names of these attributes."""
+        """Print the custom form of parameters, and return the names of the printed ones."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:

@@ -128,7 +128,7 @@ class RegionOp(IRDLOperation):
     """Specification per operand: a quantized type, or the element type (no constraint)."""
 
     logical_kernel = attribute(AttributeKind(StringAttr, "string"))
-    """Name of the kernel in targets."""
+    """Name by which targets identify the kernel."""
 
     output_specs = attribute(_SPECS)
     """Specification per result: a quantized type, or the element type (no constraint)."""
@@ -170,7 +170,7 @@ class RegionOp(IRDLOperation):
 
     @property
     def kernel(self) -> str:
-        """Name of the kernel in targets."""
+        """Name by which targets identify the kernel."""
         return self.logical_kernel.data
 
     @property

@@ -61,7 +61,7 @@ class TypeTokens:
     """Parser of the tokens of one quantized type."""
 
     def __init__(self, parser: AttrParser, name: str):
-        """Start after the name of the type, e.g. `quant.any`."""
+        """Start to parse after the name of the type, e.g. `quant.any`."""
         self.parser = parser
         self.content: str = parser.lexer.input.content
         mnemonic = name.removeprefix("quant.")
@@ -78,8 +78,8 @@ class TypeTokens:
             make: creates the type.
 
         Returns:
-            The finished type in place of its parameters. It is created here so that its
-            verification errors have a location.
+            The finished type, in place of its parameters. Creating the type here gives its
+            verification errors a location.
 
         Raises:
             ParseError: with MLIR's message and location.
@@ -287,7 +287,7 @@ UNIFORM, FIXED_POINT = "dq", "qqq"
 MAX_DEPTH = {UNIFORM: 256, FIXED_POINT: 1}
 _PLAIN_NUMBERS = b"0123456789.eE+-{} \t\r\n"
 _NO_ZERO_POINT = re.compile(rb"(?<=[},])(?=[^:,{}]+[,{])")
-"""Position of a missing zero point in reversed text: lookbehinds need a fixed length."""
+"""Position of a missing zero point, in reversed text: lookbehinds have a fixed length."""
 
 _AS_JSON = bytes.maketrans(b"{}:", b"[],")
 _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")

@@ -693,7 +693,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
     def get_blocks(self) -> Mapping[int, tuple[int, int]]:
         """
         Return the number of blocks and the block size of each quantized dimension, in the
-        order of the text. A per-axis type has blocks of size 1.
+        order of printing. A per-axis type has blocks of size 1.
         """
 
     def get_scales(self) -> NDArray[np.float64]:
@@ -743,7 +743,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @property
     def is_fixed_point(self) -> bool:
-        """True if all zero points are 0."""
+        """True if all zero points are 0 (MLIR's definition)."""
         return self.zero_point_range == (0, 0)
 
     # Verification

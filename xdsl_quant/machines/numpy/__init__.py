@@ -19,8 +19,8 @@ Interpreter values are the results of
 * [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] gives the dtype of a type: the same
   float type; the smallest wide enough signed dtype for integers, whose values are
   sign-extended; `bool` for `i1`.
-* A value of a quantized type holds its stored values, unsigned for an unsigned storage
-  type. For example, `quant.scast` converts 200 of a type with `u8` storage to -56 of `i8`.
+* A value of a quantized type holds its stored values, unsigned for unsigned storage types.
+  For example, `quant.scast` converts 200 of a type with `u8` storage to -56 of `i8`.
 * Arrays that are interpreter values are never modified. Arguments are not copied, and
   results may be views of arguments or constants.
 """

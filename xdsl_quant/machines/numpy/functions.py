@@ -1,4 +1,4 @@
-"""Interpretation of module functions."""
+"""Interpretation of functions in a module."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -63,10 +63,10 @@ def run_function(
         share memory with the arguments.
 
     Raises:
-        ValueError: if the function or rounding is unknown, Python cannot define one of
-            `host_functions`, or an argument has the wrong shape; an
-            [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is not a module,
-            or a file cannot be read.
+        ValueError: if the function or rounding is unknown, the module does not declare one
+            of `host_functions`, or an argument has the wrong shape; an
+            [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is not a module, or a
+            file cannot be read.
         TypeError: if the number of arguments or the type of one is wrong.
         InterpretationError: if an op cannot be computed or is unsupported, or calls are
             nested too deeply.
@@ -113,15 +113,14 @@ class StatefulModel:
             module: module (lowered or not), its text, or the path of a `.tflite` file.
             name: name of the function; `None` for the only public one, or else `main`.
             rounding_mode: see
-                [`run_function`][xdsl_quant.machines.numpy.functions.run_function], also
-                for the following arguments.
+                [`run_function`][xdsl_quant.machines.numpy.functions.run_function].
             zero_point_order: order in which casts add the zero point and round.
             nan: stored value of NaN.
             host_functions: Python functions that the module declares and calls.
 
         Raises:
-            ValueError: if the function or rounding is unknown, Python cannot define one
-                of `host_functions`, a text is not a module, or a file cannot be read.
+            ValueError: if the function or rounding is unknown, the module does not declare
+                one of `host_functions`, a text is not a module, or a file cannot be read.
             InterpretationError: if the module needs a lowering first.
             ImportError: if a file needs a package that is not installed.
         """

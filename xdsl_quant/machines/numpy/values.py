@@ -23,7 +23,7 @@ from xdsl_quant.runtime import arrays
 from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
 
 Load = Callable[[object, Attribute], Array]
-"""`signed` or `unsigned`: returns the integers of a value of the given MLIR type."""
+"""The function `signed` or `unsigned`: interprets a value of an MLIR type as integers."""
 
 
 def failure(op: Operation, message: str) -> InterpretationError:
@@ -46,7 +46,7 @@ def bit_width(type_: Attribute) -> int:
 
 
 def _lowest_bits(array: Array, type_: Attribute) -> Array:
-    """Keep the bits of the type; zero- or sign-extend them as the dtype requires."""
+    """Clear the bits above the type's width; in a signed dtype, sign-extend them."""
     if not (unused := 8 * array.dtype.itemsize - bit_width(type_)):
         return array
     shift = array.dtype.type(unused)

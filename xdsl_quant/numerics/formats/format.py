@@ -108,7 +108,7 @@ class Format(ABC):
         return stored.block_shape
 
     def warn_of_zeros(self, values: ArrayLike, stored: BlockScaled) -> BlockScaled:
-        """Warn if nonzero values of an independent block all became 0; return `stored`."""
+        """Warn if nonzero values with a common scale all became 0; return `stored`."""
         shape = self.independent_block_shape(stored)
         largest = _largest_of_blocks(values, shape)
         is_lost = (largest > 0) & (_largest_of_blocks(stored.dequantize(), shape) == 0)

@@ -56,7 +56,7 @@ _PIECE = 1 << 12
 """Number of super-blocks quantized at a time, which bounds memory."""
 
 Planes = Sequence[tuple[int, int]]
-"""Groups of bits of codes, lowest bits first: `width` and `run` for `join_bits`."""
+"""Bit planes of codes, lowest bits first: `width` and `run` of `join_bits` for each."""
 
 Rounds = Literal["half-up", "half-away"]
 
@@ -115,7 +115,7 @@ class GGUFFormat(Format):
 
 
 def _excess(type_name: str) -> np.uint8:
-    """Return the number added to signed codes of less than 8 bits in files, otherwise 0."""
+    """Return the number that files add to signed codes of less than 8 bits, otherwise 0."""
     is_shifted = type_name.startswith("i") and type_name != "i8"
     return np.uint8(1 << (code_width(type_name) - 1) if is_shifted else 0)
 
@@ -128,7 +128,7 @@ def _packed_planes(codes: Array, type_name: str, planes: Planes) -> Iterator[Byt
 
 
 def _unpacked_planes(parts: Sequence[Bytes], type_name: str, planes: Planes) -> Array:
-    """Unpack codes from the bytes of their planes, the groups of their bits."""
+    """Unpack codes from the packed bytes of each bit plane."""
     codes, above = np.uint8(0), 0
     for part, (width, run) in zip(parts, planes, strict=True):
         codes = codes | (split_bits(part, width, run) << np.uint8(above))
