@@ -1,4 +1,4 @@
-"""Imports of moved modules by their old names."""
+"""Import hook for modules that have moved: their old names still work."""
 
 import sys
 from importlib import import_module

@@ -110,10 +110,10 @@ class RepresentedNumbers(NamedTuple):
     """The largest number."""
 
     unit: float = 1
-    """A power of two of which all numbers are multiples."""
+    """A power of two; all numbers are multiples of it."""
 
     precision: int = 0
-    """Number of significand bits that every number fits in."""
+    """Number of significand bits that suffices for every number."""
 
     @classmethod
     def integers(cls, storage_range: tuple[int, int]) -> Self:

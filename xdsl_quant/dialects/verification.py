@@ -28,7 +28,7 @@ def have_one_shape(types: Sequence[RankedTensor]) -> bool:
 
 
 def merged_shape(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Return the first static size of each dimension, or else a dynamic size."""
+    """Return each dimension's first static size, or a dynamic size if there is none."""
     return tuple(
         next((size for size in sizes if size != DYNAMIC_INDEX), DYNAMIC_INDEX)
         for sizes in zip(*shapes, strict=True)

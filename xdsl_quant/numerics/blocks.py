@@ -89,8 +89,8 @@ def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
 
 def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
     """
-    Split a dimension's size into factors, outermost first; each block size is the product
-    of the factors from some position on.
+    Split a dimension's size into factors, outermost first. Block sizes are products of
+    trailing factors: size 24 with block sizes 8 and 4 has the factors 3, 2 and 4.
     """
     sizes = sorted({size, *block_sizes}, reverse=True)
     if any(outer % inner for outer, inner in pairwise(sizes)):

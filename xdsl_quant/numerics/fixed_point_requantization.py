@@ -80,7 +80,7 @@ def _broadcast_scales(arrays: Sequence[Floats]) -> Sequence[Floats]:
 
 
 def _integers_of(scales: Floats) -> tuple[Array, Integers]:
-    """Return the significands, as Python integers, and exponents of flattened scales."""
+    """Return flat arrays of the scales' significands (Python integers) and exponents."""
     fractions, exponents = np.frexp(scales.ravel())
     significands = np.ldexp(fractions, _SIGNIFICAND_BITS).astype(np.int64)
     return significands.astype(object), exponents.astype(np.int64) - _SIGNIFICAND_BITS
@@ -134,8 +134,8 @@ def requantize_fixed_point(
 
     Let `x = (stored - source.zero_point) * source.scale / target.scale`, without rounding.
     For ratios of at least `2**-32`, the result before clamping differs from
-    `x + target.zero_point` by at most `1/2 + abs(x) * 2**-31`, or with `double` by `1/4`
-    more.
+    `x + target.zero_point` by at most `1/2 + abs(x) * 2**-31`. With `double`, this bound is
+    `1/4` higher.
 
     Args:
         stored_values: an array in a shape that matches all parameters, with dtype

@@ -65,7 +65,7 @@ BIN_EDGES = np.concatenate((-1.0, -_LOWER_EDGES[::-1], _LOWER_EDGES, 1.0), axis=
 """Edges of the bins, as fractions of the unit, in ascending order."""
 
 _MIN_EXPONENT = -1000
-"""Exponent of the smallest unit, whose reciprocal is representable in f64."""
+"""Exponent of the smallest unit of histograms; f64 represents the unit's reciprocal."""
 
 _MIN_F32_EXPONENT = -94
 """Exponent of the smallest unit that puts all subnormal f32 values into the middle bin."""

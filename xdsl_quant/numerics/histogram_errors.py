@@ -194,7 +194,7 @@ class SpreadValues:
         are_points = (widths < 1e-6 * np.diff(BIN_EDGES)) & (self.counts > 0)
         self._points = np.nonzero(are_points)
         self.widths = np.where(widths > 0, widths, 1.0)
-        """Widths of the bins, 1 for bins without width."""
+        """Widths of the bins, with widths of 0 replaced by 1."""
 
     def squares(self) -> Floats:
         """Return the sum of squares of each channel, of shape `(channels,)`."""

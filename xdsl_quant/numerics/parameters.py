@@ -413,7 +413,7 @@ class QuantizationParameters:
     @classmethod
     def from_type(cls, quantized_type: NamedType) -> Self:
         """
-        Return the parameters of a type, the inverse of
+        Return the parameters of a type. This function is the inverse of
         [`uniform_type`][xdsl_quant.dialects.quant.uniform_type].
 
         Raises:

@@ -184,7 +184,7 @@ def with_part(values: Array, update: Array, start: Array | Sequence[int]) -> Arr
 def exact_factors(lhs: Array, rhs: Array, terms: int) -> tuple[Array, Array]:
     """
     Convert the factors of sums of products to f64 if f64 represents all sums exactly,
-    because NumPy multiplies floats many times faster.
+    because NumPy multiplies floats many times faster than integers.
 
     Args:
         lhs: the first factors.

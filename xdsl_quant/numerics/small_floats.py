@@ -103,9 +103,9 @@ class SmallFloat:
     @property
     def is_part_of_f16(self) -> bool:
         """
-        True if shifting a code up to the sign bit of f16 gives the f16 bits of its number,
-        times a power of two common to all codes. False for `f8E5M2FNUZ`, which has numbers
-        where f16 has infinities.
+        True if a shift that aligns the sign bits turns each code into the f16 bits of its
+        number times a power of two, the same for all codes. False for `f8E5M2FNUZ`, which
+        has numbers where f16 has infinities.
         """
         return self.exponent_bits != 5 or self.infinity is not None
 

@@ -10,8 +10,8 @@ from .parameters import QuantizationParameters
 
 WeightRange = Literal["min-max", "mse"]
 """
-Range of weights that a scale covers: the full range of a block; or the fraction of it with
-the least squared error, beyond which weights saturate.
+Range of weights that a scale covers: the full range of a block; or the fraction of this
+range with the least squared error, beyond which weights saturate.
 """
 
 _CLIPPED = np.arange(99, 19, -1) / 100

@@ -80,7 +80,7 @@ def _apply_to(dialect_name: str) -> None:
 
 
 def explanation() -> str:
-    """Return a hint that patches are off, to end a message; empty if they are on."""
+    """Return a hint for error messages that patches are off; empty if patches are on."""
     return "" if are_on() else ", XDSL_QUANT_PATCHES is 'off'; unset it to patch xDSL"
 
 

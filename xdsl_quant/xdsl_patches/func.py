@@ -20,7 +20,7 @@ braces in a type follow punctuation. This avoids parsing types with a million sc
 def keep_declaration_attributes() -> None:
     """
     Print and parse argument and result attributes of declarations. xDSL drops argument
-    attributes when parsing, and prints none of them.
+    attributes when parsing, and prints neither argument nor result attributes.
 
     MLIR: keeps both.
     Obsolete with: `docs/upstream/func-declarations.md`.

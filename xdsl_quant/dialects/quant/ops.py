@@ -305,7 +305,7 @@ def requantized_dcast(
 
 
 def requantizing_qcasts(dcast: DequantizeCastOp) -> list[QuantizeCastOp]:
-    """Return the users of a `quant.dcast` that form an integer-only requantization."""
+    """Return the users that form integer-only requantizations with a `quant.dcast`."""
     users = {use.operation: None for use in dcast.result.uses}
     return [
         user

@@ -291,8 +291,8 @@ def default_storage_range(
 ) -> tuple[int, int]:
     """
     Return the smallest and largest stored value of a storage type. For a float type, the
-    largest is the integer part of the largest finite value, the smallest its negative, or 0
-    if unsigned.
+    largest is the integer part of the largest finite value; the smallest is the negative of
+    this, or 0 for an unsigned type.
     """
     if isinstance(storage_type, QuantileType):
         return storage_type.storage_range

@@ -16,9 +16,9 @@ Interpreter values are the results of
 
 * Tensors are arrays, and scalars are NumPy scalars. A tensor of rank 0 may be an array or a
   NumPy scalar. An induction variable of `scf.for` is a Python number.
-* [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] gives the dtype of a type: the same
-  float type; the smallest wide enough signed dtype for integers, whose values are
-  sign-extended; `bool` for `i1`.
+* [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype] gives the dtype of a type: for
+  floats, the same type; for integers, the smallest sufficient signed dtype, with
+  sign-extended values; for `i1`, `bool`.
 * A value of a quantized type holds its stored values, unsigned for unsigned storage types.
   For example, `quant.scast` converts 200 of a type with `u8` storage to -56 of `i8`.
 * Arrays that are interpreter values are never modified. Arguments are not copied, and

@@ -131,7 +131,7 @@ _INTEGER_PREDICATES: Sequence[tuple[Binary, Load]] = (
     *((compare, signed) for compare in _ORDER),
     *((compare, unsigned) for compare in _ORDER),
 )
-"""Comparison function and `signed` or `unsigned`, by MLIR predicate number."""
+"""Comparison function, and `signed` or `unsigned` operands, by MLIR predicate number."""
 
 
 def _compare_integers(op: arith.CmpiOp, lhs: Array, rhs: Array) -> Array:

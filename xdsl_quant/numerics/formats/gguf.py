@@ -336,7 +336,9 @@ class GGUFSuperBlocks(GGUFFormat):
         return codes, [scale_codes, offset_codes], [scale_of, offset_of]
 
     def _of_super_blocks(self, numbers: Floats, first: int) -> tuple[Array, Array]:
-        """Quantize block scales or offsets; return codes and f16 scales of super-blocks."""
+        """
+        Quantize block scales or offsets. Return codes, and f16 scales of super-blocks.
+        """
         largest = _of_largest_magnitude(numbers)
         low = -(1 << (self.scale_bits - 1)) if self.is_signed else 0
         high = low + (1 << self.scale_bits) - 1

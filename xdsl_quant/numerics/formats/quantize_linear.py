@@ -125,7 +125,7 @@ class QuantizeLinear(Format):
     def _scales(
         self, array: F32, scales: ArrayLike | None
     ) -> tuple[Array, Array | None]:
-        """Return given or chosen scales, and the zero points chosen with them or `None`."""
+        """Return given or chosen scales, and the zero points if chosen, else `None`."""
         if scales is None:
             return self._chosen(array)
         with np.errstate(over="ignore"):
@@ -170,7 +170,7 @@ class QuantizeLinear(Format):
         return np.dtype(f"int{width}" if low < 0 else f"uint{width}")
 
     def _chosen(self, array: F32) -> tuple[Array, Array | None]:
-        """Return scales from the values, and zero points or, for signed types, `None`."""
+        """Return scales chosen for the values, and zero points (signed types: `None`)."""
         axis = self.axis % array.ndim
         starts = list(range(0, array.shape[axis], self.block))
         zero = np.float32(0)
