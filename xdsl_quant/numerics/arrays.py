@@ -149,7 +149,7 @@ def bytes_of(array: Array) -> bytes:
 
 def check_positive(values: Floats, what: str) -> None:
     """Raise a `ValueError` if a number is negative, zero, infinite or NaN."""
-    # Comparisons with NaN are false.
+    # A NaN is refused, because comparisons with NaN are false.
     if not (is_right := (values > 0) & (values < np.inf)).all():
         raise ValueError(
             f"expected a positive finite {what}, found {values[~is_right][0]}"

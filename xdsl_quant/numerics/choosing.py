@@ -153,7 +153,7 @@ def _checked_ranges(
             f"it, found shape {smallest.shape}"
         )
     with np.errstate(all="ignore"):
-        # The difference of finite numbers may be infinite.
+        # Refuse infinite differences, which finite numbers may have, too.
         is_right = np.isfinite(largest - smallest) & (smallest <= largest)
     if is_right.all():
         return smallest, largest

@@ -208,7 +208,7 @@ def nearest_steps(table: Floats, dtype: DType) -> tuple[Floats, NDArray[np.int64
         # number, because rounding is monotonic.
         last = rounded(sums / (2 * unit), dtype)
         excess = last.astype(np.float64) * (2 * unit) - sums
-    # The excess is rounded as well, but exact where it is as small as an error.
+    # Rounded excesses compare correctly: they are exact if as small as an error.
     is_too_large = (excess > errors) | ((excess == errors) & is_up)
     last[is_too_large] = np.nextafter(last[is_too_large], dtype.type(-np.inf))
     return last.astype(np.float64), indices.astype(np.int64)

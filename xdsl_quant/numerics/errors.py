@@ -139,7 +139,7 @@ def _error(sums: list[Floats], count: int) -> QuantizationError:
     largest, absolute, squared, signal, saturated = sums
     with np.errstate(all="ignore"):
         ratio = 10 * np.log10(signal / squared)
-    # Squares of large errors are infinite, and squares of small errors are 0.
+    # Squares may overflow to infinity or underflow to 0; the SQNR is then NaN.
     has_squares = (squared > 0) & (squared < np.inf) & (signal < np.inf)
     ratio = np.where(largest == 0, np.inf, np.where(has_squares, ratio, np.nan))
     measures = [largest, absolute / count, squared / count, ratio, saturated / count]

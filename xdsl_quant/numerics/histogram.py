@@ -141,7 +141,8 @@ class Histogram(Observation):
         """
         exponents = _exponents(lows, highs)
         counts = _bin_counts(values, exponents.reshape(-1, 1))
-        # Counting along an axis takes four times as long.
+        # Count without an axis if possible: with an axis, counting takes four times as
+        # long.
         axis = None if len(values) == 1 else 1
         zeros = np.count_nonzero(values == 0, axis)
         return cls(

@@ -89,7 +89,7 @@ def _min_max(channels: Array, axis: int | None) -> Ranges:
     min_max = channels.min(None if whole else 1), channels.max(None if whole else 1)
     # Adding 0.0 replaces -0.0, which would make the result depend on the order.
     lows, highs = (np.add(values, 0.0, dtype=np.float64) for values in min_max)
-    # Both `min` and `max` propagate NaN.
+    # It suffices to check min and max, because both propagate NaN.
     if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
         what = "NaN" if np.isnan(channels).any() else "infinity"
         raise ValueError(f"expected finite values, found {what}")

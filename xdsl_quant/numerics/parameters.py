@@ -317,7 +317,7 @@ class QuantizationParameters:
     def _check_scales(self) -> None:
         info = float_info(self.expressed_dtype)
         smallest, largest = float(info.smallest_subnormal), float(info.max)
-        # Comparisons with NaN are false.
+        # A NaN is reported below, because comparisons with NaN are false.
         if self.scales.min() >= smallest and self.scales.max() <= largest:
             return
         is_invalid = ~((self.scales >= smallest) & (self.scales <= largest))

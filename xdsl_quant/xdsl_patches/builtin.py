@@ -126,7 +126,7 @@ def check_dense_types_without_constraints() -> None:
             is_dense = isinstance(shaped.element_type, _DENSE_ELEMENTS)
             if is_dense and shaped.has_static_shape():
                 return shaped
-        # xDSL reports errors in the type.
+        # Parse the type again: xDSL reports errors in it.
         self._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
         return parse(self)
 
@@ -175,7 +175,7 @@ def _xdsl_bytes(type_: IntegerType, data: bytes, count: int) -> bytes:
     if stride == 8:
         bytes_ = (((byte & mask) ^ sign) - sign & 0xFF for byte in range(256))
         return data.translate(bytes(bytes_))
-    # The first element is in the last bits.
+    # The text starts with the highest bits, so it ends with the first element.
     bits = f"{int.from_bytes(data, 'little'):0{8 * size}b}"
     ends = range(8 * size, 8 * size - count * stride, -stride)
     stored = (int(bits[end - stride : end], 2) & mask for end in ends)
@@ -202,7 +202,7 @@ def exchange_packed_integers() -> None:
     def print_(self: DenseIntOrFPElementsAttr, printer: Printer) -> None:
         type_ = self.get_element_type()
         is_packed = _is_packed_by_mlir(type_)
-        # xDSL decodes all elements even if it prints their bytes.
+        # Avoid xDSL's printer, which decodes all elements even if it prints their bytes.
         has_bytes = is_packed or isinstance(type_, AnyFloat)
         if not has_bytes or len(self) <= 100 or self.is_splat():
             print_without_type(self, printer)

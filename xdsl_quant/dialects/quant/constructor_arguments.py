@@ -48,7 +48,7 @@ def type_text(value: object) -> str:
     if not isinstance(value, TypeAttribute):
         return type(value).__name__
     text = str(value)
-    # A type may have a million scales.
+    # Shorten the text: a type may have a million scales.
     return text if len(text) <= _TEXT_LENGTH else f"{text[: _TEXT_LENGTH - 3]}..."
 
 

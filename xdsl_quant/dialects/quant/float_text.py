@@ -59,7 +59,7 @@ def float_texts(values: array[float], float_format: FloatFormat) -> list[str]:
     def text(value: float) -> str:
         return _text_in_range(value, float_format)
 
-    # Digits of wider formats exceed 64-bit integers.
+    # `decimal_texts` uses 64-bit integers, which the digits of wider formats exceed.
     if len(values) < MANY or float_format.is_wider_than_double:
         return list(map(text, values))
     from .float_text_bulk import decimal_texts

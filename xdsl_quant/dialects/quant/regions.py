@@ -239,7 +239,7 @@ class RegionOp(IRDLOperation):
         try:
             self._verify_ports()
         except VerifyException:
-            # xDSL prints invalid ops below the error message.
+            # An invalid op is printed, too: xDSL shows it below the error message.
             printer.print_op_with_default_format(self)
             return
         printer.print_string(" ")

@@ -131,7 +131,7 @@ class TypeTokens:
         position = self.parser.pos
         negative = self._optional("-")
         token = self._token
-        # xDSL's lexer accepts non-ASCII digits.
+        # xDSL's lexer accepts non-ASCII digits, unlike MLIR's.
         if token.kind is not MLIRTokenKind.INTEGER_LIT or not token.text.isascii():
             if negative:
                 self._wrong_token("expected integer value")

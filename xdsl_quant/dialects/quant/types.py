@@ -187,14 +187,14 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
         return {"text/plain": short_text(self)}
 
     def __hash__(self) -> int:
-        # CSE and caches hash types repeatedly.
+        # Cached, because CSE and other caches hash types repeatedly.
         if (cached := self.__dict__.get("_hash")) is None:
             cached = hash((type(self), *self.parameters))
             object.__setattr__(self, "_hash", cached)
         return cached
 
     def __getstate__(self) -> dict[str, object]:
-        # Hashes differ between processes.
+        # Do not pickle cached hashes, which differ between processes.
         return {k: v for k, v in self.__dict__.items() if k not in _CACHES}
 
     @staticmethod

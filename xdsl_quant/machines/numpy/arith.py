@@ -113,7 +113,7 @@ def _multiply_extended(
     load: Load, op: arith.MulExtendedBase, lhs: Array, rhs: Array
 ) -> tuple[Array, Array]:
     type_ = op.low.type
-    # Python integers are unbounded.
+    # Multiply unbounded Python integers.
     factors = [np.asarray(load(arg, type_)).astype(object) for arg in (lhs, rhs)]
     product = factors[0] * factors[1]
     low, high = (

@@ -57,7 +57,7 @@ def _method(
         args: PythonValues,
     ) -> PythonValues:
         first = (interpreter, op) if is_nested else (op,)
-        # Overflow, NaN and infinity are valid results.
+        # Do not warn: overflow, NaN and infinity are valid results.
         try:
             with np.errstate(all="ignore"):
                 results = implementation(*first, *args)

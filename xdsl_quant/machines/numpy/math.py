@@ -45,7 +45,7 @@ def _fma(op: math.FmaOp, *args: Array) -> Array:
     if dtype.itemsize > 4:
         raise failure(op, f"on '{type_}' is unsupported, expected floats up to f32")
     lhs, rhs, addend = (value.astype(np.float64) for value in values)
-    product = lhs * rhs  # exact
+    product = lhs * rhs  # exact: at most 48 significant bits
     return rounded(_sum_to_odd(product, addend), dtype)
 
 

@@ -252,7 +252,8 @@ def _quantized_scales(
     blocks, _ = _padded_blocks(scales.reshape(-1) - np.float32(offset), _OF_SCALES)
     of_blocks = np.abs(blocks).max(1)
     inverse = 1 / np.maximum(of_blocks, _SMALLEST)
-    # bitsandbytes looks up the nearest number for 65536 quotients from -1 to 1.
+    # As in bitsandbytes, which looks up the nearest number of 65536 quotients from -1 to 1,
+    # round to these quotients first.
     quotients = blocks * inverse[:, np.newaxis]
     steps = np.floor(
         (quotients + np.float32(1)) * np.float32(32767.5) + np.float32(0.5)
