@@ -100,7 +100,7 @@ def _united(
     part: Callable[[QuantizationUniverse], Mapping[str, _T]],
     taken: Container[str] = (),
 ) -> dict[str, _T]:
-    """Merge one mapping of the core and of all slices, without the names in `taken`."""
+    """Merge one mapping (e.g. passes) of core and slices, without the names in `taken`."""
     return {
         name: value
         for _, declaration in _DECLARED

@@ -366,7 +366,7 @@ def operand_pieces(
 
 
 def _multiply_integers(integers: Array, factor: Array, out: Array) -> None:
-    """Multiply integers by a float in the float's dtype, converting small pieces."""
+    """Multiply integers by a float in the float's dtype; NumPy converts them piecewise."""
     # NumPy's default buffer is smaller, which is slower.
     previous = np.setbufsize(_CONVERTED)
     try:

@@ -161,7 +161,7 @@ def disjoint_output(
 ) -> tuple[Array, Array]:
     """
     Return the input and the output array: `values`, copied if they overlap `out`; and
-    `out`, or a new array if it is `None`.
+    `out`, or a new array if `out` is `None`.
 
     Raises:
         TypeError: if `out` is masked or not an array of `dtype`.

@@ -157,7 +157,7 @@ def _merged_dimensions(
 ) -> tuple[list[int], list[list[int]]]:
     """
     Merge dimensions that are contiguous in all arrays. Return the size of each resulting
-    dimension, and for each of them the stride of every array.
+    dimension, and the strides of all arrays along it.
     """
     sizes: list[int] = []
     steps: list[list[int]] = []

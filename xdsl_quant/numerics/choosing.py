@@ -243,8 +243,8 @@ def choose_dynamic_parameters(
 
     The formulas are those of
     [`quant.choose_parameters`][xdsl_quant.dialects.quant.ChooseParametersOp]. NaN is
-    ignored. ONNX's reference evaluator differs: for zeros its scale is 1/255, and NaN makes
-    all its parameters NaN.
+    ignored. ONNX's reference evaluator differs: if all values are 0, its scale is 1/255,
+    and NaN makes all its parameters NaN.
 
     Args:
         values: an array of floats.

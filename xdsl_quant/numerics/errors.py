@@ -64,7 +64,7 @@ def measure_error(
 
     Args:
         expressed_values: an array in a shape that matches the parameters, with dtype
-            `parameters.expressed_dtype`; or Python numbers, which are rounded to it.
+            `parameters.expressed_dtype`; or Python numbers, rounded to this dtype.
         parameters: the parameters.
         per: `tensor` for one number; `channel` for one per index of the quantized
             dimension; `block` for one per block, in the shape of the scales.

@@ -35,8 +35,8 @@ def quantize_multiplier(
     """
     Return the multiplier and shift for which `multiplier / 2**shift` is nearest to `real`.
 
-    The multiplier is at least `2**30`, so the relative error is at most `2**-31`. Numbers
-    less than `2**-32` have shift 62 and a smaller multiplier.
+    For numbers of at least `2**-32`, the multiplier is at least `2**30`, so the relative
+    error is at most `2**-31`. Smaller numbers have shift 62 and a smaller multiplier.
 
     Args:
         real: a positive number, e.g. `input_scale * weight_scale / output_scale`, or an

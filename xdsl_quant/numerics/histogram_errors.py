@@ -134,7 +134,7 @@ class Quantizer(NamedTuple):
     """Largest stored value, zero-point-corrected."""
 
     def nearest(self, values: Floats) -> Floats:
-        """Round quotients by the scale and clamp them to the range `first` to `last`."""
+        """Divide by the scale, round, and clamp results to the range `first` to `last`."""
         nearest = np.rint(values)
         # Much faster than `clip`.
         np.maximum(nearest, self.first, out=nearest)

@@ -28,7 +28,7 @@ def quantize(
 
     Args:
         expressed_values: an array in a shape that matches the parameters, with dtype
-            `parameters.expressed_dtype`; or Python numbers, which are rounded to it.
+            `parameters.expressed_dtype`; or Python numbers, rounded to this dtype.
         parameters: scales, zero points and storage.
         rounding_mode: the rounding of the quotient. `truncate` computes in the expressed
             type, as MLIR does; other modes compute in f32 or f64 if stored values are not
@@ -75,7 +75,7 @@ def quantize_constant(
 
     Args:
         expressed_values: an array in a shape that matches the parameters, with dtype
-            `parameters.expressed_dtype`; or Python numbers, which are rounded to it.
+            `parameters.expressed_dtype`; or Python numbers, rounded to this dtype.
         parameters: the parameters.
         nan: the stored value of NaN, as in [`quantize`][xdsl_quant.numerics.quantize].
 

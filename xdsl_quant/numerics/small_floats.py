@@ -17,7 +17,7 @@ Conversions to and from MLIR's float types of 4, 6 and 8 bits.
 
 A code is the bit pattern of such a float as an unsigned integer, in the lowest bits of a
 `uint8`. The package `ml_dtypes` is not required. `encode` is bit-identical to `astype` of
-`ml_dtypes`, except that it rounds f64 once instead of twice.
+`ml_dtypes`, except that `encode` rounds f64 once instead of twice.
 
 Example:
 
@@ -153,9 +153,9 @@ class SmallFloat:
         Encode floats, rounded half to even. Even f64 values are rounded only once.
 
         Overflow gives infinity if the format has it, otherwise NaN, otherwise the largest
-        number. If the format has no NaN, NaN becomes -0, or 0 if its sign bit is set. In
-        `f8E8M0FNU` ties and all numbers between 2^-127 and 2^-126 are rounded up, and zero
-        and negative numbers become NaN.
+        number. If the format has no NaN, NaN becomes -0, or 0 if the sign bit of the NaN is
+        set. In `f8E8M0FNU` ties and all numbers between 2^-127 and 2^-126 are rounded up,
+        and zero and negative numbers become NaN.
 
         Args:
             values: an array of any shape with dtype `float16`, `float32`, `float64`, or

@@ -1,14 +1,14 @@
 """
 Workarounds for xDSL features that quantized modules need.
 
-Modules named after an xDSL dialect list its patches in `PATCHES`: functions that change
-xDSL's classes in place. Patches are applied when a `Context` loads the dialect
-(`apply_on_load`), or all at once for code that builds ops without a context (`apply`).
-With `XDSL_QUANT_PATCHES=off` in the environment, no patch is applied.
+A module named after an xDSL dialect lists the dialect's patches in `PATCHES`: functions
+that change xDSL's classes in place. Patches are applied when a `Context` loads the dialect
+(`apply_on_load`), or all at once for code that builds ops without a context (`apply`). With
+`XDSL_QUANT_PATCHES=off` in the environment, no patch is applied.
 
-A patch accepts more input than xDSL and keeps xDSL's error messages. It first tests xDSL's
-behaviour and does nothing if the installed xDSL needs no patch. The documentation lists
-all patches, MLIR's behaviour, and the xDSL change that would make each one obsolete.
+A patch accepts more input than xDSL and keeps xDSL's error messages. Each patch first tests
+xDSL's behaviour and does nothing if the installed xDSL needs no patch. The documentation
+lists all patches, MLIR's behaviour, and the xDSL change that would make each one obsolete.
 
 `xdsl-opt` imports this package at every start: at module level, import only modules that
 `xdsl.universe` has already imported.

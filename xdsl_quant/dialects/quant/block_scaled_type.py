@@ -646,7 +646,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     def element_quantized_type(self) -> UniformQuantizedType:
         """
         The type of the elements before scaling: scale 1, zero point 0, and `compute_type`
-        as expressed type. It cannot be printed as MLIR if MLIR lacks the storage type.
+        as expressed type. MLIR cannot parse this type if MLIR lacks the storage type.
         """
         _, *storage = self.common_parameters
         return UniformQuantizedType.new(

@@ -226,8 +226,8 @@ class StorageCastOp(_CastOp):
     Reinterpret a stored value as a quantized one, or vice versa, without changing its bits.
 
     Stored values are signless integers, also for the storage types `si8` and `ui8` and for
-    the table indices of quantile types. Unlike in MLIR, they are floats for the storage
-    types `f8E5M2`, `f8E4M3FN` and `f4E2M1FN`.
+    the table indices of quantile types. Unlike in MLIR, stored values are floats for the
+    storage types `f8E5M2`, `f8E4M3FN` and `f4E2M1FN`.
 
     Example:
 

@@ -48,18 +48,18 @@ def run_function(
 
     Args:
         module: module (lowered or not), its text, or the path of a `.tflite` file.
-        name: name of the function; `None` for the only public one, or else `main`.
+        name: name of the function; `None` for the only public function, or for `main`.
         arguments: arrays, numbers or lists, as for
-            [`check_argument`][xdsl_quant.runtime.arrays.check_argument]. They are not
+            [`check_argument`][xdsl_quant.runtime.arrays.check_argument]. Arguments are not
             modified.
         rounding_mode: rounding of casts that are not lowered.
-        zero_point_order: order in which those casts add the zero point and round.
+        zero_point_order: order in which these casts add the zero point and round.
         nan: stored value of NaN for casts without an attribute `quant.nan`.
         host_functions: Python functions that the module declares and calls, by name:
             see [`host_functions`][xdsl_quant.runtime.host_functions].
 
     Returns:
-        An array for each tensor result, and a NumPy scalar for each scalar. They do not
+        An array for each tensor result, and a NumPy scalar for each scalar. Results do not
         share memory with the arguments.
 
     Raises:
@@ -67,7 +67,7 @@ def run_function(
             of `host_functions`, or an argument has the wrong shape; an
             [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is not a module, or a
             file cannot be read.
-        TypeError: if the number of arguments or the type of one is wrong.
+        TypeError: if the number or a type of the arguments is wrong.
         InterpretationError: if an op cannot be computed or is unsupported, or calls are
             nested too deeply.
         ImportError: if a file needs a package that is not installed.
@@ -111,7 +111,7 @@ class StatefulModel:
 
         Args:
             module: module (lowered or not), its text, or the path of a `.tflite` file.
-            name: name of the function; `None` for the only public one, or else `main`.
+            name: name of the function; `None` for the only public function, or for `main`.
             rounding_mode: see
                 [`run_function`][xdsl_quant.machines.numpy.functions.run_function].
             zero_point_order: order in which casts add the zero point and round.
@@ -152,12 +152,12 @@ class StatefulModel:
                 [`run_function`][xdsl_quant.machines.numpy.functions.run_function].
 
         Returns:
-            An array for each tensor result, and a NumPy scalar for each scalar. They
+            An array for each tensor result, and a NumPy scalar for each scalar. Results
             share memory neither with the arguments nor with the state.
 
         Raises:
             ValueError: if an argument has the wrong shape.
-            TypeError: if the number of arguments or the type of one is wrong.
+            TypeError: if the number or a type of the arguments is wrong.
             InterpretationError: if an op cannot be computed or is unsupported, or calls
                 are nested too deeply. Variables keep values assigned before the error.
             Exception: any exception of a Python function that the module calls.

@@ -48,8 +48,8 @@ def register_implementations(
             the same as the option of `lower-quant-ops`.
         zero_point_order: order in which `quant.qcast` adds the zero point and rounds.
         nan: stored value of NaN, unless an attribute `quant.nan` gives it.
-        host_functions: Python functions that implement declarations, by name.
-            Exceptions that they raise are the cause of a
+        host_functions: Python functions that implement declarations, by name. If a function
+            raises an exception, this is the cause of a
             [`HostFailure`][xdsl_quant.machines.numpy.host.HostFailure].
     """
     xdsl_patches.apply()

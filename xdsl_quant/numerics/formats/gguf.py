@@ -19,10 +19,10 @@ subtracted; the offsets here are added, so their f16 scale is the negative of th
 file.
 
 Quantization to Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and MXFP4 is bit-identical to the package
-`gguf` wherever the result of `gguf` is defined. It is undefined for very small scales:
-here, elements are 0 if the reciprocal of their scale overflows f32, and a scale that is too
-small for a code becomes the smallest one. Tools quantize to K-quants in different ways;
-here the scales and offsets are the candidates with the least squared error.
+`gguf` wherever the result of `gguf` is defined. That result is undefined for very small
+scales. Here, elements are 0 if the reciprocal of their scale overflows f32, and a scale
+that is too small for a code becomes the smallest scale. Tools quantize to K-quants in
+different ways; here the scales and offsets are the candidates with the least squared error.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
