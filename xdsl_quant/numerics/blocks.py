@@ -1,7 +1,7 @@
 """
 Views of arrays and their block parameters, and iteration over pieces of both.
 
-Parameters are not expanded to the shape of the array. They broadcast to its pieces.
+Parameters are not expanded to the shape of the array, but broadcast to pieces of it.
 """
 
 from collections.abc import Iterator, Sequence

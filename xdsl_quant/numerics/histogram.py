@@ -102,7 +102,7 @@ class Histogram(Observation):
     """Number of values per bin, with bins along the last dimension."""
 
     zeros: Integers
-    """Number of zeros, which quantization preserves; they are counted in the middle bin."""
+    """Number of zeros, which quantization preserves. The middle bin counts zeros, too."""
 
     def values_of(self, parts: ArrayLike) -> Floats:
         """Convert fractions of the channels' units to values."""
