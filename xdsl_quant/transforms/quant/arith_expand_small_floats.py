@@ -1,12 +1,12 @@
 """
 Lower conversions to and from floats of at most 8 bits to integer arithmetic on their
-codes.
+bit patterns, because neither MLIR nor LLVM converts all of these types.
 
-Neither MLIR nor LLVM converts all of these types. `arith.truncf` rounds half to even,
-once. As in `ml_dtypes`, numbers out of range become infinite, or NaN if the type has no
-infinities, or saturate if it has neither; `quant.qcast` always saturates.
+`arith.truncf` rounds half to even in a single step. Numbers out of range become infinite,
+as in `ml_dtypes`, or NaN in types without infinities. They saturate in types without
+infinities and NaN. `quant.qcast`, in contrast, always saturates.
 
-`f8E5M2FNUZ` is supported as a target only. Conversions with a rounding mode are kept.
+Conversions from `f8E5M2FNUZ` and ops with a rounding mode attribute are not lowered.
 """
 
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def _converted_float(
     target: AnyFloat,
     formats: tuple[SmallFloat | None, SmallFloat | None],
 ) -> SSAValue:
-    """Convert a float; `formats` of source and target are `None` if not small."""
+    """Convert a float; the format of a source or target that is not small is `None`."""
     source_format, target_format = formats
     number = FloatExpression(builder, value)
     if source_format is not None:

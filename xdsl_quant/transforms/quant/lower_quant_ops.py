@@ -6,28 +6,28 @@ the expressed type, convert to an integer by truncation, and clamp that integer 
 the storage range is narrower than the storage type. Results for values out of range of
 the storage type are undefined.
 
-With another rounding mode the result is defined for every input:
+With a rounding mode other than `truncate`, the result is defined for every input:
 `clamp(round(expressed / scale + zero_point), storage_min, storage_max)`, or
 `clamp(round(expressed / scale) + zero_point, storage_min, storage_max)` with
 `zero-point-order=after-rounding`.
 
-* The ops compute in the expressed type if that has 16 bits or more and represents
-  exactly all stored values, the zero point and their differences (and, if a zero point
-  is added, the halves in between). Otherwise they compute in f32, or in f64 if f32 does
-  not represent these numbers.
+* The ops compute in the expressed type if it has at least 16 bits and represents these
+  numbers exactly: all stored values, the zero point and their differences, and the
+  halves in between if a zero point is added. Otherwise they compute in f32, or in f64
+  if f32 does not represent these numbers.
 * Values are clamped before the conversion to integers, so infinities saturate. NaN
   becomes the smallest stored value.
 
 With `nan=stored-zero` NaN becomes the stored value 0, clamped to the storage range, in
 each rounding mode. The attribute `quant.nan` of a cast overrides the option.
 
-If the storage type is a float, e.g. `f8E4M3FN`, or a table,
+The storage type may also be a float, e.g. `f8E4M3FN`, or a table of numbers. Then
 `clamp(expressed / scale + zero_point)` is rounded to the nearest number that has a
-stored value; ties go to the even code, or to the smaller index of a table. For these
+stored value. Ties go to the even bit pattern, or to the smaller table index. For these
 types `nearest-even` is the default, and other rounding modes are refused. As for
 integers, the compute type represents all numbers, the zero point and their differences
-exactly. The clamp is to the numbers of the float type in the storage range. Codes are
-computed with integers; the float type only occurs between `quant.scast` and
+exactly. The clamp limits are the ends of the storage range. Bit patterns are computed
+with integers: values of the float type only occur between `quant.scast` and
 `arith.bitcast`.
 
 Casts of block-scaled types compute
@@ -41,8 +41,8 @@ in each rounding mode: see
 [`fixed_point_requantization`][xdsl_quant.transforms.building.fixed_point_requantization].
 
 `quant.dynamic_qcast` and `quant.dynamic_dcast` are lowered in the same way, with
-operands instead of constants. They clamp before the conversion with `truncate` as well,
-so the result is defined for every input.
+operands instead of constants. They clamp before the conversion to integers, even with
+`truncate`, so every input has a defined result.
 
 The lowering has three layers:
 
@@ -141,8 +141,8 @@ class LowerQuantCast(RoundedCastPattern):
 
         Args:
             op: a cast.
-            expressed: the operand of the cast when it is lowered; by default the
-                current operand.
+            expressed: the operand that the cast will have when it is lowered; by
+                default its current operand.
 
         Raises:
             PassFailedException: with the reason and the location of the op.
@@ -152,7 +152,7 @@ class LowerQuantCast(RoundedCastPattern):
         elif not op.result.first_use or any(
             requantized_dcast(use.operation) is not op for use in op.result.uses
         ):
-            # Otherwise the expressed value is never computed.
+            # If all users requantize, the expressed value is never computed.
             self._conversion(op)
 
     def _conversion(self, op: CastOp) -> ElementConversion:
@@ -183,7 +183,7 @@ class LowerQuantCast(RoundedCastPattern):
         return conversion
 
     def _requantize(self, op: CastOp, rewriter: PatternRewriter) -> bool:
-        """Lower requantizations that contain `op`; return True if that lowers `op`."""
+        """Lower the requantizations with `op`; return True if they replace `op`."""
         if (dcast := requantized_dcast(op)) is not None:
             conversion = self._requantization(cast(QuantizeCastOp, op), dcast)
             self._replace(op, dcast.input, conversion, rewriter)

@@ -1,9 +1,9 @@
 """
 Replace sub-channel and block-scaled types of tensors by equivalent simpler types.
 
-A type with a single scale becomes per-tensor. A type becomes per-axis if the scale
-changes along one dimension only, and with each index of it. MLIR's pass ignores the
-block size, so it may assign scales of larger blocks to wrong indices.
+A type with a single scale becomes per-tensor. A type becomes per-axis if it has one scale
+for each index of one dimension. MLIR's pass ignores block sizes, so it may assign scales
+to wrong indices if blocks contain several indices.
 
 A block-scaled type becomes per-tensor, per-axis or sub-channel if MLIR's syntax can
 express it.
@@ -64,7 +64,7 @@ def normalized(
             (*common, IntAttr(zero_point), FloatData(scale))
         )
     blocks = quantized_type.get_blocks()
-    # Then the scale changes along no other dimension.
+    # Several scales along one dimension imply a single scale along all others.
     axis = next((a for a, block in blocks.items() if block == (count, 1)), None)
     rank = len(quantized_type.get_scales_shape())
     if axis is None or (is_ranked and axis >= rank):
@@ -80,9 +80,9 @@ def uniform_counterpart(
     """
     Return the `!quant.uniform` equivalent of a block-scaled type, or `None`.
 
-    An equivalent exists if casts compute in the expressed type, scales are positive
-    numbers of it, blocks divide the dimensions, zero points are integers of the storage
-    type, and no block has an offset.
+    `!quant.uniform` requires casts that compute in the expressed type and blocks without
+    offsets. Scales must be positive numbers of the expressed type, zero points integers
+    of the storage type, and dimensions multiples of the block sizes.
 
     Args:
         quantized_type: the type.
@@ -171,10 +171,10 @@ class _NormalizedTypes(TypeReplacement):
 @dataclass(frozen=True)
 class NormalizeQuantTypes(ModulePattern):
     """
-    Replace sub-channel and block-scaled types by equivalent simpler types, in the types
-    of the values that an op defines, and in the signature of a function.
+    Replace sub-channel and block-scaled types by equivalent simpler types: in the
+    results and block arguments of an op, and in the signature of a function.
 
-    Does not update the users of the op, so it must be applied to whole functions.
+    The users of the op are not updated, so apply the pattern to whole functions.
     """
 
     _types: _NormalizedTypes = field(
@@ -203,10 +203,10 @@ class NormalizeQuantTypes(ModulePattern):
 class NormalizeQuantTypesPass(QuantizedTypePass):
     """
     Replace sub-channel types by equivalent per-tensor or per-axis types, and
-    block-scaled types by equivalents of these three kinds.
+    block-scaled types by equivalent per-tensor, per-axis or sub-channel types.
 
-    Replaces tensor types of all values inside of `func.func`, and in signatures. Tuples
-    and attributes are unchanged.
+    The pass replaces tensor types of all values inside of `func.func`, and in
+    signatures. Tuples and attributes are unchanged.
 
     See external [documentation](https://mlir.llvm.org/docs/Passes/#-normalize-quant-types).
     """

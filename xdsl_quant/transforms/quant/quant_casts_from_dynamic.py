@@ -2,8 +2,9 @@
 Replace dynamic casts whose scales and zero points are constants by `quant.qcast` or
 `quant.dcast`, and a `quant.scast` between stored and quantized values.
 
-A cast is kept if no type has its parameters, e.g. for negative scales or a shorter last
-block, or if the compute type would change: see `quant-casts-to-dynamic`.
+A cast is kept if no quantized type can express its parameters, e.g. negative scales or a
+shorter last block. It is also kept if its compute type would change: see
+`quant-casts-to-dynamic`.
 
 With the rounding mode `truncate`, out-of-range values saturate in a dynamic cast, but
 have an undefined result in a typed cast, as in MLIR.
@@ -95,7 +96,7 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
             block_sizes=None if is_per_axis or not blocks else blocks,
         )
         uniform = uniform_type(parameters)
-        # The quantized type of the cast has the table in the same spelling.
+        # Keep the table as spelled in the cast: `uniform` may spell it differently.
         common = expressed, *storage.common_parameters[1:]
         quantized_type = uniform.new((*common, *uniform.parameters[len(common) :]))
         quantized_type.verify_container(container)
@@ -120,7 +121,7 @@ def _constant_array(value: SSAValue) -> Array | None:
 
 
 def _shortest(scales: Array, expressed: AnyFloat) -> Array:
-    """Return the doubles with fewest digits that round to `scales` in a type."""
+    """Return the doubles with the fewest decimal digits that round to `scales`."""
     dtype = float_dtype(expressed.name)
     exact = scales.astype(np.float64)
     if dtype == np.float64:

@@ -3,8 +3,9 @@ Replace casts by dynamic casts with constants for scales and zero points, and a
 `quant.scast` between stored and quantized values.
 
 Results are unchanged: a cast whose results could change is refused. The compute type of
-a typed cast must hold the zero points of its type, that of a dynamic cast all zero
-points of the storage type. For `bf16` and `i8<-8:7>`, these compute types differ.
+a typed cast represents the zero points of its type. The compute type of a dynamic cast
+represents all integers of the storage type, and may thus be wider. An example is storage
+`i8<-8:7>` with expressed type `bf16`.
 
 `canonicalize` and `quant-casts-from-dynamic` are the inverse.
 """

@@ -3,12 +3,12 @@ Replace floating-point scales by fixed-point scales: `!quant.uniform` becomes
 `!quant.fixed_point`.
 
 [`quantize_multiplier`][xdsl_quant.numerics.quantize_multiplier] rounds a scale to the
-nearest `multiplier * 2**-shift` with a multiplier of 31 bits, and half up. The relative
-error is at most `2**-31`, and 0 for scales with up to 31 significant bits, such as all
+nearest `multiplier * 2**-shift` with a multiplier of 31 bits; ties round up. The relative
+error is at most `2**-31`. It is 0 for scales with up to 31 significant bits, such as all
 `f32` numbers. The double in the type is used directly, not rounded to the expressed
 type first.
 
-Either all types of a module are converted or none. Types without a scale are unchanged.
+An error leaves the module unchanged. Types without a scale are not converted.
 """
 
 from __future__ import annotations

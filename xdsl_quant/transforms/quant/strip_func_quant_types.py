@@ -14,8 +14,8 @@ inserted right after the definition of its operand, so the last one comes first.
 the blocks; MLIR uses the dominator tree.)
 
 Existing storage casts that reverse each other are folded, as in MLIR. MLIR's conversion
-folds all other ops as well, and with them a quantization followed by a dequantization,
-which changes numbers. This pass leaves that to `canonicalize`.
+also folds all other ops, among them a `quant.qcast` followed by a `quant.dcast`, which
+changes numbers. This pass leaves other folds to `canonicalize`.
 
 The pass checks the whole module before the first change. Unlike MLIR's, it supports
 quantized arguments of blocks other than the entry block, and functions as values: a
@@ -85,7 +85,7 @@ def _boundary_name(value: OpResult | BlockArgument) -> str:
 
 
 def _targets(op: Operation) -> list[SSAValue]:
-    """Return the block arguments that receive the last operands of a branch."""
+    """Return the arguments of successor blocks: a branch passes its last operands."""
     if not isinstance(op.parent_op(), FuncOp):
         return []
     return [arg for block in op.successors for arg in block.args]
@@ -167,7 +167,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
 
     @staticmethod
     def _operands_to_cast(op: Operation, passed: Sequence[int]) -> Sequence[int]:
-        """Return the passed operands that are quantized and keep their type."""
+        """Return the indices in `passed` of quantized operands that need a cast."""
         return [
             i
             for i in passed
@@ -178,7 +178,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
         targets = _targets(op)
         operands = op.operands[len(op.operands) - len(targets) :]
         types, operand_types = ([v.type for v in vs] for vs in (targets, operands))
-        # The targets may be stripped already.
+        # The block arguments may already have storage types.
         legal = (operand_types, [*map(self._types.replace, operand_types)])
         has_quantized = any(map(is_quantized, (*targets, *operands)))
         if has_quantized and types not in legal:

@@ -2,8 +2,8 @@
 Check a module against rules for quantized types that are stricter than MLIR's.
 
 MLIR accepts a zero point of 300 for `i8`, and three scales for a dimension of size two.
-The types of values, signatures and attributes are checked, each of them once. The
-TensorFlow Lite rules also check values by their use, and the kernels of ops.
+The pass checks the types of values, signatures and attributes. The TensorFlow Lite rules
+also check how ops use values, and the requirements of TensorFlow Lite's kernels.
 """
 
 from collections.abc import Iterator, Sequence
@@ -100,7 +100,7 @@ def _violations(
 
 
 Subject = tuple[str, Attribute, SSAValue | None]
-"""Description of a type for messages, the type, and its value if it has one."""
+"""Position of a type on an op (for messages), the type, and the value of this type."""
 
 
 def _subjects(op: Operation) -> Iterator[Subject]:

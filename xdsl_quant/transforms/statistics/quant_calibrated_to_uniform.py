@@ -8,7 +8,7 @@ for the expressed type, e.g. f16.
 
 The pass replaces calibrated types everywhere: in types such as tuples and memrefs, and in
 signatures. The result of a `quant.qcast` with per-axis ranges becomes per-axis if all users
-are `quant.dcast`. All types are chosen before the first rewrite.
+are `quant.dcast`. An error leaves the module unchanged.
 """
 
 import math
@@ -113,8 +113,8 @@ def _widened_ranges(
     lows: ArrayLike, highs: ArrayLike, type_: Attribute, storage: Storage
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """
-    Widen ranges to contain 0, and until the scale is a normal number of the expressed
-    type: rounding a subnormal scale could clamp up to a third of the range.
+    Widen ranges to contain 0 and to have a normal scale in the expressed type: rounding
+    a subnormal scale could clamp up to a third of the range.
     """
     expressed_type = scalar_or_element_type(type_)
     assert isinstance(expressed_type, AnyFloat)
@@ -123,7 +123,7 @@ def _widened_ranges(
     highs = np.asarray(np.maximum(highs, 0.0))
     is_symmetric, steps = storage.is_symmetric, storage.step_count
     smallest_normal = math.ldexp(1.0, float_format.min_exponent)
-    # Values that overflow f64 are not subnormal.
+    # Widths that overflow f64 have no subnormal scale.
     with np.errstate(over="ignore", invalid="ignore"):
         widths = 2 * np.maximum(-lows, highs) if is_symmetric else highs - lows
         scales = np.ceil(widths / float_format.smallest / steps) * float_format.smallest

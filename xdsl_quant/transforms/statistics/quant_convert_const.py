@@ -8,14 +8,14 @@ support, such as sub-channel types, are folded as for `arith.constant`. A `tfl.q
 a constant becomes a `tfl.pseudo_qconst`.
 
 [`quantize`][xdsl_quant.numerics.quantize] computes stored values, so they are
-bit-identical to running the cast lowered with the same options. With `nearest-away` and
-no `zero-point-order`, they are bit-identical to MLIR 14, which divides in f64, and adds
-the zero point before or after rounding depending on the type (see
+bit-identical to those of the cast if it is lowered with the same options and run. With
+`nearest-away` and no `zero-point-order`, they are bit-identical to MLIR 14. It divides in
+f64, and adds the zero point before or after rounding depending on the type (see
 [`quantize_constant`][xdsl_quant.numerics.quantization.quantize_constant]).
 
 Resources become resources with a new name if stored values have 8, 16 or 32 bits, and dense
 constants otherwise, since the layout of narrower values in resources is undefined. All
-constants are quantized before the first rewrite.
+errors leave the module unchanged.
 """
 
 from collections.abc import Sequence
@@ -136,7 +136,7 @@ def _may_be_quantized(
     """
     if op_type is ConstantOp:
         return False
-    # Verification only checks the type.
+    # The resource has no data: verification only checks its type.
     stored_type = cast(TensorType, with_element_type(quantized, storage_type))
     value = DenseResourceAttr.from_params("stored", stored_type)
     try:
@@ -224,7 +224,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
             op_type, type_ = ConstantOp, with_element_type(quantized, storage_type)
             if constant.name == "tosa.const":
                 op_type = type(constant)
-        # Other storage types are not folded with casts.
+        # Table indices are stored as integers, and TensorFlow Lite has no tables.
         assert not isinstance(storage_type, QuantileType)
         name = _CONSTANTS[constant.name]
         value = _stored_attribute(

@@ -2,7 +2,7 @@
 Replace references to statistics by the statistics in a file.
 
 [`statistics_file`][xdsl_quant.transforms.statistics.ranges.statistics_file] defines the
-format. All keys are looked up before the first rewrite.
+format. An error leaves the module unchanged.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ class QuantImportStatsPass(CountingPass):
     """
     Replace each `quant.stats_ref` by the `quant.stats` that a file has for its key.
 
-    Keys of the file without an op are listed on standard error, as they may be
+    The pass lists keys of the file that no op has on standard error, as they may be
     misspelled.
     """
 

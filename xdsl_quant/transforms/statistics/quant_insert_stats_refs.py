@@ -8,21 +8,21 @@ of that name in the function.
 |---|---|
 | first argument of `@main` | `main:argument:0` |
 | the second `linalg.matmul` of `@main` | `main:linalg.matmul:1` |
-| its second result, if it has several | `main:linalg.matmul:1:1` |
+| the second result of that op, if it has several | `main:linalg.matmul:1:1` |
 | argument 1 of the body of the first `scf.for` | `main:scf.for:0:argument:1` |
 | argument 0 of the third block of `@main` | `main:block:2:argument:0` |
 
 Keys do not depend on value names, other functions, ops with other names, or the
 selection. Outside of named functions, the key starts with the op name.
 
-The pass skips uninitialized tensors, such as the result of `tensor.empty`, and values in
-regions of ops other than functions (of any dialect) and control flow, such as the body of a
-reduction, which must not contain other ops. A value with a `quant.stats_ref` keeps it, so
-the pass is idempotent.
+The pass skips uninitialized tensors, such as the result of `tensor.empty`. It only enters
+the regions of functions (of any dialect) and of control flow: other regions, such as the
+body of a reduction, must not contain a `quant.stats_ref`. A value that has a
+`quant.stats_ref` gets no second one, so the pass is idempotent.
 
-By default, it also skips empty tensors, results of data movement ops, which have the range
-of their operand, and constants that are not finite or all zeros. The options `ops` and
-`keys` can select these; `keys=".*"` selects all.
+By default, the pass also skips empty tensors, results of data movement ops (their operand
+has the same range), and constants with only zeros or with non-finite elements. The options
+`ops` and `keys` can select these values; `keys=".*"` selects all.
 """
 
 import re
@@ -88,8 +88,8 @@ class Candidate(NamedTuple):
 
 def candidates(module: ModuleOp) -> Iterator[Candidate]:
     """
-    Yield all values with keys, except values in regions of ops other than functions and
-    control flow.
+    Yield the values of a module with their keys. Of all regions, visit only those of
+    functions and control flow.
     """
     return _candidates(module, _Scope(), "")
 
@@ -159,8 +159,8 @@ class QuantInsertStatsRefsPass(CountingPass):
     Insert a `quant.stats_ref` with a unique key after each float tensor: results of
     ops, and arguments of functions and loop bodies.
 
-    A value must match all given selections. Without `ops` and `keys`, values without a
-    useful range of their own are skipped.
+    A value must match all given options. Without `ops` and `keys`, the pass skips empty
+    tensors, results of data movement ops, and constants without a useful range.
     """
 
     name = "quant-insert-stats-refs"
@@ -226,7 +226,7 @@ def _check_known(names: Iterable[str], available: set[str], mistake: str) -> Non
 
 
 def is_tensor_with_values(candidate: Candidate) -> bool:
-    """Return True for initialized float tensors, but not of instrumentation ops."""
+    """Return True for an initialized tensor that no instrumentation op returns."""
     type_ = candidate.value.type
     return (
         scalar_or_element_type(type_) is not type_
@@ -253,7 +253,7 @@ def _unique_key(key: str, taken: set[str]) -> str:
 
 
 def _has_own_range(value: SSAValue) -> bool:
-    """Return True if a float tensor has elements and a range of its own."""
+    """Return True if a tensor has elements and no operand with the same range."""
     if isinstance(type_ := value.type, ShapedType) and 0 in type_.get_shape():
         return False
     if not isinstance(op := value.owner, Operation):
@@ -264,13 +264,13 @@ def _has_own_range(value: SSAValue) -> bool:
         return _is_useful(op)
     (operand,) = moved
     if not isinstance(operand.type, ShapedType):
-        # All elements are one scalar, which has no statistics.
+        # The tensor repeats a scalar, and scalars have no statistics.
         return not isinstance(operand.owner, Operation) or _is_useful(operand.owner)
     return scalar_or_element_type(operand.type) != scalar_or_element_type(type_)
 
 
 def _is_useful(op: Operation) -> bool:
-    """Return False for constants that are not finite, or all zeros."""
+    """Return False for constants with only zeros or with non-finite elements."""
     if op.operands or op.regions:
         return True
     try:

@@ -1,8 +1,8 @@
 """
 Remove ops that only observe values.
 
-The pass removes the ops that `quant-insert-stats-refs` inserts, statistics and
-couplings. It keeps fake quantization, which changes values.
+The pass removes `quant.stats_ref`, `quant.stats` and `quant.coupled_ref`. It keeps fake
+quantization, which changes values.
 """
 
 from dataclasses import dataclass

@@ -9,10 +9,10 @@ are rewritten, and arith or linalg ops do not accept calibrated types.
 A calibrated type has a single range. Per-axis ranges are in the attributes `quant.axis` and
 `quant.axis_stats` of the `quant.qcast`, for `quant-calibrated-to-uniform`.
 
-Values coupled by one key, directly by `quant.coupled_ref`s or through other identity
-ops, get the union of their ranges, including values without statistics.
-`quant.coupled_ref`s stay if no value of the key has statistics. All ranges are computed
-before the first rewrite.
+Values with the same `quant.coupled_ref` key get the union of their ranges, even those
+without statistics. Statistics ops before or after a `quant.coupled_ref` belong to its
+value. The `quant.coupled_ref`s of a key stay if none of its values has statistics. An
+error leaves the module unchanged.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def _replace_statistics(op: IdentityOp, ranges: ValueRanges) -> None:
 
 
 def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
-    """Map each op of a coupled value to the representative of its coupled group."""
+    """Map each op on coupled values to a representative of all values of its key."""
     coupled = [op for op in ops if isinstance(op, CoupledRefOp)]
     keys = {op: op.coupled_key.data for op in coupled}
     values = [value for op in ops for value in (op.input, op.result)]
@@ -76,7 +76,7 @@ def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
 
 
 def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | None]:
-    """Map ops to replace by casts to their ranges, and ops to erase to `None`."""
+    """Map each changed op to the ranges of its casts, or to `None` if it is erased."""
     groups = _groups(ops)
     common: dict[object, ValueRanges] = {}
     for op in ops:
@@ -93,7 +93,7 @@ def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | N
         was_cast = op in groups and op.input in is_cast
         ranges = None if was_cast else common.get(groups.get(op, op))
         if isinstance(op, StatisticsRefOp):
-            # The op stays, and its result has the casts of its operand.
+            # The op stays. Its operand has casts, so its result needs none.
             is_cast.update([op.result] * was_cast)
         elif was_cast or ranges is not None:
             is_cast.add(op.result)

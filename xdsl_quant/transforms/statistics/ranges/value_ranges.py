@@ -51,10 +51,10 @@ class ValueRanges(NamedTuple):
     """Dimension with a range for each index."""
 
     axis_ranges: Floats | None = None
-    """Ranges of that dimension, shape `(n, 2)`."""
+    """Range for each index of `axis`, shape `(n, 2)`."""
 
     def union(self, other: ValueRanges) -> ValueRanges:
-        """Return the union of ranges; per-axis ranges only if both have them."""
+        """Return the union of ranges; per-axis only if both operands have such ranges."""
         layer = _united_pairs(self.layer, other.layer)
         a, b = self.axis_ranges, other.axis_ranges
         if a is None or b is None or self.axis != other.axis or a.shape != b.shape:
@@ -173,7 +173,7 @@ def recorded_ranges(op: StatisticsOp) -> ValueRanges:
     size = cast("TensorType[AnyFloat]", op.input.type).get_shape()[axis]
     if size == DYNAMIC_INDEX:
         return ValueRanges(layer, axis, pairs)
-    # There may be a range for each element of the slices from the axis on.
+    # There may be one range for each index of the dimensions from the axis on.
     slices = pairs.reshape(size, -1, 2)
     return ValueRanges(
         layer, axis, _united_pairs(slices.min(axis=1), slices.max(axis=1))
