@@ -50,7 +50,7 @@ class Pair(NamedTuple):
 
 
 def pair_of(op: Operation) -> Pair | None:
-    """Return two layers, the first of which starts at a product, or `None`."""
+    """Return the layer that starts with a product, and its successor, or `None`."""
     first = layer_of(op)
     if (
         first is None
@@ -109,8 +109,8 @@ class QuantEqualizeLayersPass(CountingPass):
 
     factors: Literal["any", "power-of-two"] = "any"
     """
-    Factors of channels: `any` number, or `power-of-two`, which only changes exponents
-    and thus no result, but balances only up to a factor of two.
+    Factors of channels: `any` number, or `power-of-two`. Powers of two change no result,
+    only exponents of weights; balanced ranges may still differ by a factor of two.
     """
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:

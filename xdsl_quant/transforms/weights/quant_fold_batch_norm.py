@@ -53,7 +53,6 @@ class FoldBatchNorm(RewritePattern):
 
     def __init__(self):
         self.folded: list[Operation] = []
-        """Folded ops."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if (layer := layer_of(op)) is None or layer.activation != "NONE":
@@ -75,7 +74,7 @@ class FoldBatchNorm(RewritePattern):
             return
         numbers = _as_factors_or_terms(user, numbers)
         if not is_factor and layer.bias is None:
-            # The op adds the bias itself.
+            # The product has no bias to fold into, and adding one would gain nothing.
             return
         weights, biases = layer.weights(), layer.biases()
         if is_factor:
@@ -98,7 +97,7 @@ class FoldBatchNorm(RewritePattern):
 
 
 def _as_factors_or_terms(op: Operation, numbers: Floats) -> Floats:
-    """Return the numbers as factors or summands, given divisors or subtrahends."""
+    """Invert divisors and negate subtrahends; return other numbers unchanged."""
     if has_quantization_trait(op, Divides):
         return 1 / numbers
     return -numbers if has_quantization_trait(op, Subtracts) else numbers

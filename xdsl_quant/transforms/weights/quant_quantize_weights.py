@@ -7,7 +7,7 @@ The pass quantizes and dequantizes the constant weights of contractions, which t
 [`AffineOpCoefficient`][xdsl_quant.dialects.quant.traits.AffineOpCoefficient] identify, with
 symmetric types and a narrow range (see
 [`weight_parameters`][xdsl_quant.numerics.weights.weight_parameters]).
-`quant-convert-const` then folds them to integers. Weights of TensorFlow Lite ops use
+`quant-convert-const` then folds them to integers. Weights of TensorFlow Lite ops get
 TensorFlow Lite's casts if these support the type.
 
 Example:
@@ -22,7 +22,7 @@ Example:
     : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
 ```
 
-All types are chosen before the first rewrite.
+An error leaves the module unchanged.
 """
 
 import math
@@ -55,7 +55,7 @@ from xdsl_quant.transforms.statistics.ranges.fake_quantization import cast_pair
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_elements
 
 Granularity = Literal["tensor", "axis", "block"]
-"""Elements with a common scale: the tensor, an output channel, or a block of one."""
+"""Weights that share a scale: all, an output channel, or a block of a channel."""
 
 
 class Weight(NamedTuple):
@@ -124,9 +124,9 @@ def block_shape(
     Return the shape of the blocks of a weight that share a scale.
 
     With `axis`, a block is an output channel. With `block`, a block has about
-    `block_size` reduced elements, along the last reduced dimension first: its size
-    along a dimension is the divisor of the dimension that is nearest by ratio. Weights
-    of unknown dimensions have one block.
+    `block_size` elements of an output channel, first along the last contracted
+    dimension. Sizes are divisors of the dimensions, as near to `block_size` by ratio
+    as possible. Weights with unknown dimensions are a single block.
     """
     if granularity == "axis" and weight.dimension is not None:
         return tuple(1 if d == weight.dimension else n for d, n in enumerate(shape))
@@ -158,7 +158,7 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
     """Elements that share a scale."""
 
     block_size: int = 32
-    """Number of weights per scale with `block`."""
+    """Approximate number of weights per scale with `block`."""
 
     range: Literal["min-max", "mse"] = "min-max"
     """Range of the scale: minimum and maximum, or minimal mean squared error."""
@@ -169,7 +169,7 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
         compare=False,
         repr=False,
     )
-    """Result of casts by weight and quantized type, shared by contractions."""
+    """Cache of dequantized weights, by weight and quantized type."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= 8:
@@ -258,10 +258,10 @@ class QuantQuantizeWeightsPass(PatternPass):
     """
 
     block_size: int = 32
-    """Number of reduced weights per scale with `granularity=block`."""
+    """Approximate number of weights per scale with `granularity=block`."""
 
     range: Literal["min-max", "mse"] = "min-max"
-    """Range that a scale covers: of all weights, or with the least squared error."""
+    """Range of a scale: that of its weights, or that with the least squared error."""
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         trait = MultipliesAndAccumulates

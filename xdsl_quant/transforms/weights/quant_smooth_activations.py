@@ -15,7 +15,7 @@ calibrated channel ranges in a `quant.stats`:
 ```
 
 The division is folded into the weights and bias of the preceding layer, or into constant
-factors and summands such as those of a layer normalization. A rectifier may follow these.
+factors and summands such as those of a layer normalization. A rectifier may be in between.
 
 The pass updates the statistics of divided activations and changed constants.
 """
@@ -161,7 +161,7 @@ class Consumer(NamedTuple):
 
 
 def consumer_of(statistics: StatisticsOp, op: Operation) -> Consumer | None:
-    """Return an op as consumer if it contracts the channels of a `quant.stats`."""
+    """Return the op as a `Consumer` if it contracts the channels of a `quant.stats`."""
     assert statistics.axis is not None
     if (layer := layer_of(op)) is None:
         return None
@@ -173,8 +173,8 @@ def consumer_of(statistics: StatisticsOp, op: Operation) -> Consumer | None:
 @dataclass(frozen=True)
 class SmoothActivation(RewritePattern):
     """
-    Divide the channels of the value of a `quant.stats`, and multiply the weights of its
-    users. Apply it once: the new statistics have channels too.
+    Divide the channels of an activation with statistics, and multiply the weights of its
+    users. Apply the pattern once: it also matches the new statistics that it inserts.
     """
 
     alpha: float = 0.5
@@ -262,7 +262,7 @@ def _divided_statistics(
 def _quotients(
     source: Layer | Constant, factors: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return a layer's divided weights and biases, or a divided constant as both."""
+    """Return a layer's divided weights and biases, or a divided constant twice."""
     if isinstance(source, Layer):
         weights = source.weights()
         factors_of_weights = along(factors, weights, source.dimension)
@@ -307,7 +307,7 @@ def _divide_channels(
 
 
 def _repeated_constant(value: SSAValue) -> SSAValue:
-    """Return the constant behind broadcasts."""
+    """Return the constant that is broadcast to a value."""
     while isinstance(value.owner, Operation) and value.owner.operands:
         value = value.owner.operands[0]
     return value
@@ -319,7 +319,7 @@ def _insert_multiply(
     factors: NDArray[np.float64],
     rewriter: PatternRewriter,
 ) -> None:
-    """Insert a product of channels and reciprocal factors before some layers."""
+    """Multiply the channels by reciprocal factors before the given layers."""
     assert op.axis is not None
     own = dialect_ops(op_name(layers[0].product).partition(".")[0])
     value = op.result
@@ -339,7 +339,7 @@ def _insert_multiply(
 
 
 class ConstantStatistics(NamedTuple):
-    """Bypassed statistics of a constant, and a use of the constant."""
+    """A removed `quant.stats` of a constant, and one of its former uses."""
 
     statistics: StatisticsOp
     value: SSAValue
@@ -347,7 +347,7 @@ class ConstantStatistics(NamedTuple):
     operand: int
 
     def insert(self) -> None:
-        """Reinsert the statistics; recompute them if the constant changed."""
+        """Insert the statistics again; recompute them if the constant changed."""
         if self.op.parent is None:
             return
         value = self.op.operands[self.operand]
@@ -379,7 +379,7 @@ def _statistics_of(
 
 
 def _without_statistics_of_constants(module: ModuleOp) -> Sequence[ConstantStatistics]:
-    """Bypass the statistics of constants; return them with each use."""
+    """Remove the statistics of constants; return one entry for each use of them."""
     removed: list[ConstantStatistics] = []
     for op in [*module.walk()]:
         if isinstance(op, StatisticsOp) and constant_numbers(op.input) is not None:

@@ -107,7 +107,7 @@ def _loops(indices: AffineMap) -> Sequence[int] | None:
 
 @dataclass(frozen=True)
 class SplitReduction(RewritePattern):
-    """Split float contractions of a multiple of `lanes` products into partial sums."""
+    """Split each sum of a multiple of `lanes` float products into partial sums."""
 
     lanes: int
 
@@ -147,7 +147,7 @@ class SplitReduction(RewritePattern):
         numbers = [*loops]
         reduced = contraction.loop
         numbers[reduced] = loops[reduced] * self.lanes + lane
-        # Split the smaller factor, so that a tensor has the size of each loop.
+        # Split the smaller factor: its dimensions define the sizes of both new loops.
         first, second = map(_size_or_infinity, contraction.factors[:2])
         split = 0 if first < second else 1
         inputs: list[SSAValue] = []
@@ -201,7 +201,7 @@ class QuantSplitReductionsPass(CountingPass):
     name = "quant-split-reductions"
 
     lanes: int = 32
-    """Number of partial sums."""
+    """Number of partial sums per result."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         if self.lanes < 2:

@@ -27,8 +27,8 @@ from xdsl_quant.xdsl_patches.resources import new_resource
 
 def constant_numbers(value: SSAValue) -> NDArray[np.floating] | None:
     """
-    Return the elements of a float constant, also through `stablehlo.broadcast_in_dim`
-    and `linalg.fill`; `None` for other values or missing data.
+    Return the elements of a float constant, looking through `linalg.fill` and
+    `stablehlo.broadcast_in_dim`; `None` for other values or missing data.
     """
     owner = value.owner
     if not isinstance(owner, Operation):
@@ -66,8 +66,8 @@ def of_channels(
 
     Args:
         value: the constant, broadcast as in NumPy.
-        type_: the type of the tensor.
-        dimension: the dimension of the channels.
+        type_: the type of the op's result.
+        dimension: the channel dimension of the result.
     """
     if not isinstance(type_, ShapedType) or not isinstance(
         scalar_or_element_type(type_), AnyFloat
@@ -125,21 +125,21 @@ def constants_of_channels(
     broadcasts: bool,
 ) -> Sequence[Operation]:
     """
-    Return ops whose last result is an operand with one number per channel.
+    Build a constant operand with one number per channel; the last op returns it.
 
     Args:
-        ops: the dialect ops of the operand's user.
-        like: a constant whose dialect the new constants get.
+        ops: the ops of the dialect in which the operand is used.
+        like: a constant whose dialect the new constant gets.
         numbers: the numbers.
-        type_: the type of the tensor to combine the operand with.
-        channel: the dimension of the channels.
+        type_: the type of the user's result.
+        channel: the channel dimension of the user's result.
         broadcasts: True if the user broadcasts operands as in NumPy.
     """
     shape = cast("ShapedType", type_).get_shape()
     element_type = scalar_or_element_type(type_)
     sizes = [len(numbers), *[1] * (len(shape) - 1 - channel)]
     if broadcasts:
-        # Contractions accept only one dimension.
+        # Without leading ones: contractions accept only biases of rank 1.
         return [constant_like(like, numbers, TensorType(element_type, sizes))]
     constant = constant_like(like, numbers, TensorType(element_type, [len(numbers)]))
     repeated = ops.repeated(constant.results[0], [channel], type_)
@@ -167,7 +167,7 @@ def along(
 
 
 def are_finite_in(type_: Attribute, *arrays: NDArray[np.float64]) -> bool:
-    """Return True if numbers are finite in an element type."""
+    """Return True if all numbers are in the finite range of an element type."""
     element_type = scalar_or_element_type(type_)
     assert isinstance(element_type, AnyFloat)
     limit = float(float_info(float_dtype(element_type.name)).max)

@@ -1,9 +1,10 @@
 """
 Express a layer as a matrix product.
 
-A layer is a product `X W` of matrices: `W` has a column for each output channel, and a
-row of `X` has the inputs of an output. For convolutions, a row contains the elements of
-a window (`im2col`). Channel groups with separate weights have separate products.
+A layer is a product `X W` of matrices: `W` has a column for each output channel, and each
+row of `X` contains the inputs for one row of outputs. For convolutions, a row of `X` has
+the elements of a window (`im2col`). Channel groups with separate weights have separate
+products.
 """
 
 from collections.abc import Sequence
@@ -63,9 +64,8 @@ class MatrixProduct:
 
     def probes(self) -> Sequence[Sequence[Operation]]:
         """
-        Return the ops of products that compute the columns of `X`, for layers without a
-        value that contains `X`. Their weights are 1 for one input per output channel,
-        else 0.
+        Return products that compute the columns of `X`, for convolutions, where no value
+        contains `X`. Each output channel has weight 1 for one input, 0 for others.
         """
         probes: list[Sequence[Operation]] = []
         for start in range(0, self.count, self.outputs):

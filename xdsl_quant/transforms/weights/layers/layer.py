@@ -44,7 +44,7 @@ _ACTIVATION = "fused_activation_function"
 
 
 SCALING_ACTIVATIONS = ("NONE", "RELU")
-"""Fused activation functions that are positively homogeneous."""
+"""Fused activation functions with `f(s * x) = s * f(x)` for positive `s`."""
 
 
 class Bias(NamedTuple):
@@ -107,13 +107,12 @@ class Layer:
     def set_biases(
         self, numbers: NDArray[np.float64], rewriter: PatternRewriter
     ) -> None:
-        """Replace or add the bias. Call `layer_of` again afterwards."""
+        """Replace or add the bias. This layer is then outdated: call `layer_of` again."""
         product = self.product.results[0]
         ops_of_dialect = dialect_ops(op_name(self.last).partition(".")[0])
         broadcasts = ops_of_dialect.broadcasts
         if self.bias is None:
-            # Broadcasting ops have an activation function; use `arith`, which has
-            # neither.
+            # Ops that broadcast also have a fused activation function: use `arith`.
             ops_of_dialect = QUANT_OPS if broadcasts else ops_of_dialect
             broadcasts = False
         elif self.bias.op is self.product:
@@ -176,7 +175,7 @@ class Layer:
         return dimension if is_input and sizes[dimension] == shape[channel] else None
 
     def may_have(self, *arrays: NDArray[np.float64]) -> bool:
-        """Return True if numbers are finite in the element type of the weights."""
+        """Return True if all numbers are in the finite range of the weights' type."""
         return are_finite_in(self.weight.value.type, *arrays)
 
     def may_have_bias(self) -> bool:
@@ -187,8 +186,8 @@ class Layer:
 
 def layer_of(op: Operation) -> Layer | None:
     """
-    Return the layer of a product. Return `None` for other ops, for weights or biases
-    that are not constants with output channels, or if a further operand is nonzero.
+    Return the layer of a product, or `None` for other ops. Weights and biases must be
+    constants with output channels, and all further operands zero.
     """
     weight, trait = weight_of(op), quantization_trait(op, AffineOpCoefficient)
     product = quantization_trait(op, MultipliesAndAccumulates)
@@ -224,7 +223,7 @@ def layer_of(op: Operation) -> Layer | None:
 
 
 def _with_added_bias(layer: Layer) -> Layer:
-    """Return the layer with the constant that the product's only user adds, if any."""
+    """Return the layer with the bias that the product's only user adds, if any."""
     if (user := only_user(layer.product.results[0])) is None:
         return layer
     if has_quantization_trait(user, Adds) and len(user.results) == 1:
@@ -247,7 +246,7 @@ def fused_activation(op: Operation) -> str:
 
 
 def scales_with(op: Operation, value: SSAValue) -> bool:
-    """Return True if an op is positively homogeneous in an operand."""
+    """Return True if a positive factor of an operand can be moved to the result."""
     if fused_activation(op) not in SCALING_ACTIVATIONS:
         return False
     if has_quantization_trait(op, ScalesWithOperand):
@@ -280,7 +279,7 @@ def _bias_of_channels(
 
 
 def _adds_nothing(value: SSAValue) -> bool:
-    """Return True if a value is not float, or all zeros."""
+    """Return True if a value is all zeros, or not float (e.g. an absent operand)."""
     if not isinstance(scalar_or_element_type(value.type), AnyFloat):
         return True
     numbers = constant_numbers(value)
@@ -290,7 +289,7 @@ def _adds_nothing(value: SSAValue) -> bool:
 def replace_constant(
     op: Operation, operand: int, ops: Sequence[Operation], rewriter: PatternRewriter
 ) -> None:
-    """Replace a constant operand by the last of `ops`; erase the old one if unused."""
+    """Replace a constant operand by the last of `ops`; erase an unused old constant."""
     old = op.operands[operand]
     rewriter.insert(ops, InsertPoint.before(op))
     op.operands[operand] = ops[-1].results[0]
