@@ -182,14 +182,14 @@ class LoweringBuilder(Builder):
     def constants(
         self, values: Mapping[str, DenseIntOrFPElementsAttr]
     ) -> Mapping[str, SSAValue]:
-        """Build a constant for each attribute, under the same names."""
+        """Build a constant for each attribute, and map the same names to them."""
         return {name: self.constant(v, v.type) for name, v in values.items()}
 
     def index(self, value: int) -> SSAValue:
         return self.constant(_index_attr(value), INDEX)
 
     def number(self, value: float, type_: Attribute) -> SSAValue:
-        """Build a scalar constant of a signless type; integers keep the lowest bits."""
+        """Build a scalar constant of a signless type; integers out of range wrap."""
         if isinstance(type_, AnyFloat):
             return self.constant(FloatAttr(float(value), type_), type_)
         width = cast(IntegerType, type_).bitwidth
@@ -295,7 +295,7 @@ class LoweringBuilder(Builder):
         value: SSAValue,
         body: Body | None = None,
     ) -> SSAValue:
-        """Broadcast a tensor of rank 0."""
+        """Build a tensor that repeats the element of a tensor of rank 0."""
         return self.rearranged(value, type_, sizes, (), body)
 
     def zeros(self, type_: TensorType, sizes: Sequence[Size]) -> SSAValue:
@@ -377,8 +377,8 @@ class LoweringBuilder(Builder):
         block.add_op(end)
         accumulators = block.args[len(inputs) :]
         if REDUCTION not in kinds and any(arg.first_use for arg in accumulators):
-            # An elementwise op that MLIR fuses with a broadcast must not read its
-            # output.
+            # MLIR's fusion with a broadcast requires that an elementwise op does not
+            # read its output.
             maps = (*maps, *maps[len(inputs) :])
             inputs = (*inputs, *outputs)
             outputs = self._read_as_inputs(block, accumulators, outputs)
@@ -397,7 +397,7 @@ class LoweringBuilder(Builder):
     def _read_as_inputs(
         self, block: Block, arguments: Sequence[BlockArgument], outputs: Values
     ) -> Values:
-        """Turn outputs of a block into inputs; return empty tensors as new outputs."""
+        """Turn the outputs of a loop into inputs; return empty tensors to write to."""
         for argument in arguments:
             argument.name_hint = "in"
             new = block.insert_arg(argument.type, len(block.args))
@@ -422,7 +422,7 @@ class LoweringBuilder(Builder):
             inputs: the input tensors, each with affine indices of the element to read.
             type_: the type of the result.
             sizes: the sizes of the result.
-            body: builds an element of the result; must not use its last argument.
+            body: builds an element of the result; its last argument is undefined.
             names: name hints for the arguments of the body.
         """
         rank = len(type_.get_shape())
@@ -505,7 +505,7 @@ class LoweringBuilder(Builder):
     def split_dimensions(
         self, value: SSAValue, block_sizes: Mapping[int, int]
     ) -> SSAValue:
-        """Split each blocked dimension into block index and index in the block."""
+        """Split each blocked dimension in two: block index, and index in the block."""
         if not block_sizes:
             return value
         sizes: list[Size] = []

@@ -3,8 +3,8 @@ Lowering of casts whose stored values are small floats or table indices, and of
 block-scaled casts with their scales, zero points and offsets.
 
 The arithmetic is that of integer casts, except for the final rounding, which is to a
-small float or a table entry. `arith.bitcast` is the only op with a small float type,
-because neither MLIR nor LLVM converts all of them. A binary search over the rounding
+small float or a table entry. `arith.bitcast` is the only op on small floats, because
+neither MLIR nor LLVM converts all small float types. A binary search over the rounding
 boundaries finds the nearest entry of a table. The documentation of `lower-quant-ops`
 defines the results.
 """
@@ -69,13 +69,13 @@ def encoded(
     [`SmallFloat.encode`][xdsl_quant.numerics.small_floats.SmallFloat.encode].
 
     Args:
-        number: of type f16, bf16, f32 or f64. No ops for NaN are built if its bounds
-            exclude NaN.
-        format: the format of the code.
+        number: of type f16, bf16, f32 or f64; its bounds may exclude NaN, which saves
+            ops.
+        format: the small float format.
         saturate: clamp numbers and infinities to the range of the format first.
 
     Returns:
-        An integer with the bit width of the format.
+        The bit pattern, an integer with the bit width of the format.
     """
     is_double = number.type == f64
     floats = number if is_double else number.as_float(f32)
@@ -95,12 +95,11 @@ def decoded(
 
     Args:
         builder: inserts the ops.
-        code: an integer with the bit width of the format.
-        format: the format of the code.
+        code: the bit pattern, an integer with the bit width of the format.
+        format: the small float format.
 
     Raises:
-        ValueError: for `f8E5M2FNUZ`, which uses the codes of f16 infinities for
-            numbers.
+        ValueError: for `f8E5M2FNUZ`, where bit patterns of f16 infinities are numbers.
     """
     signed = IntegerExpression(builder, code, signed_bounds(format.bits))
     if not format.is_signed:
@@ -130,7 +129,7 @@ def decoded(
 def _as_f16(
     builder: LoweringBuilder, code: SSAValue, format: SmallFloat
 ) -> FloatExpression:
-    """Extend a code to f16 for fast conversion, without adapting the exponent bias."""
+    """Widen a bit pattern to f16, whose value is then off by a power of two."""
     # Move the sign bit to that of f16 and clear the bits in between.
     zeros = 10 - format.mantissa_bits
     mask = builder.number((format.sign_bit - 1 << zeros) - (1 << 15), i16)
@@ -192,7 +191,7 @@ class TableStorage(StorageArithmetic):
     @cached_property
     def numbers(self) -> Floats:
         """
-        Entries of the table, rounded to the type of the arithmetic.
+        Entries of the table, rounded to the compute type.
 
         Raises:
             ValueError: if the table is missing.
@@ -211,7 +210,7 @@ class TableStorage(StorageArithmetic):
         return starts, indices + parameters.storage_min
 
     def _tables(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
-        """Return the lookup tables, built here unless they are hoisted from a loop."""
+        """Return the lookup tables, built now unless they were built before the loop."""
         if self._hoisted_tables:
             return self._hoisted_tables
         if isinstance(self.casts, Dequantization):
@@ -321,8 +320,8 @@ class BlockScaledArithmetic(CastArithmetic, ABC):
     """
     Arithmetic shared by casts to and from a block-scaled type.
 
-    Scales, zero points and offsets of blocks are constants of the type to compute in,
-    which represents all of them exactly.
+    Scales, zero points and offsets of blocks are constants of the compute type, which
+    represents them exactly.
 
     Args:
         quantized_type: the type.

@@ -1,10 +1,10 @@
 """
 Lowering for any op on quantized values: dequantize, compute with floats, quantize.
 
-A frontend dialect usually has integer lowerings for some of its ops and quantized types
-only. For all others, `DequantizeFallback` reuses the dialect's float lowering: slower,
-but complete. Casts between two ops that were lowered this way round the intermediate
-value. `canonicalize`, or `lower-quant-ops` with `truncate`, folds these casts away.
+A frontend dialect usually lowers only some ops and quantized types to integers. For other
+ops and types, `DequantizeFallback` reuses the dialect's float lowering, which is slower.
+Between two ops lowered in this way, casts round the intermediate value. `canonicalize`, or
+`lower-quant-ops` with `truncate`, folds these casts away.
 """
 
 from abc import ABC, abstractmethod
@@ -71,7 +71,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     `lower_float` sets one. Results keep their names, and floats are named after the
     quantized value (`%sum_f32` for `%sum`).
 
-    Put patterns that lower some cases directly before this one, and apply all of them
+    Patterns with integer lowerings must precede this one in the list. Apply all patterns
     with
     [`lower_with_fallback`][xdsl_quant.transforms.building.dequantize_fallback.lower_with_fallback].
 

@@ -176,7 +176,7 @@ class DynamicDequantization(OperandParameters, Dequantization):
 def _scalar_or_blocks(
     builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
 ) -> tuple[LoweringBuilder, SSAValue]:
-    """Return scales or zero points, and a builder whose elementwise ops take them."""
+    """Return a builder of elementwise ops on parameters, and the parameters for it."""
     if not isinstance(value.type, TensorType):
         return builder, value
     if blocks:
@@ -284,7 +284,7 @@ def _map_blocks(
     element_type: AnyFloat | IntegerType,
     body: Body,
 ) -> SSAValue:
-    """Apply `body` to scalar `values` or, if there are blocks, to their elements."""
+    """Apply `body` to scalars or, if there are blocks, to the elements of tensors."""
     if not blocks:
         return body(builder, values)
     inputs = [(value, dimensions(range(len(blocks)))) for value in values]

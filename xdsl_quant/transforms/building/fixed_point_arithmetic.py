@@ -15,7 +15,7 @@ from .builder import LoweringBuilder, integer_attr
 
 
 def i64_constant(builder: LoweringBuilder, value: int) -> SSAValue:
-    """Build a constant as an operand of elementwise ops."""
+    """Build an `i64` constant as an operand of elementwise ops."""
     return builder.lift(builder.constant(integer_attr(value, 64), i64))
 
 
@@ -53,7 +53,7 @@ def apply_scale(
     Multiply by `multiplier / 2**shift` and round as TOSA's `apply_scale_32` does:
     `(value * multiplier + (1 << (shift - 1))) >> shift`.
 
-    Values within `-2**32` to `2**32`, such as zero-point-corrected values, do not
+    Values from `-2**32` to `2**32 - 1`, such as zero-point-corrected values, do not
     overflow.
 
     Args:

@@ -113,7 +113,7 @@ class StorageArithmetic(ABC):
         """Convert a stored value to a float."""
 
     def enter_loop(self, builder: LoweringBuilder | None) -> None:
-        """Build hoisted constants before a loop; `None` leaves the loop."""
+        """Build the constants of a loop before the loop; `None` leaves the loop."""
 
 
 @dataclass(eq=False)
@@ -121,7 +121,7 @@ class CastArithmetic(ElementConversion, ABC):
     """Arithmetic shared by quantization and dequantization with one quantized type."""
 
     quantized_type: StoredQuantizedType
-    """Quantized type; its scales and zero points are unused if they are operands."""
+    """Quantized type; dynamic casts ignore its scales and zero points."""
 
     rounding: Rounding
     fuse: bool
@@ -167,7 +167,7 @@ class CastArithmetic(ElementConversion, ABC):
         self, builder: LoweringBuilder, number: SSAValue, parameters: Operands
     ) -> SSAValue:
         operands = parameters or self.constants(builder)
-        # Block-scaled types name them in the plural: `scales` for `scale`.
+        # Block-scaled types name parameters in the plural: `scales` for `scale`.
         by_role = {name.removesuffix("s"): v for name, v in operands.items()}
         return self.compute(builder, number, by_role)
 
@@ -203,7 +203,7 @@ class CastArithmetic(ElementConversion, ABC):
 
     @cached_property
     def zero_points(self) -> Sequence[int]:
-        """All zero points; wrapped to signless integers for truncating casts."""
+        """All zero points; with `truncate` they wrap to signless integers, as in MLIR."""
         zero_points = self._scaled_type.zero_point_array()
         width = self.storage.width.data
         if not self.truncates or max(zero_points) < 1 << (width - 1):
@@ -380,11 +380,10 @@ class IntegerStorage(StorageArithmetic):
         if casts.rounding.nan == "storage-min":
             return value
         if casts.quantized_type.storage_type_min.data >= 0 and casts.saturates:
-            # The clamp turns NaN into the smallest stored value, which is the nearest
-            # one to 0.
+            # The clamp turns NaN into the smallest stored value: 0, or the nearest to 0.
             return value
         zero = builder.lift(casts.number(builder, 0.0))
-        # For NaN both are 0; otherwise one is the value, and the other is 0.
+        # Both summands are 0 for NaN; otherwise one is the value, and the other 0.
         larger = casts.float_op(builder, arith.MaxnumfOp, value, zero)
         smaller = casts.float_op(builder, arith.MinnumfOp, value, zero)
         return casts.float_op(builder, arith.AddfOp, larger, smaller)
@@ -436,7 +435,7 @@ def unsupported_cast_reason(
 
     Args:
         quantized_type: the type.
-        needs_integers: refuse types whose stored values are not plain integers.
+        needs_integers: True if types with float or table storage are unsupported.
     """
     if not isinstance(quantized_type, ScaledQuantizedType):
         if isinstance(quantized_type, BlockScaledQuantizedType):

@@ -3,8 +3,8 @@ Conversion of all quantized types of a module: in the types of values, in proper
 attributes, and nested in other types, such as tuples and function types.
 
 [`type_replacement`][xdsl_quant.transforms.building.type_replacement], in contrast, only
-replaces the types of values and functions. Neither visits the parameters of quantized
-types or the elements of constants.
+replaces the types of values and functions. Parameters of quantized types and elements of
+constants are not visited by either module.
 """
 
 from abc import ABC, abstractmethod
@@ -38,7 +38,7 @@ class QuantizedTypeConversion(CheckedPattern[TypeChanges], ABC):
     Convert all quantized types of an op: in the types of its results and of the
     arguments of its blocks, and in its properties and attributes.
 
-    Does not update the users of the op, so it must be applied to a whole module.
+    The users of the op are not updated, so apply the pattern to a whole module.
     """
 
     _types: dict[Attribute, Attribute] = field(
@@ -89,7 +89,7 @@ class QuantizedTypeConversion(CheckedPattern[TypeChanges], ABC):
             return self._rebuilt(attribute)
         if (cached := self._types.get(attribute)) is None:
             cached = self._types[attribute] = self._rebuilt(attribute)
-        # The cached type may be an equal object of another value.
+        # Return the same object: the cached type may be equal, but another object.
         return attribute if cached == attribute else cached
 
     def _rebuilt(self, attribute: Attribute) -> Attribute:

@@ -42,7 +42,7 @@ from .loops import Indices
 
 
 def axes_of(axis: Axis, rank: int) -> list[int]:
-    """Return the sorted nonnegative axes of a NumPy `axis`; `None` means all."""
+    """Return a NumPy `axis` argument as sorted nonnegative axes; `None` means all."""
     if axis is None:
         return [*range(rank)]
     return sorted({int(a) % rank for a in np.ravel(axis)})
@@ -67,7 +67,7 @@ def reshaped(x: TensorExpression, shape: Sequence[int]) -> TensorExpression:
 
 
 def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
-    """Return the new dimensions that each old one splits into; `None` for merges."""
+    """Return the new dimensions of each old dimension, or `None` if any are merged."""
     parts: list[list[int]] = []
     position = 0
     for size in old:
@@ -86,7 +86,7 @@ def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
 def _joined_indices(
     parts: Sequence[Sequence[int]], shape: Shape, indices: Indices
 ) -> Indices:
-    """Return the indices in the old dimensions, from those in the new dimensions."""
+    """Convert indices of the new dimensions to indices of the old dimensions."""
 
     def index(group: Sequence[int]) -> AffineExpr:
         formula: AffineExpr | None = None
@@ -195,7 +195,7 @@ def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
 
 
 def _is_kept(item: object) -> bool:
-    """Return True if an item of a NumPy index is not an integer: it keeps a dimension."""
+    """Return True if an item of a NumPy index keeps its dimension (is not an integer)."""
     return item is None or isinstance(item, slice)
 
 
@@ -280,8 +280,8 @@ def _padded_elements(
 def _preimage(x: Mapped, value: object) -> tuple[TensorExpression, int] | None:
     """
     Return the operand array of an elementwise function, and a number that the function
-    maps to `value`: the array can be padded instead of the result. Return `None` if
-    there is no such number.
+    maps to `value`; `None` without such a number. Padding the array with the number
+    then replaces padding the result with `value`.
     """
     tensors = [o for o in x.operands if isinstance(o, TensorExpression)]
     if len(tensors) != 1 or len(x.operands) > 2 or x.dtype.kind != "i":
@@ -332,7 +332,7 @@ def _with_part(
 
 
 def _common(parts: Sequence[Loaded]) -> tuple[Bounds, Attribute]:
-    """Return the bounds of all elements, and an element type that holds them."""
+    """Return the bounds of the elements of all parts, and an element type for them."""
     bounds = union(*(part.bounds for part in parts))
     types = {cast(TensorType, part.value.type).element_type for part in parts}
     return bounds, types.pop() if len(types) == 1 else storage_type(bounds)

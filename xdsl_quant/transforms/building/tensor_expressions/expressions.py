@@ -73,7 +73,7 @@ class TensorExpression(ArrayExpression):
 
     @abstractmethod
     def build_element(self, loops: Loops, indices: Indices) -> Scalar:
-        """Build the element at indices, which are affine in the loops."""
+        """Build the element at indices, which are affine in the loop indices."""
 
     def element(self, loops: Loops, indices: Indices) -> Scalar:
         """Return the element at indices, built at most once per loop nest."""
@@ -312,7 +312,7 @@ class Picked(TensorExpression):
                 values.append(loops.index(index))
                 continue
             array, array_indices = index
-            # Out-of-bounds indices must not be read.
+            # Clamp the index, so that nothing is read out of bounds.
             number = cast(Any, np.clip)(
                 array.element(loops, array_indices), 0, size - 1
             )

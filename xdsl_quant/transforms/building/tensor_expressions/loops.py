@@ -39,7 +39,7 @@ FLOAT_TYPES: Mapping[DType, AnyFloat] = {
 
 
 def as_dtype(value: Scalar, dtype: DType) -> Scalar:
-    """Convert a number to another dtype; integers keep the lowest bits."""
+    """Convert a number to another dtype; integers out of range wrap."""
     if not isinstance(value, IntegerExpression | FloatExpression | Condition):
         return cast(np.generic, np.asarray(value).astype(dtype)[()])
     if dtype == np.bool_:
@@ -124,7 +124,7 @@ class Loops:
         inputs = [self._part(value, formulas, sizes) for value, formulas in self._loads]
         unseen = [d for d in range(len(sizes)) if AffineDimExpr(d) not in seen]
         if unseen:
-            # The bounds of these loops come from a tensor that is not read.
+            # No operand defines the sizes of these loops: add a tensor that is not read.
             shape = [sizes[d] for d in unseen]
             inputs.append(self.outer.empty(TensorType(i8, shape), shape))
             indices.append(loops_of(unseen))

@@ -88,7 +88,7 @@ def _contracted(
     result lacks.
 
     Args:
-        kind: a key of `_COMBINED`.
+        kind: the reduction: `sum`, `prod`, `max` or `min`.
         operands: arrays with the names of their dimensions.
         result: the names of the dimensions of the result.
         dtype: the dtype of the result.
@@ -138,7 +138,7 @@ def _contracted(
 def _in_memory_order(
     x: TensorExpression, names: Sequence[Name]
 ) -> tuple[TensorExpression, Sequence[Name]]:
-    """Undo transpositions; return the base array and the names of its dimensions."""
+    """Return the array before transpositions, with the names of its dimensions."""
     while isinstance(x, Transposed):
         by_dimension = dict(zip(x.order, names, strict=True))
         x, names = x.base, [by_dimension[d] for d in range(x.ndim)]
@@ -177,7 +177,7 @@ def _sum_bounds(
     if len(arrays) != 2 or len(constants) != 1:
         return low, high
     ((weights, names),) = constants
-    # Widen first: -128 has no absolute value in `i8`. Without weights, products are 0.
+    # Widen first: the absolute value of -128 is not representable in `i8`.
     sizes_of_weights = np.abs(weights.array.astype(np.int64))
     largest = int(sizes_of_weights.max(initial=1))
     largest_factor = -(-max(abs(bounds[0]), abs(bounds[1])) // largest)
@@ -285,7 +285,7 @@ def _top_elements(
     x: TensorExpression, count: int
 ) -> tuple[TensorExpression, TensorExpression]:
     x, size = x.computed, x.shape[-1]
-    # As an expression: NumPy would compare all pairs and build a constant of them.
+    # As an expression, so that loops compare the pairs: NumPy would build a constant.
     numbers = constant(x.builder, np.arange(size))
     lhs, rhs = x[..., :, None], x[..., None, :]
     is_before = (rhs > lhs) | ((rhs == lhs) & (numbers[None, :] < numbers[:, None]))
