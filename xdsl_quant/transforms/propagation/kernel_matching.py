@@ -69,7 +69,7 @@ def kernel_matches(
 ) -> Sequence[KernelMatch]:
     """
     Return disjoint kernels of a block. Kernels with more ops take precedence, then
-    those whose last op comes first, then the order in the target.
+    those whose last op comes first, then those listed first in the target.
 
     Args:
         block: the block to search.
@@ -124,7 +124,7 @@ def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
 def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
     """
     Return True if a value depends only on constants. With `through_kernels`, results of
-    kernels of constants count as constants.
+    kernels whose operands are all constant count as constants.
     """
     values, seen = [value], {value}
     while values:
@@ -147,7 +147,7 @@ def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
 
 
 def _moved_operands(op: Operation) -> Sequence[SSAValue]:
-    """Return the operands that results depend on; for data movement, the moved ones."""
+    """Return the operands of an op; of data movement ops, only the moved tensors."""
     moves = quantization_trait(op, traits.MovesElements)
     return op.operands if moves is None else moves.moved(op)
 
@@ -243,7 +243,7 @@ class _Matcher:
                         self.candidates[name].append((number, kernel, steps))
 
     def matches(self, op: Operation) -> Iterator[KernelMatch]:
-        """Yield the kernels whose last op is `op`, in the order of the target."""
+        """Yield the kernels whose last op is `op`, in the target's order of patterns."""
         names = (None, *pattern_names(op))
         candidates = [each for name in names for each in self.candidates.get(name, ())]
         for _, kernel, steps in sorted(candidates, key=itemgetter(0)):
@@ -307,7 +307,7 @@ class _Matcher:
         return KernelMatch(kernel, ops, outputs, positions, float_constants)
 
     def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:
-        """Return results of a kernel; empty if another op uses one before its end."""
+        """Return the results of a kernel, or `()` if an op uses one before its end."""
         inside = {inner for op in ops for inner in op.walk()}
         last = self.positions[ops[-1]]
         outputs: list[SSAValue] = []
@@ -329,7 +329,7 @@ class _Matcher:
 
 
 def without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternStep]]:
-    """Yield each pattern that remains after omitting some optional steps or none."""
+    """Yield one pattern without optional steps for each choice of these steps."""
     choices = [(True, False) if step.is_optional else (True,) for step in steps]
     for choice in product(*choices):
         if any(choice):

@@ -29,7 +29,7 @@ _DIALECTS_OF_BODIES = ("linalg", "stablehlo", "tensor")
 """Dialects whose regions compute single elements."""
 
 _CONTROL_FLOW = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
-"""Ops of these dialects whose regions contain ordinary ops."""
+"""Ops of `_DIALECTS_OF_BODIES` whose regions contain ordinary ops."""
 
 _PASSES_ON = RegionOp | StatisticsOp | StatisticsRefOp | tensor.EmptyOp
 """Ops that do not compute."""

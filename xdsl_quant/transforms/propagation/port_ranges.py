@@ -149,7 +149,7 @@ def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
 
 
 def remove_used_ranges(kernel: RegionOp) -> None:
-    """Remove the ranges of ports with parameters from attributes."""
+    """Remove the ranges of ports that now have parameters from attributes."""
     left = {
         index: entry
         for index, entry in _port_stats(kernel).items()

@@ -8,21 +8,21 @@ casts of the quant dialect, statistics, fake quantization or `quant.coupled_ref`
 as one value. All values of `quant.coupled_ref`s with one key get the same
 specification; ranges are united.
 
-A cast with parameters, or fake quantization, applies to the uses after it and, if the
-value has no other uses, to its definition. Otherwise the ports after it get their own
-specifications, and the value is rescaled for them.
+A cast with parameters, or fake quantization, applies to the uses of its result. If the
+value has no other uses, it also applies to the definition of the value. Otherwise only
+ports after the cast get its parameters, and the value is rescaled for them.
 
 Several constraints on a value must be equal, with these exceptions. Quantization
 parameters and `!quant.none` override ranges. A type that is at least as wide as
-`!quant.any` overrides it. A kernel and code outside of kernels may use a value with
-different parameters: the value is rescaled between the two, and other ports get the
-parameters of its definition, or of a cast.
+`!quant.any` overrides it. Uses in kernels and uses outside of kernels may have different
+parameters, with a rescale in between. Ports without parameters then get those of the
+value's definition or, if it has none, of a cast.
 
 Constraints on a value without ports that is passed to or returned from a function apply to
 the ports on the other side of the call, unless these have a range. The pass duplicates
 functions that are called with different constraints.
 
-Ops inside kernels are ignored. All constraints are resolved before the first rewrite.
+Ops inside kernels are ignored. An error leaves the module unchanged.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ class _LinkGroup:
         others = [c for c in constraints if c.ranges is None]
         own = self._specified_uses()
         if own and not self._has_common_spec(own):
-            # Resolve the other ports without these uses.
+            # These uses keep their parameters: resolve only the other ports.
             remaining = [c for c in constraints if not c.is_specified_use]
             ports = [port for port in self.ports if port not in own]
             if remaining and ports:
@@ -551,7 +551,7 @@ def _warn_of_links(ops: Sequence[Operation], problem: str, remedy: str) -> None:
 
 
 def _replace_at_ports(op: LinkOp, source: SSAValue) -> None:
-    """Bypass a cast at kernels and links, and erase it if it has no other uses."""
+    """Let kernels and links use `source`; erase the cast if it has no other uses."""
     op.result.replace_uses_with_if(
         source, lambda use: isinstance(use.operation, RegionOp | LinkOp)
     )
@@ -561,9 +561,9 @@ def _replace_at_ports(op: LinkOp, source: SSAValue) -> None:
 
 def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
     """
-    Remove links. A cast stays if other ops use or define its quantized value, or if a
-    value that no kernel defines is also used outside of kernels or in a branch. A
-    `quant.stats_ref` always stays.
+    Remove links. A cast stays if other ops use or define its quantized value. It also
+    stays for uses outside of kernels if no kernel defines the value, or if the cast
+    belongs to a branch. A `quant.stats_ref` always stays.
     """
     quantizes: list[QuantizeCastOp] = []
     for op in links:
@@ -635,7 +635,7 @@ class _Resolution:
         branches = _Splitting(whole, exact_bits=self._exact_bits).branches
         for index, group in enumerate(branches):
             if not group.ports:
-                # These casts are for uses outside of kernels.
+                # Without ports, all uses of these casts are outside of kernels.
                 continue
             if index:
                 self.branches.update(group.links)
@@ -654,7 +654,7 @@ class _Resolution:
                 x for x in group.links if self._same.find(x.input) not in self._at_ports
             ]
             self.elsewhere.update(elsewhere)
-            # A coupling stays while one of its values has no port.
+            # Keep a coupling for its values without ports.
             remaining = {*elsewhere, *group.couplings} if elsewhere else set[LinkOp]()
             self.specified.update(x for x in group.links if x not in remaining)
 
@@ -662,8 +662,8 @@ class _Resolution:
         self, group: _LinkGroup, constraints: Sequence[Constraint]
     ) -> list[Constraint]:
         """
-        Return the constraints on a group's value in callers and callees without ports.
-        Ranges are united, as each may belong to one of several calls.
+        Return the constraints on a group's value from callers and callees where it has
+        no ports. Ranges are united, as each may belong to one of several calls.
         """
         has_range = any(c.ranges is not None for c in constraints)
         known = {c.type for c in constraints if isinstance(c.type, ScaledQuantizedType)}
@@ -709,7 +709,7 @@ class _Resolution:
 
     def warn_of_remaining(self, module: ModuleOp) -> bool:
         """Warn of links that constrain no port. Return True after a warning."""
-        # Links in merged functions exist in the other copy, so search again.
+        # Search again: merging functions erased the links in one of two copies.
         links = [x for x in ops_outside_kernels(module) if isinstance(x, LinkOp)]
         has_kernels = bool(kernels_of(module))
         # Statistics outside of kernels are harmless.

@@ -67,8 +67,8 @@ _UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
 class QuantExportPass(CountingPass):
     """
     Replace each `quant.region` with uniform types at all ports by quantized ops of its
-    dialect or by integer arithmetic, and every other one by its float ops between
-    casts. The module attribute `quant.float_kernels` lists the latter, with reasons.
+    dialect or by integer arithmetic. Other kernels become their float ops between
+    casts; the module attribute `quant.float_kernels` lists them with reasons.
     """
 
     name = "quant-export"
@@ -181,8 +181,8 @@ def _is_decided(kernel: RegionOp) -> bool:
 
 def _unexpected(export: KernelExport) -> Iterator[RegionOp]:
     """
-    Yield the kernels that unexpectedly stay in floating point, except those without
-    floats, with a `!quant.none` port, or with a warning of their own.
+    Yield the kernels that unexpectedly stay in floating point. These have floats at
+    ports, no port with `!quant.none`, and no other warning.
     """
     for region, reason in export.in_float.items():
         specs = [spec for value, spec in ports_of(region) if is_float_value(value)]
@@ -232,7 +232,7 @@ def _check_fully_quantized(module: ModuleOp, copy: KernelExport) -> None:
 
 
 def _rescales(export: CodegenExport) -> DictionaryAttr:
-    """Return the rescale counts with and without pushing, and bounds of differences."""
+    """Return rescale counts with and without pushing, and bounds on differences."""
     numbers: dict[str, Attribute] = {"inserted": IntegerAttr(export.rescales, i64)}
     if export.reference is not None:
         numbers["at_ports"] = IntegerAttr(export.reference.rescales, i64)

@@ -22,7 +22,7 @@ class TargetExtensions(NamedTuple):
 
 def target_extensions() -> TargetExtensions:
     """
-    Return the extensions of installed plugins, i.e. those whose universe is a
+    Return the extensions of installed plugins, i.e. of xDSL universes of type
     [`QuantizationUniverse`][xdsl_quant.runtime.plugins.QuantizationUniverse].
 
     Raises:

@@ -71,7 +71,7 @@ CONSTRAINTS: Mapping[str, type[Any]] = {
     "power-of-two-scale": PowerOfTwoScale,
     "same-scale": traits.SameOperandsAndResultsScale,
 }
-"""Constraint classes by name in target files; their fields are the remaining keys."""
+"""Constraint classes by name in target files; other keys set fields of the class."""
 
 _RANGE_RULES: Sequence[RangeRule] = get_args(RangeRule)
 _SIGNATURE_KEYS = ("inputs", "outputs", "constraints")
@@ -333,7 +333,7 @@ def _extension(
     known: Mapping[str, Callable[[], _T]],
     kind: str,
 ) -> _T:
-    """Return the plugin extension that is named after `@`."""
+    """Return the plugin extension for the text `@name`."""
     if (factory := known.get(text.removeprefix("@"))) is None:
         available = quoted(sorted(known)) or "none"
         problem = f"unknown {kind} of a plugin, found '{text}', available: {available}"

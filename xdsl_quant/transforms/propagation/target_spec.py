@@ -5,8 +5,8 @@ constraints between port parameters.
 A kernel is looked up by its name and by the specifications of its ports, which may be
 partial: the first matching signature completes them. Ops describe how they quantize
 with [traits][xdsl_quant.dialects.quant.traits], so a signature without constraints
-inherits the constraints of the op's traits. Indices in traits then count operands of
-the op; in a signature they count ports.
+inherits the constraints of the op's traits. Indices in traits count operands of the op;
+indices in signatures count ports.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RangeRule: TypeAlias = Literal["exact", "mlir", "tflite"]
 
 @dataclass(frozen=True)
 class MultiplierUniformScale:
-    """Result whose scale is the product of operand scales, with a zero point of 0."""
+    """Constraint: a result's scale is the product of operand scales, its zero point 0."""
 
     result: int = 0
     factors: Sequence[int] = (0, 1)
@@ -245,8 +245,8 @@ class KernelSpec:
         Args:
             input_specs: the specifications of operands.
             output_specs: the specifications of results.
-            is_constant: predicate on the operand index; by default all operands are
-                constant.
+            is_constant: function that returns True if the operand with an index is
+                constant; by default all operands are constant.
         """
         for signature in self.signatures:
             fitted = signature.fitted(input_specs, output_specs)

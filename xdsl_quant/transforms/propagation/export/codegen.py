@@ -11,14 +11,12 @@ unchanged. A rescale computes
 multiplier of fewer than 31 bits if its operand has more than 32 bits.
 
 Without pushing (`push-rescales=false`), each result is rescaled to the type of its
-port, and so is each operand whose type differs. With pushing, the export only clamps to
-the range of the port and keeps the scale if
+port, and so is each operand whose type differs. Pushing moves rescales to later ports,
+after additions and data movement, and never adds rescales. The export then only clamps a
+value to the range of a port and keeps its scale if the port is
 
-* an operand has a single use in its kernel, which is not a multiplication, or
-* a result has a single use, which is such an operand or a port with another type.
-
-The value is rescaled at a later port, after additions or data movement. Pushing never adds
-rescales.
+* an operand with a single use in its kernel, which is not a multiplication, or
+* a result with a single use, which is such an operand or a port with another type.
 
 **Bound.** Pushing skips some of the roundings at ports. Data movement and ordering do not
 increase the resulting difference, sums add differences, and contractions multiply them by
@@ -442,7 +440,7 @@ class CodegenExport(KernelExport):
     def _as_floats(
         self, builder: LoweringBuilder, value: SSAValue, spec: Attribute
     ) -> tuple[SSAValue, bool]:
-        """Return the floats of a port, and True if they are independent of pushing."""
+        """Return the floats of a port, and True if pushing does not change them."""
         if self.is_clamped(value, spec):
             return value, True
         if isinstance(spec, ScaledQuantizedType):
@@ -479,7 +477,7 @@ def _lowered_body(region: RegionOp) -> Block:
     ]
     if lowered:
         for op in body.walk():
-            # Set the op's name as location: reasons for float kernels show it.
+            # Set the op's name as location: messages about float kernels show the name.
             op.location = NameLoc(StringAttr(op.name), UnknownLoc())
         types = [argument.type for argument in body.block.args], ()
         module = ModuleOp([func.FuncOp("kernel", types, body)])
@@ -492,7 +490,7 @@ def _lowered_body(region: RegionOp) -> Block:
 
 
 def _erase_unused_ops(value: SSAValue) -> None:
-    """Erase an unused constant or destination; `linalg.fill` is not dead in xDSL."""
+    """Erase an unused constant or destination; xDSL keeps an unused `linalg.fill`."""
     op = value.owner
     if (
         not isinstance(op, Operation)

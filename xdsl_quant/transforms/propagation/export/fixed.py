@@ -8,15 +8,16 @@ rescales a value between kernels with different parameters. A value that is alre
 stored with the parameters of a port needs no cast.
 
 Values between the ops of a kernel have no specification. An accumulator, the result of
-an op that multiplies and accumulates, is stored in 32 bits with the product of the
-scales of the factors, and so are values added to it. A value that reaches a result only
-through data movement, ordering and clamping gets the type of that result, as anything
-outside of its range is clamped anyway. TensorFlow Lite ops do not return accumulators.
+an op that multiplies and accumulates, is stored in 32 bits. Its scale is the product of
+the factors' scales, and values added to it get the same scale. A value that reaches a
+result only through data movement, ordering and clamping gets the type of that result, as
+values out of the result's range are clamped anyway. TensorFlow Lite ops do not return
+accumulators.
 
 A kernel stays in floating point if a port has no uniform type, an inner value cannot be
 given a type, or an op does not accept the types. It reads dequantized operands and
 unchanged constants. Constants of quantized kernels, such as the 0 of a rectifier, need
-no specification: they get the type of the operand they are compared with, or of the
+no specification. They get the type of the operand that they are compared with, or of the
 result if that operand's type would round or clamp them.
 """
 
@@ -58,7 +59,7 @@ from .quantized_kernels import QuantizedKernel
 
 
 def dialect_ops_of(region: RegionOp) -> DialectOps:
-    """Return the kernel's dialect ops, or `QUANT_OPS` if these reject a port type."""
+    """Return the ops of the kernel's dialect, or `QUANT_OPS` if they reject a type."""
     dialects = (op.name.partition(".")[0] for op in region.body.block.ops)
     ops = next(
         (known for name in dialects if (known := dialect_ops(name)) is not QUANT_OPS),
@@ -155,7 +156,7 @@ class FixedExport(KernelExport):
         return known[spec]
 
     def floats(self, value: SSAValue) -> SSAValue:
-        # Remove casts of kernel results to types that they are already stored as.
+        # Remove casts of kernel results if values with these types already exist.
         known = {stored.type: stored for stored in self.stored.get(value, {}).values()}
         for use in [*value.uses]:
             op = use.operation
@@ -179,7 +180,7 @@ class FixedExport(KernelExport):
 
 
 def _as_stored(value: SSAValue, spec: ParametersType) -> SSAValue | None:
-    """Return the operand of the cast that defines a value if its type is `spec`."""
+    """Return the stored value of type `spec` of which a value is a cast, or `None`."""
     op = value.owner
     if not isinstance(op, Operation) or not has_quantization_trait(
         op, CastsQuantization

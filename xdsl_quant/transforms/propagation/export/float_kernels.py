@@ -81,7 +81,7 @@ def reason_of(error: Exception, name: str) -> str:
 
 
 def in_names_of_kernel(reason: str, op: Operation) -> str:
-    """Replace lowered ops in a message by the StableHLO op of their location."""
+    """Replace names of lowered ops in a message by the name of their StableHLO op."""
     location = op.location
     if isinstance(location, NameLoc) and location.desc.data.startswith("stablehlo."):
         for inner in op.walk():
@@ -294,7 +294,7 @@ def cuts_off(spec: Attribute, number: float) -> bool:
 
 
 def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
-    """Return the kernel operand behind data movement; `None` if it has parameters."""
+    """Trace a value back through data movement; return `None` for quantized operands."""
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, traits.MovesElements)
         if moves is None or len(moved := moves.moved(op)) != 1:

@@ -64,17 +64,17 @@ from .loops import (
 )
 
 _CONSTANT_BITS = 24
-"""Width of integers for constants inside kernels: the significand of `f32`."""
+"""Width of integers for constants inside kernels: that of the `f32` significand."""
 
 
 Value: TypeAlias = Integers | RealConstant | Empty | SSAValue
-"""Form of a value in a kernel; `SSAValue` for values that are not float."""
+"""Integer form of a value in a kernel; `SSAValue` for values that are not float."""
 
 Element: TypeAlias = ScaledNumber | SSAValue
-"""Form of an element; `SSAValue` for elements that are not float."""
+"""Integer form of an element; `SSAValue` for elements that are not float."""
 
 _MANY = 1 << 32
-"""Assumed upper bound on the terms of a sum over a dynamic size."""
+"""Assumed upper bound on the number of terms of a sum over a dynamic dimension."""
 
 _FILLS = linalg.ops.FillOp | tensor.SplatOp
 
@@ -244,7 +244,7 @@ class IntegerKernel:
     def _tensor(self, value: SSAValue, like: Integers) -> Integers:
         """
         Return a value as an integer tensor. A splat constant gets the type of `like` if
-        that represents it exactly; an infinity becomes the end of the range of `like`.
+        this type represents it exactly. Infinities become the ends of that range.
         """
         known = self._value(value)
         if isinstance(known, Integers):
@@ -493,7 +493,7 @@ class IntegerKernel:
         number = bounded(init.number, x, is_maximum=is_maximum)
         units = number / x.scale + x.zero_point
         is_exact = units.denominator == 1
-        # Compare afterwards with a number that the operand's integers cannot represent.
+        # If the operand's integers cannot represent the number, compare with it last.
         start = int(units) if is_exact else x.bounds[not is_maximum]
         type_ = type_for(x.bounds, (start, start))
         op_type = arith.MaxSIOp if is_maximum else arith.MinSIOp
@@ -535,7 +535,7 @@ def _result_axis(nest: LoopNest, result: Integers) -> int | None:
 def _count_and_weight(
     nest: LoopNest, factor: Integers, map_: AffineMap
 ) -> tuple[int, int]:
-    """Return the number of terms per sum, and a bound on sums of absolute factors."""
+    """Return the term count of each sum, and a bound on the sum of `abs(factor)`."""
     sizes = [_MANY if d == DYNAMIC_INDEX else d for d in nest.loop_sizes()]
     reduced = [d for d, kind in enumerate(nest.kinds) if kind == REDUCTION]
     count = prod(sizes[d] for d in reduced)

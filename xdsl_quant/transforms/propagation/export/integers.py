@@ -54,7 +54,7 @@ class ScaledRange:
 
     scales: Scales
     axis: int | None
-    """Dimension of the tensor, or loop, of per-axis scales."""
+    """Tensor dimension, or loop, with one scale per index; `None` for a single scale."""
 
     zero_point: int
     bounds: Bounds
@@ -178,7 +178,7 @@ class StoredRange(ScaledRange):
         )
 
     def cuts_off(self, integers: Integers) -> bool:
-        """Return True if the type would clamp all values in the bounds of integers."""
+        """Return True if this type would clamp all values in the bounds of integers."""
         low, high = (
             [(end - integers.zero_point) * scale for scale in integers.scales]
             for end in integers.bounds
@@ -190,7 +190,7 @@ class StoredRange(ScaledRange):
         return min(low) > max(last) or max(high) < min(first)
 
     def is_of(self, integers: Integers) -> bool:
-        """Return True if integers have the storage type and parameters of the type."""
+        """Return True if integers have the storage type and parameters of this type."""
         return (
             scalar_or_element_type(integers.value.type)
             == self.type.signless_storage_type
@@ -232,7 +232,7 @@ def aligned_scales(
     *values: ScaledRange,
 ) -> tuple[int | None, Sequence[Sequence[Fraction]]]:
     """
-    Return the common axis of integers, and their scales along it.
+    Return the common axis of integers, and the scales of each along this axis.
 
     Raises:
         Unsupported: if their axes differ.
@@ -247,10 +247,10 @@ def aligned_scales(
 
 def common_scale(values: Sequence[Integers]) -> Fraction:
     """
-    Return the scale for the terms of a sum: the smallest scale or a common divisor of
-    all scales, if all scales are multiples of it within the precision of a multiplier.
-    Otherwise return the scale of a term divided by a power of two: the one with the
-    smallest error for which the terms fit `SUM_BITS`.
+    Return the scale to which all terms of a sum are converted. It is the smallest scale
+    or a common divisor of all scales, if all scales are multiples of it up to rounding.
+    Otherwise it is the scale of a term divided by a power of two: of those for which
+    the sum fits `SUM_BITS`, the one with the smallest error.
 
     Raises:
         Unsupported: if no scale fits.

@@ -43,7 +43,7 @@ from .integers import (
 _LEAST_MULTIPLIER_BITS = 8
 
 _FINE = 1 << 15
-"""Minimum of `largest` of integers for rounding a constant to their scale."""
+"""Minimum of `Integers.largest` at which constants are rounded to the same scale."""
 
 ScaledNumber: TypeAlias = Integers | float
 """A scaled element, or a constant real number."""
@@ -103,7 +103,7 @@ class IntegerLoop:
     def parameter(
         self, numbers: Sequence[int], axis: int | None
     ) -> IntegerExpression | int:
-        """Return the common number, or the number at the index of the loop `axis`."""
+        """Return the number for an index of the loop `axis`, or the only number."""
         if len({*numbers}) == 1:
             return numbers[0]
         key = (axis, *numbers)
@@ -122,7 +122,7 @@ class IntegerLoop:
         shape: Sequence[int],
         indices: Sequence[AffineExpr] | None = None,
     ) -> Integers:
-        """Build the op; return its result, where iterations write to `indices`."""
+        """Build the op and return its result; iterations write elements to `indices`."""
         indices = dimensions(range(self.rank)) if indices is None else indices
         number, fitting = result.value, type_for(result.bounds)
         if cast(IntegerType, number.type).bitwidth > fitting.bitwidth:
@@ -381,8 +381,8 @@ def _fraction(number: float) -> Fraction:
 
 def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     """
-    Clamp a constant to the lower end of the range of `x` for a maximum of both, or the
-    upper end for a minimum: this does not change the result.
+    Clamp a constant that is compared with `x`, without changing the result: for a
+    maximum, to at least the lower end of the range of `x`; else to at most the upper.
 
     Raises:
         Unsupported: if the result would always be infinite.
@@ -426,9 +426,9 @@ def sizes_of(
     Args:
         builder: builder of the ops that read dynamic sizes.
         shape: the static sizes.
-        indices: the indices of the result's element by loop.
+        indices: the indices of a result element, as expressions of loop indices.
         inputs: the operands.
-        maps: the indices of the operands' elements by loop.
+        maps: maps from loop indices to the indices of each operand's element.
 
     Raises:
         Unsupported: if a dynamic size of the result is not the size of an operand.

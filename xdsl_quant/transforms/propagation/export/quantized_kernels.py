@@ -111,7 +111,7 @@ def _accumulator_type(
 def _along_each_axis(
     type_: ScaledQuantizedType, result: SSAValue
 ) -> Sequence[QuantizedType]:
-    """Return variants of a per-axis type for the axes that fit a result, last first."""
+    """Return variants of a per-axis type for all axes that fit a result, last first."""
     if type_.axis is None:
         return (type_,)
     parameters = QuantizationParameters.from_integer_type(type_)
@@ -207,10 +207,10 @@ class QuantizedKernel:
     ) -> Values:
         """
         Quantize float constants such as the 0 of a rectifier to the type of another
-        operand. The operands of a sum all get the type of the sum. The operands of a
-        data movement or ordering op all get the type of the result if the op accepts no
-        accumulator, types differ, or a constant would be rounded: rounding commutes
-        with these ops.
+        operand. All operands of a sum get the type of the sum. Data movement and
+        ordering ops commute with rounding, so their operands may get the type of the
+        result. They do if the op accepts no accumulator, if types differ, or if a
+        constant would be rounded.
         """
         peer, *_ = quantized
         constants = [x for x in operands if is_float_value(x)]
@@ -348,9 +348,9 @@ class QuantizedKernel:
 
     def _may_have(self, op: Operation, accumulator: ScaledQuantizedType) -> bool:
         """
-        Return True if results of an op may have an accumulator's scale. Ops other than
-        sums and data movement require a scale of at most a quarter of the scales of the
-        kernel's results.
+        Return True if results of an op may have an accumulator's scale. Ops that sum,
+        move, order or clamp accept any scale. Other ops require a scale of at most a
+        quarter of the scales of the kernel's results.
         """
         return (
             has_quantization_trait(op, *_TAKES_ACCUMULATORS, traits.Reduces)

@@ -58,9 +58,9 @@ def ports_without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]
 
 def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
     """
-    Return the axis and per-axis ranges, of shape `(n, 2)`, of a value. Return `None`
-    without such ranges, if a kernel computes the value, or if it is a weight with
-    another axis for a user.
+    Return the axis and the per-axis ranges, of shape `(n, 2)`, of a weight. Return
+    `None` without such ranges, if a kernel computes the value, or if a user does not
+    use it as a weight with this axis.
     """
     type_ = value.ssa.type
     if value.ranges is None or value.producer is not None:
@@ -102,8 +102,8 @@ def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
 
 def _moved_dimensions(op: Operation) -> Sequence[int | None]:
     """
-    Return the operand dimension of each result dimension, or `None` for a repeated or
-    changed one. Return an empty sequence if the mapping is unknown.
+    Return the operand dimension of each result dimension, with `None` for repeated and
+    changed dimensions. Return an empty sequence if the mapping is unknown.
     """
     if not has_quantization_trait(op, traits.MovesElements):
         return ()
@@ -117,7 +117,8 @@ def _moved_dimensions(op: Operation) -> Sequence[int | None]:
     if dimensions is not None:
         sources = {to: i for i, to in enumerate(dimensions)}
     elif op_name(op).endswith(".reshape"):
-        # A dimension is preserved if the element count before or after it is.
+        # Reshaping preserves a dimension if the product of sizes before or after it is
+        # the same.
         known = {
             count: i
             for i, size in enumerate(before)
@@ -139,7 +140,7 @@ def _moved_dimensions(op: Operation) -> Sequence[int | None]:
 
 
 def _counts(shape: Sequence[int], dimension: int) -> Iterator[tuple[str, int]]:
-    """Yield the static element counts `before` and `after` a dimension."""
+    """Yield the products of the sizes `before` and `after` a dimension, if static."""
     for side, sizes in (
         ("before", shape[:dimension]),
         ("after", shape[dimension + 1 :]),

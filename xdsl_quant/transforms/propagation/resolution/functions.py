@@ -150,7 +150,7 @@ def _copy_function(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
 
 def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
     """
-    Replace copies by another copy, or the original, with the same specifications.
+    Replace each copy by another copy, or the original, with equal specifications.
     Return the remaining copies with their originals.
     """
     merged: dict[FuncOp, FuncOp] = {}

@@ -280,7 +280,7 @@ def computing_ops(op: RegionOp) -> Sequence[Operation]:
 
 
 def _operand_port(block: Block, op: Operation, operand: int) -> int | None:
-    """Return the port that is the given operand of an op, or `None` if none is."""
+    """Return the port that an op uses as the given operand, or `None`."""
     if operand >= len(op.operands):
         return None
     value = op.operands[operand]
@@ -468,7 +468,7 @@ def _kernel_of(
 def _mismatch_reason(
     op: RegionOp, known: KernelSpec, specs: Sequence[Attribute]
 ) -> str:
-    """Return the reason why no signature matches: a wrong specification if possible."""
+    """Return the reason why no signature matches; name a wrong port if there is one."""
     count = len(op.inputs)
     types = [scalar_or_element_type(value.type) for value, _ in ports_of(op)]
 
@@ -525,8 +525,8 @@ def _new_constant(ssa: SSAValue, uses: list[PortValue]) -> PortValue:
 def _read_specs(value: PortValue) -> None:
     """
     Initialize a value from specifications. The producer's specification takes
-    precedence over those of users. A uniform type at a user applies to the port alone,
-    unless all users agree. Ranges of constants are ignored.
+    precedence over those of users. A uniform type at a user applies only to the user's
+    port, unless all users agree. Ranges of constants are ignored.
     """
     specs = [(kernel, port, kernel.op.specs[port]) for kernel, port in value.ports]
     is_common = value.is_constant or _has_common_spec(value)

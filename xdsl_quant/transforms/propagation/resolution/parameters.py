@@ -122,7 +122,7 @@ class ParameterChoice:
         for factor in factors:
             product = product * factor.get_scales()
         if product.size == 1:
-            # TensorFlow Lite quantizes a bias of one channel per tensor.
+            # In TensorFlow Lite, a bias of a single channel has a per-tensor type.
             return self._with(product.reshape(()), 0)
         return self._with(product, 0, axis)
 

@@ -71,7 +71,7 @@ class ValueReport:
     """Reason why the value stays in floating point, or `None`."""
 
     rescales: Sequence[PortRescale] = ()
-    """Uses with other parameters."""
+    """Uses with parameters that differ from `parameters`."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def unite_ranges(kernels: Iterable[Kernel]) -> None:
 
 def remove_redundant_statistics(values: Iterable[PortValue]) -> None:
     """
-    Remove ranges that follow from others.
+    Remove ranges that follow from other ranges.
 
     Fixed results lose their range, and so do results of same-scale kernels with one
     operand if that operand has a range. In other same-scale kernels, a remaining range
@@ -81,7 +81,7 @@ def _reverse_users(value: PortValue) -> None:
 
 
 def _preceding_ranges(values: Sequence[PortValue]) -> set[PortValue]:
-    """Return operands with ranges from which same-scale kernels compute `values`."""
+    """Return the operands with ranges of same-scale kernels that compute `values`."""
     preceding: set[PortValue] = set()
     stack, seen = [*values], {*values}
     while stack:

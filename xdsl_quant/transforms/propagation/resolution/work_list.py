@@ -100,7 +100,7 @@ class Resolver:
         if value.parameters is None or not value.parameters.is_per_tensor:
             return
         coupled_values = [*value.coupled]
-        # All of them have parameters after this loop.
+        # All coupled values have parameters after this loop: do not repeat it.
         value.coupled.clear()
         for coupled in coupled_values:
             if coupled.parameters is None:
@@ -112,7 +112,7 @@ class Resolver:
                 self._push_producer(coupled)
 
     def _choice(self, value: PortValue) -> ParameterChoice:
-        """Return the settings of a value's first port, if possible no wildcard port."""
+        """Return the settings of a value's first port, or first non-wildcard port."""
         kernel, port = min(value.ports, key=lambda p: p[0].ports[p[1]].is_wildcard)
         choice = kernel.choice(port, self.rule)
         is_power_of_two = any(k.constraints.is_power_of_two for k, _ in value.ports)
@@ -414,7 +414,7 @@ def _checked_parameters(
 
 
 def _is_only_moved(value: PortValue) -> bool:
-    """Return True if all operands of a constant's same-scale user are constant."""
+    """Return True if the first user of a constant only moves or orders constants."""
     if value.parameters is not None or not value.is_constant or not value.users:
         return False
     kernel, _ = value.users[0]

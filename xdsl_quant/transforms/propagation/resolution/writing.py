@@ -15,7 +15,7 @@ from .kernels import Kernel, PortValue
 
 @dataclass(frozen=True)
 class ParameterChange:
-    """Port with parameters unlike its value (a rescale) or its specification."""
+    """Port whose parameters differ from its value's (a rescale) or specified ones."""
 
     kernel: Kernel
     port: int
@@ -51,8 +51,8 @@ def conflicts_of(values: Iterable[PortValue]) -> Sequence[ParameterChange]:
 
 def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[ParameterChange]:
     """
-    Return the specifications that propagation overruled; call before `write_specs`. A
-    rescale overrules nothing if the value is computed or used elsewhere as specified.
+    Return the specifications that propagation overruled; call before `write_specs`. An
+    operand's specification is not overruled if another port of the value has it.
     """
     overruled: list[ParameterChange] = []
     for kernel in kernels:
