@@ -74,7 +74,7 @@ def _converted_float(
     target: AnyFloat,
     formats: tuple[SmallFloat | None, SmallFloat | None],
 ) -> SSAValue:
-    """Convert a float; the format of a source or target that is not small is `None`."""
+    """Convert a float; `formats` has `None` for a type that is not a small float."""
     source_format, target_format = formats
     number = FloatExpression(builder, value)
     if source_format is not None:

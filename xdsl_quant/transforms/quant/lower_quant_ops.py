@@ -254,7 +254,7 @@ class LowerQuantOpsPass(CountingPass):
     name = "lower-quant-ops"
 
     rounding_mode: RoundingMode | None = None
-    """Rounding mode; by default `truncate` to integers, else `nearest-even`."""
+    """Rounding mode. Default: `truncate` for integer storage, else `nearest-even`."""
 
     fuse: bool = False
     """True if each cast of a ranked tensor becomes one `linalg.generic`."""
@@ -275,7 +275,10 @@ class LowerQuantOpsPass(CountingPass):
     """Addition of the zero point before or after rounding; MLIR adds it before."""
 
     nan: NanResult = "storage-min"
-    """Stored value for NaN without `quant.nan`; `truncate` ignores `storage-min`."""
+    """
+    Stored value for NaN in casts without `quant.nan`. With `truncate`, the result for
+    NaN is undefined unless this is `stored-zero`.
+    """
 
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:

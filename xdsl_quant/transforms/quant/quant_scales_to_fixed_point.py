@@ -48,7 +48,7 @@ _BLOCK_TYPES: Mapping[type[QuantizedType], str] = {
 """Kinds of types with one scale per block, for messages."""
 
 _SMALLEST, _LARGEST = 2.0**-32, (2.0**31 - 1) / 4
-"""Smallest scale (smallest multiplier, shift 62), and largest one (shift 2)."""
+"""Smallest and largest fixed-point scale, with shifts 62 and 2."""
 
 
 def fixed_point_type(

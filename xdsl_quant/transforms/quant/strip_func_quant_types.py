@@ -9,7 +9,7 @@ in place. `quant.scast` converts back to quantized types, or to storage types:
 * after any other op whose quantized result is passed to a call, return or branch.
 
 A value that is only passed on gets no cast. Casts are in MLIR's order: each one is
-inserted right after the definition of its operand, so the last one comes first.
+inserted right after the definition of its operand, so later ones come first.
 (Results of one op that are needed in several blocks are cast in the textual order of
 the blocks; MLIR uses the dominator tree.)
 
@@ -17,9 +17,9 @@ Existing storage casts that reverse each other are folded, as in MLIR. MLIR's co
 also folds all other ops, among them a `quant.qcast` followed by a `quant.dcast`, which
 changes numbers. This pass leaves other folds to `canonicalize`.
 
-The pass checks the whole module before the first change. Unlike MLIR's, it supports
-quantized arguments of blocks other than the entry block, and functions as values: a
-function value changes its type in place, without a cast.
+An error leaves the module unchanged. Unlike MLIR's pass, this pass supports quantized
+arguments of blocks other than the entry block. It also supports function values: their
+types change in place, without a cast.
 """
 
 from collections.abc import Iterable, Sequence
@@ -276,7 +276,7 @@ class StripFuncQuantTypesPass(CountingPass):
     Replace quantized types by their storage types in the signatures and block arguments
     of all `func.func`, and in all calls, returns and branches.
 
-    `quant.scast` converts between the two inside of functions.
+    Inside of functions, `quant.scast` converts between quantized and storage types.
 
     See external [documentation](https://mlir.llvm.org/docs/Passes/#-strip-func-quant-types).
     """

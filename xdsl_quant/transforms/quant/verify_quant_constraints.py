@@ -29,7 +29,7 @@ class QuantConstraintViolation:
     """Violation of a rule by a quantized type; `str()` is one line with location."""
 
     rule: str
-    """The rule: `C1` to `C13`, or a name."""
+    """Rule: `C1` to `C13` of the StableHLO specification, or a name."""
 
     op: Operation
     """The op with the type."""

@@ -293,10 +293,9 @@ def _quantized_blocks(
 @dataclass(frozen=True)
 class QuantConvertConstPass(PatternPass):
     """
-    Replace each `quant.qcast` and `stablehlo.uniform_quantize` of an `arith.constant`
-    or `stablehlo.constant` by a constant of stored values and a `quant.scast`, or by a
-    quantized `stablehlo.constant`, and each `tfl.quantize` of a constant by a
-    `tfl.pseudo_qconst`. Unused float constants are erased.
+    Fold casts of constants. A `quant.qcast` or `stablehlo.uniform_quantize` becomes a
+    constant of stored values and a `quant.scast`, or a quantized `stablehlo.constant`.
+    A `tfl.quantize` becomes a `tfl.pseudo_qconst`. Unused float constants are erased.
 
     Extends the pass of MLIR 14 with sub-channel and block-scaled types, float and table
     storage, resources, StableHLO, TensorFlow Lite and rounding modes.

@@ -1,10 +1,10 @@
 """
 Replace fake quantization by casts to a quantized type and back.
 
-As in MLIR 14, scale and zero point follow from range, bits and flags by the rule `mlir` of
-[`choose_parameters`][xdsl_quant.numerics.choose_parameters], and stored values use all of
-8, 16 or 32 bits. TensorFlow, which defines these ops, uses exactly the given bits; the
-option `exact-bits` selects TensorFlow's width. An error leaves the module unchanged.
+The rule `mlir` of [`choose_parameters`][xdsl_quant.numerics.choose_parameters] computes
+scale and zero point from range, bits and flags. As in MLIR 14, stored values use all of 8,
+16 or 32 bits. TensorFlow, which defines these ops, uses exactly the given bits; the option
+`exact-bits` selects TensorFlow's width. An error leaves the module unchanged.
 """
 
 from dataclasses import dataclass

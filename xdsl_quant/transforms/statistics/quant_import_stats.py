@@ -74,8 +74,7 @@ class QuantImportStatsPass(CountingPass):
     """
     Replace each `quant.stats_ref` by the `quant.stats` that a file has for its key.
 
-    The pass lists keys of the file that no op has on standard error, as they may be
-    misspelled.
+    The pass lists unused keys of the file on standard error, as they may be misspelled.
     """
 
     name = "quant-import-stats"

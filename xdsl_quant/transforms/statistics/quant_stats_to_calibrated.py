@@ -62,7 +62,7 @@ def _replace_statistics(op: IdentityOp, ranges: ValueRanges) -> None:
 
 
 def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
-    """Map each op on coupled values to a representative of all values of its key."""
+    """Map each op on a coupled value to a representative of the coupled values."""
     coupled = [op for op in ops if isinstance(op, CoupledRefOp)]
     keys = {op: op.coupled_key.data for op in coupled}
     values = [value for op in ops for value in (op.input, op.result)]

@@ -67,12 +67,12 @@ def read_content(
     other_file: str = "",
 ) -> Members:
     """
-    Return the members of a file.
+    Return the members of the JSON object in a file.
 
     Args:
         path: the file.
         advice: the advice in messages about a changed file.
-        needs_digest: True if the file must have been saved, not handwritten.
+        needs_digest: True to refuse files without digest, such as handwritten files.
         other_file: the advice in messages about files of other kinds.
 
     Raises:
