@@ -1,16 +1,16 @@
 """
 Cross-layer equalization: equalize the weight ranges of channels between two layers.
 
-A channel between two layers with constant weights may be divided by any positive number
-in the first layer and multiplied by it in the second, even if a rectifier is in
-between. The factors make the largest absolute weight of the channel equal in both
-layers: `sqrt(r1 * r2)`, where `r1` and `r2` are the original largest weights. One scale
-for all channels then fits each channel as well as possible ([Nagel et al.
-2019](https://arxiv.org/abs/1906.04721), section 4.1).
+Dividing a channel by a positive number in one layer and multiplying it by the same number
+in the next layer preserves the result, even if a rectifier is in between. The factors
+make the largest absolute weight of the channel equal in both layers: `sqrt(r1 * r2)`,
+where `r1` and `r2` are the original largest weights. One scale for all channels then fits
+each channel as well as possible ([Nagel et al. 2019](https://arxiv.org/abs/1906.04721),
+section 4.1).
 
-Between the layers, a bias and one positively homogeneous op (`f(s * x) = s * f(x)` for
-positive `s`), such as `tfl.relu` or the maximum with zeros, are allowed. The values must
-have no other users.
+The layers must have constant weights. Between them may be a bias and one op `f` with
+`f(s * x) = s * f(x)` for positive `s`, such as `tfl.relu` or the maximum with zeros. The
+values in between must have no other users.
 """
 
 from dataclasses import dataclass

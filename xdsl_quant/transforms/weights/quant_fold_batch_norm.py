@@ -2,10 +2,10 @@
 Fold batch normalization into the weights and bias of the preceding layer.
 
 At inference, batch normalization multiplies each channel by a constant and adds another
-constant. If the only user of a
-[layer][xdsl_quant.transforms.weights.layers.layer.Layer] multiplies or divides output
-channels by constants, the pass multiplies the layer's weights and bias; if it adds or
-subtracts constants, the pass changes the bias.
+constant. The pass folds the only user of a
+[layer][xdsl_quant.transforms.weights.layers.layer.Layer]: a multiplication or division of
+output channels by constants changes the layer's weights and bias, and an addition or
+subtraction of constants changes the bias.
 
 Example:
 

@@ -2,13 +2,13 @@
 Weight-only quantization: weights are stored as integers, and contractions compute in
 floating point.
 
-The pass quantizes and dequantizes the constant weights of contractions, which the op traits
+The pass quantizes and dequantizes the constant weights of contractions, with symmetric
+types and a narrow range (see
+[`weight_parameters`][xdsl_quant.numerics.weights.weight_parameters]). The op traits
 [`MultipliesAndAccumulates`][xdsl_quant.dialects.quant.traits.MultipliesAndAccumulates] and
-[`AffineOpCoefficient`][xdsl_quant.dialects.quant.traits.AffineOpCoefficient] identify, with
-symmetric types and a narrow range (see
-[`weight_parameters`][xdsl_quant.numerics.weights.weight_parameters]).
-`quant-convert-const` then folds them to integers. Weights of TensorFlow Lite ops get
-TensorFlow Lite's casts if these support the type.
+[`AffineOpCoefficient`][xdsl_quant.dialects.quant.traits.AffineOpCoefficient] identify the
+weights. `quant-convert-const` then folds them to integers. Weights of TensorFlow Lite ops
+get TensorFlow Lite's casts if these support the type.
 
 Example:
 

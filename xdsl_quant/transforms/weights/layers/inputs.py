@@ -33,7 +33,7 @@ class MatrixProduct:
     """Number of channel groups with separate weights."""
 
     input: SSAValue | None
-    """Value with the rows of `X` along `input_dimension`; `None` for convolutions."""
+    """Value that contains `X`, columns along `input_dimension`; `None` for convolutions."""
 
     input_dimension: int
 
@@ -51,7 +51,7 @@ class MatrixProduct:
         return self.shape[self.layer.dimension] // self.groups
 
     def matrices(self, weights: Array) -> Array:
-        """Reshape from the shape of the weights to `(groups, count, outputs)`."""
+        """Reshape weights to the matrices `W`, of shape `(groups, count, outputs)`."""
         rows = np.moveaxis(weights, self.layer.dimension, -1)
         split = rows.reshape(self.count, self.groups, self.outputs)
         return split.transpose(1, 0, 2)

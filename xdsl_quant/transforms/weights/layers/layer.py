@@ -137,7 +137,7 @@ class Layer:
         rewriter.insert([*ops, add], InsertPoint.after(self.product))
 
     def product_with_weights(self, numbers: NDArray[np.float64]) -> Sequence[Operation]:
-        """Return ops that end with a product by other weights, without a bias."""
+        """Build the product with other weights and without bias; it is the last op."""
         copy = self.product.clone()
         ops = [constant_like(self.weight.value, numbers, self.weight.value.type)]
         copy.operands[self.weight.operand] = ops[0].results[0]
@@ -179,7 +179,7 @@ class Layer:
         return are_finite_in(self.weight.value.type, *arrays)
 
     def may_have_bias(self) -> bool:
-        """Return True if the layer has a bias, or one can be added."""
+        """Return True if the layer has a bias or can get one."""
         shape = cast("ShapedType", self.product.results[0].type).get_shape()
         return self.bias is not None or min(shape, default=1) > 0
 
@@ -289,7 +289,7 @@ def _adds_nothing(value: SSAValue) -> bool:
 def replace_constant(
     op: Operation, operand: int, ops: Sequence[Operation], rewriter: PatternRewriter
 ) -> None:
-    """Replace a constant operand by the last of `ops`; erase an unused old constant."""
+    """Replace a constant operand by the last of `ops`; erase the old one if unused."""
     old = op.operands[operand]
     rewriter.insert(ops, InsertPoint.before(op))
     op.operands[operand] = ops[-1].results[0]
