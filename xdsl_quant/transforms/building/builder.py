@@ -76,7 +76,7 @@ def static_sizes(sizes: Iterable[Size]) -> list[int]:
 
 
 def dimensions(positions: Iterable[int]) -> list[AffineExpr]:
-    """Return the affine dimensions at these positions."""
+    """Return the affine dimension expressions at these positions."""
     return [AffineDimExpr(position) for position in positions]
 
 
@@ -182,14 +182,14 @@ class LoweringBuilder(Builder):
     def constants(
         self, values: Mapping[str, DenseIntOrFPElementsAttr]
     ) -> Mapping[str, SSAValue]:
-        """Build a constant for each attribute, and map the same names to them."""
+        """Build a constant for each attribute; return constants by the same names."""
         return {name: self.constant(v, v.type) for name, v in values.items()}
 
     def index(self, value: int) -> SSAValue:
         return self.constant(_index_attr(value), INDEX)
 
     def number(self, value: float, type_: Attribute) -> SSAValue:
-        """Build a scalar constant of a signless type; integers out of range wrap."""
+        """Build a scalar constant of a signless type; integers out of range wrap around."""
         if isinstance(type_, AnyFloat):
             return self.constant(FloatAttr(float(value), type_), type_)
         width = cast(IntegerType, type_).bitwidth
@@ -223,7 +223,7 @@ class LoweringBuilder(Builder):
     def on_tensors(
         self, container: TensorType, dynamic_sizes: Values
     ) -> TensorwiseBuilder:
-        """Return a builder of ops on whole tensors of one shape, at the same point."""
+        """Return a builder of ops on tensors of one shape, at the same insertion point."""
         return TensorwiseBuilder(
             self.insertion_point,
             location=self.location,
@@ -454,7 +454,7 @@ class LoweringBuilder(Builder):
         """
         Build a `linalg.transpose`, or return the tensor if the order does not change.
 
-        A `linalg.generic` instead would be fused into each consumer as strided reads.
+        MLIR would fuse a `linalg.generic` into each consumer, as strided reads.
         """
         if [*permutation] == [*range(len(permutation))]:
             return value

@@ -2,8 +2,8 @@
 Lowering of casts whose stored values are small floats or table indices, and of
 block-scaled casts with their scales, zero points and offsets.
 
-The arithmetic is that of integer casts, except for the final rounding, which is to a
-small float or a table entry. `arith.bitcast` is the only op on small floats, because
+The arithmetic equals that of integer casts up to the final rounding, which is to a small
+float or a table entry. `arith.bitcast` is the only op on small floats, because
 neither MLIR nor LLVM converts all small float types. A binary search over the rounding
 boundaries finds the nearest entry of a table. The documentation of `lower-quant-ops`
 defines the results.
@@ -290,7 +290,7 @@ def storage_arithmetic(
     has_zero_points: bool = False,
 ) -> tuple[type[StorageArithmetic], Rounding]:
     """
-    Return the storage arithmetic of a type, and the rounding of casts to it.
+    Return the class of a type's storage arithmetic, and the rounding of casts.
 
     Raises:
         ValueError: for an unsupported rounding, or a table with indices out of range.

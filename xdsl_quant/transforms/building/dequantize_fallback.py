@@ -65,11 +65,11 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     floats.
 
     Quantized operands are dequantized (`quant.dcast`) and results quantized
-    (`quant.qcast`) with the parameters of their types; both may be scalars, ranked or
-    unranked tensors. Other values (floats, integers, indices) are passed unchanged, so
-    mixed ops work as well. New ops get the location of the lowered op, unless
-    `lower_float` sets one. Results keep their names, and floats are named after the
-    quantized value (`%sum_f32` for `%sum`).
+    (`quant.qcast`) with the parameters of their types. Quantized values may be scalars,
+    ranked or unranked tensors. Other values (floats, integers, indices) are passed
+    unchanged, so mixed ops work as well. New ops get the location of the lowered op,
+    unless `lower_float` sets one. Results keep their names, and floats are named after
+    the quantized value (`%sum_f32` for `%sum`).
 
     Patterns with integer lowerings must precede this one in the list. Apply all patterns
     with
@@ -177,9 +177,8 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
         Insert the lowering for floats with `builder`, and return the new results.
 
         Args:
-            op: the op to lower, for its attributes. Its operands and results must not
-                be used, and ops that cannot be lowered must be refused in `check`, not
-                here.
+            op: the op to lower, for its attributes. Do not use its operands and
+                results, and refuse unsupported ops in `check`, not here.
             operands: the operands of `op`; quantized operands are dequantized. Float
                 operands may have different types if the quantized types of `op` may
                 have different expressed types.

@@ -6,9 +6,9 @@ The arithmetic of casts is that of `quantization_arithmetic`, with operands inst
 constants. Parameters are chosen at run time with the formulas of
 [`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_parameters].
 
-A zero point may be any integer of the storage type; the type to compute in is wide
-enough for all of them. Scales may be zero, negative, infinite or NaN, so each rounding
-mode clamps before the conversion to integers.
+A zero point may be any integer of the storage type, so the compute type represents all
+of these integers. Scales may be zero, negative, infinite or NaN, so each rounding mode
+clamps before the conversion to integers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 Lowering of quantization and dequantization with constant scales and zero points.
 
-The documentation of `lower-quant-ops` defines the results of the ops; only this module
-builds them.
+The documentation of `lower-quant-ops` defines the results.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _FROM_FLOAT = {
 def dense(
     values: Sequence[float], element_type: AnyFloat | IntegerType, shape: Sequence[int]
 ) -> DenseIntOrFPElementsAttr:
-    """Return a tensor attribute; a float element type rounds the numbers."""
+    """Return a tensor attribute of values, rounded to a float element type."""
     packed = cast("PackableType[float]", element_type).pack(values)
     return DenseIntOrFPElementsAttr(TensorType(element_type, shape), BytesAttr(packed))
 
@@ -452,7 +451,7 @@ def unsupported_cast_reason(
 
 def check_expressed_type(op: Operation, expressed_type: Attribute) -> None:
     """
-    Raise if the expressed type of an op has no arithmetic.
+    Check that arithmetic on the expressed type of an op is supported.
 
     Raises:
         PassFailedException: with the location of the op.
@@ -467,7 +466,7 @@ class RoundedCastPattern(RewritePattern, ABC):
     """Options of the patterns that lower casts."""
 
     rounding_mode: RoundingMode | None = None
-    """Rounding; by default `truncate` to integers, else `nearest-even`."""
+    """Rounding. Default: `truncate` for integer storage, else `nearest-even`."""
 
     fuse: bool = False
     """True if a cast of a ranked tensor becomes one `linalg.generic`."""

@@ -101,7 +101,7 @@ class Layout(NamedTuple):
         return f"size of dimension {axis} must be {self.size(axis)}: {reason}"
 
     def flattened(self) -> Layout:
-        """Return the layout of the flattened tensor; odd dimensions are quantized."""
+        """Return the layout of the flattened tensor, whose odd dimensions are quantized."""
         axes = dict(enumerate(self.counts))
         return Layout(
             {2 * i + 1: self.counts[axis] for i, axis in axes.items()},

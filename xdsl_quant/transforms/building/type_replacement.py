@@ -87,6 +87,6 @@ def defined_values(op: Operation) -> Iterator[SSAValue]:
 
 def set_type(value: SSAValue, type_: Attribute) -> None:
     """Set the type of a value in place: users, name hint and location stay."""
-    # `Rewriter.replace_value_with_new_type` makes a new value: it drops the location of
-    # a block argument, and takes time quadratic in the number of operands of a user.
+    # `Rewriter.replace_value_with_new_type` makes a new value: a block argument loses its
+    # location, and the time is quadratic in the number of operands of a user.
     value._type = type_  # pyright: ignore[reportPrivateUsage] no public way

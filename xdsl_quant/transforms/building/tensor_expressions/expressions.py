@@ -270,7 +270,7 @@ class Transposed(TensorExpression):
 
     base: TensorExpression
     order: Sequence[int]
-    """Dimension of the base array for each dimension."""
+    """Dimension of the base array for each dimension of this array."""
 
     def __post_init__(self):
         self.builder, self.dtype = self.base.builder, self.base.dtype
@@ -334,8 +334,8 @@ def stored(
     builder: LoweringBuilder, value: SSAValue, *, is_signed: bool = True
 ) -> Loaded:
     """
-    Return the elements of a tensor of a signless type. Integer arithmetic on them is
-    exact, i.e. results get wider types; with `plain` it wraps around.
+    Return the elements of a tensor of a signless type. Integer arithmetic on these
+    elements is exact: results get wider types, instead of wrapping around (see `plain`).
 
     Args:
         builder: inserts the ops.
@@ -454,7 +454,7 @@ def as_expression(value: Value, builder: LoweringBuilder) -> TensorExpression:
 
 @implements("as_expression_like")
 def with_expression(value: Value, *others: Value) -> TensorExpression:
-    """Convert `value` to an expression with the builder of any operand that has one."""
+    """Convert `value` to an expression with the builder of any operand that is one."""
     return as_expression(value, builder_of(value, *others))
 
 

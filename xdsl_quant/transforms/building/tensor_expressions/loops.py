@@ -39,7 +39,7 @@ FLOAT_TYPES: Mapping[DType, AnyFloat] = {
 
 
 def as_dtype(value: Scalar, dtype: DType) -> Scalar:
-    """Convert a number to another dtype; integers out of range wrap."""
+    """Convert a number to another dtype; integers out of range wrap around."""
     if not isinstance(value, IntegerExpression | FloatExpression | Condition):
         return cast(np.generic, np.asarray(value).astype(dtype)[()])
     if dtype == np.bool_:
@@ -161,5 +161,5 @@ class Loops:
 
 
 def loops_of(positions: Sequence[int]) -> Indices:
-    """Return the loop dimensions at these positions."""
+    """Return the indices of the loops at these positions."""
     return tuple(map(AffineDimExpr, positions))

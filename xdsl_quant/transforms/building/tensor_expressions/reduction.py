@@ -153,7 +153,7 @@ def _bounds(
     count: int,
     bounds: Bounds,
 ) -> Bounds:
-    """Return the bounds of integer accumulators and results."""
+    """Return the bounds of the integer accumulators and results of a reduction."""
     if kind == "prod":
         return ANY_INTEGER
     if kind != "sum":
@@ -224,7 +224,7 @@ def _matmul(lhs: Value, rhs: Value) -> TensorExpression:
 def _first_index(
     is_better: np.ufunc, x: TensorExpression, axis: int
 ) -> TensorExpression:
-    """Return the index of the first extreme element along a dimension."""
+    """Return the index of the first maximum or minimum along a dimension."""
     axis = axis % x.ndim
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     # The reduction loop is the innermost one.
