@@ -45,7 +45,7 @@ COMPUTATIONS = (
 
 
 _STATISTICS = StatisticsOp | StatisticsRefOp
-"""Ops that return their operand; between ops of a kernel, they belong to it."""
+"""Ops that return their operand; those between ops of a kernel belong to the kernel."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,8 @@ def unsupported_reason(op_type: type[Operation], name: str) -> str | None:
 
 def pattern_names(op: Operation) -> Sequence[str]:
     """
-    Return the names of an op in patterns: its name, and if it has a region also e.g.
-    `linalg.generic[arith.addf,arith.maximumf]`, with the ops in the region.
+    Return the names of an op in patterns: the op's name and, if there is a region, the
+    name with the ops in the region, e.g. `linalg.generic[arith.addf,arith.maximumf]`.
     """
     name = op_name(op)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
@@ -307,7 +307,7 @@ class _Matcher:
         return KernelMatch(kernel, ops, outputs, positions, float_constants)
 
     def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:
-        """Return the results of a kernel, or `()` if an op uses one before its end."""
+        """Return the results of a kernel, or `()` if a user precedes its last op."""
         inside = {inner for op in ops for inner in op.walk()}
         last = self.positions[ops[-1]]
         outputs: list[SSAValue] = []
@@ -329,7 +329,7 @@ class _Matcher:
 
 
 def without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternStep]]:
-    """Yield one pattern without optional steps for each choice of these steps."""
+    """Yield the steps of a pattern for each choice of its optional steps."""
     choices = [(True, False) if step.is_optional else (True,) for step in steps]
     for choice in product(*choices):
         if any(choice):

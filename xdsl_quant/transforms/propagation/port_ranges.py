@@ -169,9 +169,8 @@ def set_specs(
     Args:
         kernel: the kernel.
         specs: the specifications of operands, then of results.
-        ranges: the ranges by port number. Per-axis ranges are kept unless they do not
-            match the shape of the port; the range of all elements is kept for
-            `!quant.any` only.
+        ranges: the ranges by port number. Per-axis ranges are kept if they match the
+            shape of the port; the range of all elements is kept only for `!quant.any`.
     """
     input_count = len(kernel.inputs)
     kernel.attributes["input_specs"] = ArrayAttr(specs[:input_count])
@@ -198,7 +197,7 @@ def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
 
 def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
     """
-    Return the coupling keys of ports by port number.
+    Return the `quant.coupled_ref` keys of ports by port number.
 
     Raises:
         PassFailedException: if the attribute `quant.coupled_ports` is invalid.
@@ -218,7 +217,7 @@ def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
 
 
 def set_coupled_ports(kernel: RegionOp, keys: Mapping[int, str]) -> None:
-    """Set coupling keys by port number; ports that are not in `keys` keep theirs."""
+    """Set the `quant.coupled_ref` keys of some ports, given by port number."""
     keys = {**coupled_ports(kernel), **keys}
     entries = {port: {"key": StringAttr(key)} for port, key in keys.items()}
     _set_port_entries(kernel, COUPLED_PORTS, entries)

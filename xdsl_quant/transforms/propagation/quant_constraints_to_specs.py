@@ -18,9 +18,9 @@ parameters and `!quant.none` override ranges. A type that is at least as wide as
 parameters, with a rescale in between. Ports without parameters then get those of the
 value's definition or, if it has none, of a cast.
 
-Constraints on a value without ports that is passed to or returned from a function apply to
-the ports on the other side of the call, unless these have a range. The pass duplicates
-functions that are called with different constraints.
+Constraints on a value without ports apply across calls: to the ports of the same value in
+callers and callees, unless these ports have a range. The pass duplicates functions that
+are called with different constraints.
 
 Ops inside kernels are ignored. An error leaves the module unchanged.
 """
@@ -86,7 +86,7 @@ LinkOp = (
     | QuantizeCastOp
     | DequantizeCastOp
 )
-"""Op whose operand and result count as one value."""
+"""Op whose operand and result count as one value for constraints."""
 
 
 _UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
@@ -180,7 +180,7 @@ class Constraint:
         return self.ranges.calibrated_type(expressed_type)
 
     def type_for(self, type_: Attribute) -> QuantizedType:
-        """Return the quantized type for a value, adapted to its float type."""
+        """Return the required type of a value, adapted to the value's float type."""
         if isinstance(self.type, AnyQuantizedType):
             return self.type
         return self._calibrated(type_) or self.type
@@ -274,7 +274,7 @@ def _united_constraints(a: Constraint, b: Constraint) -> Constraint:
 
 
 def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
-    """Return True if both per-axis ranges are equal, or one of them is missing."""
+    """Return True if the per-axis ranges are equal, or missing on one side."""
     if a.axis_ranges is None or b.axis_ranges is None:
         return True
     return a.axis == b.axis and a.axis_ranges.tolist() == b.axis_ranges.tolist()
@@ -364,7 +364,7 @@ class _LinkGroup:
 
     def resolved(self, constraints: Sequence[Constraint]) -> Constraint:
         """
-        Merge constraints; types override ranges, except `!quant.any`. Raise
+        Merge constraints; types other than `!quant.any` override ranges. Raise
         `PassFailedException` if constraints contradict each other.
         """
         ranges = [c for c in constraints if c.ranges is not None]
@@ -499,7 +499,7 @@ _T = TypeVar("_T")
 
 
 def _connected(pairs: Iterable[tuple[_T, _T]]) -> DisjointSet[_T]:
-    """Return the connected components of pairs."""
+    """Return the sets of items that pairs connect."""
     pairs = [*pairs]
     joined = DisjointSet([value for pair in pairs for value in pair])
     for a, b in pairs:
@@ -617,7 +617,7 @@ class _Resolution:
         """Links of values without ports."""
 
         self.unconstrained: set[LinkOp] = set()
-        """Coupling ops whose values have no constraints."""
+        """`quant.coupled_ref` ops whose values have no constraints."""
 
         ports = [x for op in ops if isinstance(op, RegionOp) for x in kernel_ports(op)]
         pairs = [(op.input, op.result) for op in self.links]

@@ -123,7 +123,7 @@ class QuantExportPass(CountingPass):
         )
 
     def _reference(self, module: ModuleOp) -> KernelExport | None:
-        """Export a copy if an option depends on the outcome of the export."""
+        """Export a copy of the module if an option depends on the export's outcome."""
         is_fixed = self.mode == "fixed"
         if not self.fully_quantized and (is_fixed or not self.push_rescales):
             return None
@@ -136,7 +136,7 @@ class QuantExportPass(CountingPass):
 
 
 def needs_parameters(value: SSAValue) -> bool:
-    """Return True for a float value that is neither constant nor a destination."""
+    """Return True for a float value that is not constant, empty or filled."""
     return (
         is_float_value(value)
         and not isinstance(value.owner, tensor.EmptyOp | linalg.ops.FillOp)

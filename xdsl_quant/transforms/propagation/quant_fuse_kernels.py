@@ -50,8 +50,8 @@ from .target_spec import OpPattern, TargetSpec
 
 POSITIONS = "quant.positions"
 """
-Attribute of a kernel with the former positions of its ops in their block, set if other
-ops were between them. `quant-inline-regions` restores the order from it.
+Kernel attribute with the former positions of the kernel's ops in their block, set if the
+ops were not adjacent. `quant-inline-regions` uses it to restore the order.
 """
 
 

@@ -76,7 +76,7 @@ class QuantPropagatePass(CountingPass):
     """Name of a built-in or plugin target, or path of a `.toml` file; required."""
 
     report: str | None = None
-    """File for a report of decisions: JSON if it ends with `.json`, else tables."""
+    """File for a report of decisions: JSON if named `*.json`, else tables."""
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         target = target_of_option(self.target)
@@ -182,8 +182,8 @@ class Propagation:
 
     def warn_of_clamped_constants(self) -> None:
         """
-        Warn on standard error about constants that exceed the range of the values they
-        share a scale with, which may make results wrong.
+        Warn on standard error about constants that a scale shared with other values
+        clamps, which may make results wrong.
         """
         found = [each for each in self._constants if each.kernel.op in self._left]
         for first in found[:1]:
@@ -195,7 +195,7 @@ class Propagation:
             )
 
     def warn_of_clamped_values(self) -> None:
-        """Warn on standard error about values that their quantization parameters clamp."""
+        """Warn on standard error about values out of the range of their parameters."""
         found = [each for each in self._cut_off if each.kernel.op in self._left]
         for first in found[:1]:
             kernel, port = first.kernel, first.port
@@ -208,7 +208,7 @@ class Propagation:
             )
 
     def warn_of_missing_dimensions(self) -> None:
-        """Warn on standard error about weights without the per-axis dimension."""
+        """Warn on standard error about weights that lack their per-axis dimension."""
         found = [each for each in self._without_axis if each[0].op in self._left]
         for kernel, port in found[:1]:
             kernel.warn(

@@ -119,7 +119,7 @@ def _check_op(
 
 
 def _free_biases(entry: TomlTable, kernel: KernelSpec, ctx: Context) -> Iterator[str]:
-    """Yield warnings about biases whose scale is not tied to the accumulator."""
+    """Yield warnings about biases whose scale need not be that of the accumulator."""
     for signature in kernel.signatures:
         for port, spec in enumerate(signature.inputs):
             if (

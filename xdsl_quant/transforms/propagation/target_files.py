@@ -257,7 +257,7 @@ def _entry_name(table: TomlTable) -> str | None:
 def _kernels(
     table: TomlTable, extended: Mapping[str, KernelSpec]
 ) -> Sequence[KernelSpec]:
-    """Return the kernels of a table: a named one, or one per op."""
+    """Return the kernels of a table: a single named kernel, or one kernel per op."""
     table.check_keys(_KERNEL_KEYS, "a kernel")
     name = _entry_name(table)
     ops = [_op_name(table, "ops", text, text) for text in table.texts("ops")]
@@ -303,7 +303,7 @@ def _pattern_step(
 
 
 def _pattern(table: TomlTable, text: str) -> OpPattern | MatchFn:
-    """Return a chain of ops, or a pattern of a plugin."""
+    """Parse a pattern: a chain of ops, or `@name` for a pattern of a plugin."""
     if text.startswith("@"):
         known = target_extensions().patterns
         return _extension(table, "patterns", text, known, "pattern")

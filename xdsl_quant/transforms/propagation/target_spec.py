@@ -47,7 +47,7 @@ class CoefficientOfOp:
 
 @dataclass(frozen=True)
 class PowerOfTwoScale:
-    """Restriction of all scales to powers of two, rounded up."""
+    """Constraint: all scales are rounded up to powers of two."""
 
 
 ScaleConstraint: TypeAlias = CoefficientOfOp | MultiplierUniformScale | PowerOfTwoScale

@@ -28,8 +28,8 @@ differs by at most
 stored units. `s_i` are the scales of the ports without a rescale, counted once per path
 to the result. `e` is the error of multipliers and rounded range limits, at most
 `(s_1 + ... + s_n) / (4 * s) + 1 / 2` for types of up to 16 bits. For `n = 0` the
-results are bit-identical. The pass computes the bound of each result, contractions
-included and with the exact `e`, from scales, ranges and constant weights.
+results are bit-identical. From scales, ranges and constant weights, the pass computes a
+bound for each result that includes contractions and the exact `e`.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class CodegenExport(KernelExport):
                 self._differences[function.sym_name.data] = units
 
     def _units(self, value: SSAValue) -> int:
-        """Return the bound on the difference of a returned value, in stored units."""
+        """Return the bound in `differences` for a returned value, in stored units."""
         if value not in self._integers:
             return 0
         stored = self._at_result(value)
@@ -312,7 +312,7 @@ class CodegenExport(KernelExport):
         self, stored: Integers, port: StoredRange, key: _PortKey | None, is_same: bool
     ) -> Integers:
         """
-        Return stored values with a bound on their difference to the result without
+        Return stored values with a bound on their difference from the result without
         pushing.
         """
         if self.reference is None or is_same:

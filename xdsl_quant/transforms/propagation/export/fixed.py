@@ -180,7 +180,7 @@ class FixedExport(KernelExport):
 
 
 def _as_stored(value: SSAValue, spec: ParametersType) -> SSAValue | None:
-    """Return the stored value of type `spec` of which a value is a cast, or `None`."""
+    """Return the operand of a value's defining cast if it has type `spec`, or `None`."""
     op = value.owner
     if not isinstance(op, Operation) or not has_quantization_trait(
         op, CastsQuantization

@@ -224,8 +224,8 @@ def check_not_clamped(
     op: Operation, index: int, constant: SSAValue, type_: ScaledQuantizedType
 ) -> None:
     """
-    Raise `ResultOutOfRange` if the type of a result clamps finite elements that it may
-    take from a constant operand.
+    Raise `ResultOutOfRange` if the type of a result clamps finite elements of a constant
+    operand, which the result may contain.
     """
     numbers = numbers_of(constant)
     if not numbers.size:
@@ -326,7 +326,7 @@ class KernelExport(ABC):
         """Kernels that stay in floating point, with reasons."""
 
         self.out_of_range: dict[SSAValue, float] = {}
-        """Results with elements that their types clamp, mapped to such an element."""
+        """Results that their types clamp, each mapped to a clamped element."""
 
     def export_kernels(self) -> None:
         """Export all kernels; insert the new ops of each kernel before the kernel."""

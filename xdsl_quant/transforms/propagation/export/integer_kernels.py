@@ -244,7 +244,7 @@ class IntegerKernel:
     def _tensor(self, value: SSAValue, like: Integers) -> Integers:
         """
         Return a value as an integer tensor. A splat constant gets the type of `like` if
-        this type represents it exactly. Infinities become the ends of that range.
+        this type represents it exactly. Infinities become ends of the range of `like`.
         """
         known = self._value(value)
         if isinstance(known, Integers):

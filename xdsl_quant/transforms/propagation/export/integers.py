@@ -29,13 +29,12 @@ Scales: TypeAlias = tuple[Fraction, ...]
 """A single scale, or one scale for each index of an axis."""
 
 MULTIPLIER_BITS = 31
-"""Significant bits of a multiplier."""
+"""Number of significant bits of a multiplier."""
 
 SUM_BITS = 42
 """
-Maximum bits of the terms of a sum after alignment to one scale. More bits make the
-multipliers of terms more exact, but leave fewer of 63 bits for the multiplier of the
-sum.
+Maximum width of a sum in bits after alignment of the terms to one scale. More bits make
+terms more exact, but leave fewer of 63 bits for the multiplier that rescales the sum.
 """
 
 
@@ -202,8 +201,8 @@ class StoredRange(ScaledRange):
 
 def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
     """
-    Return the multiplier of `bits` bits and shift with `multiplier / 2**shift` nearest
-    to a ratio. For 31 bits they equal
+    Return the multiplier of `bits` bits and the shift with `multiplier / 2**shift`
+    nearest to a ratio. For 31 bits, the result is that of
     [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier].
 
     Raises:
@@ -221,7 +220,7 @@ def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
-    """Return the largest fraction that divides both scales."""
+    """Return the largest fraction of which both scales are integer multiples."""
     return Fraction(
         gcd(a.numerator * b.denominator, b.numerator * a.denominator),
         a.denominator * b.denominator,

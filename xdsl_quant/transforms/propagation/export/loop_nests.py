@@ -26,7 +26,7 @@ from .loops import ELEMENTWISE
 
 @dataclass(frozen=True)
 class RealConstant:
-    """Constant real numbers: a single one, or an array with the shape of the tensor."""
+    """Constant: a single real number, or an array with the shape of the tensor."""
 
     values: Array | float
 
@@ -49,7 +49,7 @@ class Empty:
 
 
 def constant_or_empty(op: Operation | Block) -> RealConstant | Empty | None:
-    """Return the constant or undefined result of an op, or `None`."""
+    """Return the result of an op if it is constant or undefined, else `None`."""
     match op:
         case tensor.EmptyOp():
             return Empty()
@@ -125,9 +125,9 @@ class LoopNest:
 
     def combined(self) -> tuple[str, Sequence[SSAValue]] | None:
         """
-        Return the name of the op that combines the accumulator with inputs, and these
-        inputs; `arith.mulf` means that a product of inputs is added. Return `None` if
-        the body does not reduce.
+        Return the name of the op that combines the accumulator with inputs, and the
+        inputs; `arith.mulf` stands for the addition of a product of inputs. Return
+        `None` if the body does not reduce.
         """
         if not isinstance(op := self.result.owner, Operation) or op not in self.ops:
             return None

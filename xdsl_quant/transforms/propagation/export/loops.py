@@ -43,7 +43,7 @@ from .integers import (
 _LEAST_MULTIPLIER_BITS = 8
 
 _FINE = 1 << 15
-"""Minimum of `Integers.largest` at which constants are rounded to the same scale."""
+"""Minimum of `Integers.largest` for rounding a constant to the scale of integers."""
 
 ScaledNumber: TypeAlias = Integers | float
 """A scaled element, or a constant real number."""
@@ -400,7 +400,7 @@ def _multiplier_pairs(
     x: Integers, ratios: Sequence[Fraction]
 ) -> Sequence[tuple[int, int]]:
     """
-    Return multipliers and shifts for ratios; products with `x` fit in 63 bits.
+    Return multipliers and shifts for ratios. Products with `x` fit in 63 bits.
 
     Raises:
         Unsupported: if that leaves too few bits for a multiplier.
@@ -448,7 +448,7 @@ def sizes_of(
 
 def loop_axis(tensor: Integers, indices: Sequence[AffineExpr]) -> int | None:
     """
-    Return the loop of a tensor's per-axis scales, or `None` for one scale.
+    Return the loop along which a tensor's scales vary, or `None` for one scale.
 
     Raises:
         Unsupported: if the scales do not belong to a single loop.

@@ -58,7 +58,7 @@ _F32_ROUNDING = 2.0**-23
 """Relative tolerance between a product of scales and its `f32` value in a file."""
 
 _TAKES_ACCUMULATORS = traits.Adds, traits.MovesElements, traits.MultipliesAndAccumulates
-"""Traits of ops that accept per-axis scales; other StableHLO ops do not."""
+"""Traits of the only StableHLO ops that accept per-axis scales."""
 
 
 def _storage_width(type_: ScaledQuantizedType) -> int:
@@ -111,7 +111,7 @@ def _accumulator_type(
 def _along_each_axis(
     type_: ScaledQuantizedType, result: SSAValue
 ) -> Sequence[QuantizedType]:
-    """Return variants of a per-axis type for all axes that fit a result, last first."""
+    """Return a per-axis type with each axis that fits a result, last axis first."""
     if type_.axis is None:
         return (type_,)
     parameters = QuantizationParameters.from_integer_type(type_)

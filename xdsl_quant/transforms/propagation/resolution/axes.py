@@ -44,7 +44,7 @@ def channel_axis(kernel: Kernel, type_: Attribute) -> int:
 
 
 def ports_without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
-    """Return kernels and ports of constant weights without the per-axis dimension."""
+    """Return kernels and ports of constant weights that lack their per-axis dimension."""
     return [
         (kernel, port)
         for kernel in kernels

@@ -55,9 +55,9 @@ class SeparatedCalls:
 
 def separate_calls(module: ModuleOp) -> SeparatedCalls:
     """
-    Copy functions so that each has a single caller, or none if it may be called from
-    outside: it is not private, or another op refers to it. Recursive functions and
-    their callees are not copied; their arguments are unknown.
+    Copy functions so that each has a single caller. If a function may be called from
+    outside (not private, or used by other ops), all calls get copies. Recursive
+    functions and their callees are not copied; their arguments are unknown.
     """
     functions = {
         op.sym_name.data: op
@@ -188,8 +188,8 @@ def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
 
 def warn_of_public_functions(copies: Mapping[FuncOp, FuncOp]) -> None:
     """
-    Warn on standard error about functions with external callers that have fewer
-    quantized ports than their copies. `copies` maps each copy to its original.
+    Warn on standard error about functions that have external callers and fewer quantized
+    ports than their copies. `copies` maps each copy to its original.
     """
     known = {
         function: sum(

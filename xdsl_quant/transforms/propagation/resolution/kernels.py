@@ -496,7 +496,7 @@ def _connect(
     constants: dict[Operation, list[PortValue]],
     source: _Source,
 ) -> None:
-    """Connect a kernel to the values at its ports, creating missing ones."""
+    """Connect a kernel to the values at its ports; create missing values."""
     op = kernel.op
     for port, ssa in enumerate((*op.inputs, *op.results)):
         if kernel.ports[port].storage is None or not is_float_value(ssa):

@@ -108,8 +108,8 @@ class ParameterChoice:
     ) -> UniformType | None:
         """
         Return parameters with zero point 0, and with the product of the scales of
-        `factors`: per-axis along `axis` if a factor has several scales, else
-        per-tensor. Return `None` if the numbers of scales differ, or factors are
+        `factors`. They are per-axis along `axis` if a factor has several scales, else
+        per-tensor. Return `None` if factors have different numbers of scales, or are
         sub-channel quantized.
 
         Raises:

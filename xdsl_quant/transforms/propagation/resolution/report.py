@@ -133,7 +133,7 @@ class PropagationReport:
 
     @property
     def rescales(self) -> Sequence[tuple[ValueReport, PortRescale]]:
-        """Pairs of a value and a rescale of it."""
+        """Pairs of a value and one of its rescales."""
         return [(value, rescale) for value in self.values for rescale in value.rescales]
 
     @property

@@ -55,10 +55,10 @@ def remove_redundant_statistics(values: Iterable[PortValue]) -> None:
     """
     Remove ranges that follow from other ranges.
 
-    Fixed results lose their range, and so do results of same-scale kernels with one
-    operand if that operand has a range. In other same-scale kernels, a remaining range
-    of a result removes the ranges of the kernel's operands, recursively. Coupled values
-    keep their ranges.
+    Results with a fixed range lose their recorded range. So do results of same-scale
+    kernels with a single operand, if the operand has a range. In other same-scale
+    kernels, a remaining range of a result removes the ranges of the kernel's operands,
+    recursively. Coupled values keep their ranges.
     """
     with_range = [value for value in values if value.range is not None]
     redundant = {
@@ -81,7 +81,7 @@ def _reverse_users(value: PortValue) -> None:
 
 
 def _preceding_ranges(values: Sequence[PortValue]) -> set[PortValue]:
-    """Return the operands with ranges of same-scale kernels that compute `values`."""
+    """Find the operands that have ranges, in same-scale kernels that compute `values`."""
     preceding: set[PortValue] = set()
     stack, seen = [*values], {*values}
     while stack:
@@ -126,7 +126,7 @@ def _has_range_of_operand(value: PortValue) -> bool:
 
 @dataclass(frozen=True)
 class Clamped:
-    """Value that its parameters clamp where it is computed or used."""
+    """Value that exceeds the range of its parameters where it is computed or used."""
 
     value: PortValue
     numbers: Range
@@ -143,8 +143,8 @@ class Clamped:
 
 def clamped_values(values: Iterable[PortValue]) -> Sequence[Clamped]:
     """
-    Return the values whose statistics exceed their parameters. If only data movement
-    and ordering kernels use a value, check the results of these kernels instead.
+    Return the values whose statistics exceed the range of their parameters. If only data
+    movement and ordering kernels use a value, check the results of these kernels instead.
     """
     return [
         clamped

@@ -33,7 +33,7 @@ _LARGEST_BIAS = (2**31 - 1) // 2
 
 
 class Resolver:
-    """Resolver of the parameters of all constrained values."""
+    """Work list that chooses the parameters of all constrained values."""
 
     def __init__(self, graph: Graph, rule: RangeRule):
         self.graph = graph
@@ -112,7 +112,7 @@ class Resolver:
                 self._push_producer(coupled)
 
     def _choice(self, value: PortValue) -> ParameterChoice:
-        """Return the settings of a value's first port, or first non-wildcard port."""
+        """Return the settings of a value's first port; prefer non-wildcard ports."""
         kernel, port = min(value.ports, key=lambda p: p[0].ports[p[1]].is_wildcard)
         choice = kernel.choice(port, self.rule)
         is_power_of_two = any(k.constraints.is_power_of_two for k, _ in value.ports)
@@ -129,7 +129,7 @@ class Resolver:
     def _rescale(
         self, kernel: Kernel, port: int, parameters: UniformType, decision: str
     ) -> None:
-        """Give a port different parameters than its value."""
+        """Give a port parameters that differ from those of its value."""
         kernel.rescaled[port] = self._acceptable(kernel, port, parameters), decision
 
     def _acceptable(
@@ -171,7 +171,7 @@ class Resolver:
     # Constraints
 
     def _apply(self, kernel: Kernel) -> bool:
-        """Apply the constraints of a kernel. Return True if it is fully decided."""
+        """Apply the constraints of a kernel. Return True if none is left to apply."""
         constraints = kernel.constraints
         is_done = not constraints.functions
         if constraints.is_same_scale:
@@ -321,8 +321,8 @@ class Resolver:
 
     def _call(self, kernel: Kernel, function: QuantFn) -> None:
         """
-        Apply a Python constraint. Raise `PassFailedException` if it fails or sets a
-        port to something else than a uniform type.
+        Apply a Python constraint. Raise `PassFailedException` if it fails, or does not
+        set ports to uniform types.
         """
         specs = [kernel.parameters(i) or spec for i, spec in enumerate(kernel.op.specs)]
         count = kernel.input_count

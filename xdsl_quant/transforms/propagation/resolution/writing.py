@@ -15,7 +15,7 @@ from .kernels import Kernel, PortValue
 
 @dataclass(frozen=True)
 class ParameterChange:
-    """Port whose parameters differ from its value's (a rescale) or specified ones."""
+    """Port whose parameters differ from its value's (a rescale) or its specification."""
 
     kernel: Kernel
     port: int
