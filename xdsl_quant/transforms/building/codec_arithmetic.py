@@ -164,7 +164,7 @@ class FloatStorage(StorageArithmetic):
         number = FloatExpression(builder, value)
         if self.casts.rounding.nan == "stored-zero" and low < 0:
             number = _where(number.is_nan(), min(0.0, high), number)
-        # `maxnumf` of NaN and a number is the number.
+        # `maxnumf` returns the other operand for NaN, so NaN becomes the lower limit.
         number = number.number_maximum(low).number_minimum(high)
         if not low or not high:
             # The result may be a zero of either sign: make it +0.

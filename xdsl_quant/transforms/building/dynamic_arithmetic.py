@@ -309,7 +309,7 @@ def _ranges(
     block_map = AffineMap(rank, 0, tuple(dimensions(axes)))
 
     def body(inner: LoweringBuilder, args: Values) -> Values:
-        # `minnumf` of NaN and a number is the number.
+        # `minnumf` returns the other operand for NaN, so the range ignores NaN.
         return [
             inner.op(op_type, (args[0], accumulator), accumulator.type)
             for op_type, accumulator in (

@@ -369,7 +369,7 @@ class IntegerStorage(StorageArithmetic):
         type_ = casts.clamped
         if type_ != casts.computed:
             value = builder.elementwise(arith.ExtFOp, (value,), type_)
-        # `maxnumf` of NaN and a number is the number.
+        # `maxnumf` returns the other operand for NaN, so NaN becomes the lower limit.
         value = self._clamped(builder, value, type_, (arith.MaxnumfOp, arith.MinnumfOp))
         return self._converted(builder, value)
 

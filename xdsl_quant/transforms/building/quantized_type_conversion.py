@@ -3,8 +3,8 @@ Conversion of all quantized types of a module: in the types of values, in proper
 attributes, and nested in other types, such as tuples and function types.
 
 [`type_replacement`][xdsl_quant.transforms.building.type_replacement], in contrast, only
-replaces the types of values and functions. Parameters of quantized types and elements of
-constants are not visited by either module.
+replaces the types of values and functions. Neither module visits the parameters of
+quantized types or the elements of constants.
 """
 
 from abc import ABC, abstractmethod

@@ -1,5 +1,5 @@
 """
-Conversion of scalars, ranked and unranked tensors element by element: maps elements to
+Conversion of scalars, ranked and unranked tensors element by element. It maps elements to
 scales, and reshapes unranked tensors to ranked ones and back.
 
 An

@@ -2,10 +2,10 @@
 Match the ops of a block against the kernel patterns of a target.
 
 A kernel has one port for each use of a value defined outside of it, in the order of
-uses: a kernel with one op has the operands of the op as ports. Weights and other
-constants and the destinations of linalg ops are also ports, so a kernel contains only
-the ops of its pattern and the statistics between them. Its results are the values with
-users outside, and all results of its last op.
+uses: a kernel with one op has the operands of the op as ports. Constants such as weights,
+and destinations of linalg ops, are ports as well, so a kernel contains only the ops of
+its pattern and the statistics between them. Results of a kernel are the values with users
+outside, and all results of the last op.
 """
 
 from collections import defaultdict

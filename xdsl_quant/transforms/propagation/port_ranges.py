@@ -72,7 +72,7 @@ def _refuse_ranges(kernel: RegionOp, message: str) -> NoReturn:
 
 
 def _port_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]] | None:
-    """Return the entries of an attribute with port numbers; `None` if malformed."""
+    """Return pairs of port number and attribute entry; `None` if malformed."""
     entries = kernel.attributes.get(name, ArrayAttr[DictionaryAttr](()))
     if not isa(entries, ArrayAttr[DictionaryAttr]):
         return None

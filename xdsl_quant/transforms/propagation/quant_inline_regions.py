@@ -1,7 +1,7 @@
 """
 Replace kernels by their ops.
 
-Ports with a specification become pairs of casts that keep its parameters; other ports
+Ports with a specification become pairs of casts with the same parameters; other ports
 disappear. Before propagation, the pass reverts `quant-fuse-kernels`.
 
 Before:

@@ -35,7 +35,7 @@ Casts of block-scaled types compute
 [`compute_type`][xdsl_quant.dialects.quant.BlockScaledQuantizedType.compute_type].
 The quotient is 0 where the scale is 0.
 
-Fixed-point scales become floats if the expressed value is needed. A `quant.qcast` of a
+Fixed-point scales become floats if the expressed value is computed. A `quant.qcast` of a
 `quant.dcast`, both with fixed-point scales, is lowered to integer arithmetic instead,
 in each rounding mode: see
 [`fixed_point_requantization`][xdsl_quant.transforms.building.fixed_point_requantization].
@@ -172,7 +172,7 @@ class LowerQuantCast(RoundedCastPattern):
             kind = Quantization if is_quantization else Dequantization
             conversion = kind(type_, rounding, self.fuse)
         else:
-            # NumPy takes longer to import than `xdsl-opt` to start.
+            # Import late: NumPy takes longer to import than `xdsl-opt` to start.
             from xdsl_quant.transforms.building import codec_arithmetic
 
             with refusing(op, "cannot be lowered"):
@@ -202,7 +202,7 @@ class LowerQuantCast(RoundedCastPattern):
     def _requantization(
         self, qcast: QuantizeCastOp, dcast: DequantizeCastOp
     ) -> ElementConversion:
-        # NumPy takes longer to import than `xdsl-opt` to start.
+        # Import late: NumPy takes longer to import than `xdsl-opt` to start.
         from xdsl_quant.transforms.building.fixed_point_requantization import (
             Requantization,
         )
@@ -299,7 +299,7 @@ class LowerQuantOpsPass(CountingPass):
         with without_garbage_collection():
             remove_folded(casts, folds)
             for cast_op in lowered:
-                # A requantization is lowered together with the cast that it follows.
+                # A `quant.qcast` may be lowered already, together with its `quant.dcast`.
                 if cast_op.parent is not None:
                     pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))
             for dynamic_pattern in dynamic_patterns:
@@ -321,7 +321,7 @@ class LowerQuantOpsPass(CountingPass):
         return {name: getattr(self, name) for name in names}
 
     def _dynamic_patterns(self):
-        # NumPy takes longer to import than `xdsl-opt` to start.
+        # Import late: NumPy takes longer to import than `xdsl-opt` to start.
         from xdsl_quant.transforms.building.dynamic_arithmetic import (
             LowerChooseParameters,
             LowerDynamicCast,

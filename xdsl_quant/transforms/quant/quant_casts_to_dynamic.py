@@ -7,7 +7,7 @@ a typed cast represents the zero points of its type. The compute type of a dynam
 represents all integers of the storage type, and may thus be wider. An example is storage
 `i8<-8:7>` with expressed type `bf16`.
 
-`canonicalize` and `quant-casts-from-dynamic` are the inverse.
+`quant-casts-from-dynamic`, which `canonicalize` includes, is the inverse.
 """
 
 from dataclasses import dataclass

@@ -2,9 +2,9 @@
 Convert calibrated types to uniform types that cover their ranges.
 
 [`choose_parameters`][xdsl_quant.numerics.choose_parameters] computes scale and zero
-point by the rule `exact`. Ranges are first widened to contain 0, because the rule would
-otherwise shift them and clamp values. They are also widened if their scale is too small
-for the expressed type, e.g. f16.
+point by the rule `exact`. Ranges are first widened to contain 0, because the rule shifts
+ranges without 0 and thus clamps values. Ranges are also widened if their scale is too
+small for the expressed type, e.g. f16.
 
 The pass replaces calibrated types everywhere: in types such as tuples and memrefs, and in
 signatures. The result of a `quant.qcast` with per-axis ranges becomes per-axis if all users

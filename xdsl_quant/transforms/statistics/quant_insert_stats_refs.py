@@ -13,7 +13,7 @@ of that name in the function.
 | argument 0 of the third block of `@main` | `main:block:2:argument:0` |
 
 Keys do not depend on value names, other functions, ops with other names, or the
-selection. Outside of named functions, the key starts with the op name.
+options. Outside of named functions, the key starts with the op name.
 
 The pass skips uninitialized tensors, such as the result of `tensor.empty`. It only enters
 the regions of functions (of any dialect) and of control flow: other regions, such as the

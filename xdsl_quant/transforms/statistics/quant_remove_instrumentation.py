@@ -18,7 +18,7 @@ from xdsl_quant.transforms.building.checked_patterns import PatternPass
 
 
 class RemoveInstrumentation(RewritePattern):
-    """Replace an op that only observes a value by its operand."""
+    """Remove an op that only observes a value; its users get the operand."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(

@@ -194,8 +194,8 @@ class QuantSplitReductionsPass(CountingPass):
     Split float contractions into partial sums, one per vector lane, so that computation
     keeps up with reading and dequantizing weights.
 
-    Run it after all contractions are lowered to `linalg.generic`. The reduced size must
-    be static and a multiple of the lanes; other contractions stay unchanged.
+    Run the pass after all contractions are lowered to `linalg.generic`. It splits sums
+    whose term count is static and a multiple of the lanes; others stay unchanged.
     """
 
     name = "quant-split-reductions"

@@ -454,7 +454,7 @@ def as_expression(value: Value, builder: LoweringBuilder) -> TensorExpression:
 
 @implements("as_expression_like")
 def with_expression(value: Value, *others: Value) -> TensorExpression:
-    """Convert `value` to an expression with the builder of any operand that is one."""
+    """Convert `value` to an expression, with the builder of an existing expression."""
     return as_expression(value, builder_of(value, *others))
 
 

@@ -9,7 +9,7 @@ stored with the parameters of a port needs no cast.
 
 Values between the ops of a kernel have no specification. An accumulator, the result of
 an op that multiplies and accumulates, is stored in 32 bits. Its scale is the product of
-the factors' scales, and values added to it get the same scale. A value that reaches a
+the factors' scales, and values added to it get the same type. A value that reaches a
 result only through data movement, ordering and clamping gets the type of that result, as
 values out of the result's range are clamped anyway. TensorFlow Lite ops do not return
 accumulators.

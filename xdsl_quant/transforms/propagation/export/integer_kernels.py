@@ -270,7 +270,7 @@ class IntegerKernel:
         return replace(constant, value=filled)
 
     def _with_one_scale(self, tensors: Sequence[Integers]) -> list[Integers]:
-        """Convert tensors to a common type and scale and a zero point of 0."""
+        """Convert tensors to a common type, a common scale and zero point 0."""
         scale = common_scale(tensors)
         elements: list[tuple[IntegerLoop, Integers]] = []
         for x in tensors:

@@ -69,7 +69,7 @@ class IntegerLoop:
     inputs: list[SSAValue] = field(default_factory=list[SSAValue])
     maps: list[AffineMap] = field(default_factory=list[AffineMap])
     rescales: int = 0
-    """Number of rounding rescales."""
+    """Number of rescales with rounding so far."""
 
     _parameters: dict[tuple[int | None, ...], IntegerExpression] = field(
         default_factory=dict[tuple[int | None, ...], IntegerExpression]

@@ -26,7 +26,7 @@ from .writing import conflicts_of
 
 @dataclass(frozen=True)
 class PortRescale:
-    """Use of a value with parameters that differ from those of its definition."""
+    """Use of a value that needs a rescale: its parameters differ from the value's."""
 
     kernel: str
     """Kernel that uses the value."""

@@ -1,8 +1,8 @@
 """
 Greedy work list that applies the constraints of kernels until no parameters change.
 
-Items are popped from the end of the list, which starts with kernels and constants in
-textual order. Parameters of a value never change: a constraint that needs different
+Initially the list contains the kernels and constants in textual order. Items are popped
+from its end. Parameters of a value never change: a constraint that needs different
 ones inserts a rescale at the port of its kernel. Fulfilled constraints therefore stay
 fulfilled, and the work list terminates.
 """

@@ -1,7 +1,7 @@
 """
-Read and write ranges of values: statistics, calibrated types, the attributes `quant.axis`
-and `quant.axis_stats` for per-axis ranges, and `quant.layer_stats` for values with a type
-that has no range.
+Read and write ranges of values in statistics ops, calibrated types and attributes:
+`quant.axis` and `quant.axis_stats` for per-axis ranges, and `quant.layer_stats` for values
+with a type that has no range.
 """
 
 from __future__ import annotations
