@@ -61,8 +61,8 @@ def _dequantization_error(value: SSAValue) -> str | None:
 
 class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     """
-    Lower ops with quantized operands or results by `lower_float`, which only sees
-    floats.
+    Lower ops that have quantized operands or results with `lower_float`, which only
+    sees floats.
 
     Quantized operands are dequantized (`quant.dcast`) and results quantized
     (`quant.qcast`) with the parameters of their types. Quantized values may be scalars,

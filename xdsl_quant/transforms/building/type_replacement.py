@@ -28,7 +28,7 @@ class TypeReplacement(ABC):
     def replace_quantized(
         self, type_: Attribute, quantized_type: QuantizedType
     ) -> Attribute:
-        """Return the new type for `type_`: `quantized_type`, or a tensor of it."""
+        """Return the new type for `type_`, which is `quantized_type` or a tensor of it."""
 
     def replace(self, type_: Attribute) -> Attribute:
         """Return the replacement of a type, or the same object if nothing changes."""

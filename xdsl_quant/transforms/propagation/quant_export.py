@@ -66,8 +66,8 @@ _UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
 @dataclass(frozen=True)
 class QuantExportPass(CountingPass):
     """
-    Replace each `quant.region` with uniform types at all ports by quantized ops of its
-    dialect or by integer arithmetic. Other kernels become their float ops between
+    Replace each `quant.region` by quantized ops of its dialect or by integer arithmetic
+    if all its ports have uniform types. Other kernels become their float ops between
     casts; the module attribute `quant.float_kernels` lists them with reasons.
     """
 
@@ -195,7 +195,7 @@ def _unexpected(export: KernelExport) -> Iterator[RegionOp]:
 
 
 def _warn_of_unsupported_parameters(export: KernelExport) -> None:
-    """Warn on standard error about kernels in floating point despite parameters."""
+    """Warn on standard error about kernels with parameters that stay in floating point."""
     unsupported = [
         (region, reason)
         for region, reason in export.in_float.items()

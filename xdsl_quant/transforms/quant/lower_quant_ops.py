@@ -276,8 +276,8 @@ class LowerQuantOpsPass(CountingPass):
 
     nan: NanResult = "storage-min"
     """
-    Stored value for NaN in casts without `quant.nan`. With `truncate`, the result for
-    NaN is undefined unless this is `stored-zero`.
+    Stored value for NaN in casts without `quant.nan`. With `truncate`, only
+    `stored-zero` defines the result for NaN.
     """
 
     @patched_pass

@@ -45,7 +45,7 @@ from .quant_casts_to_dynamic import keeps_compute_type
 
 @dataclass(frozen=True)
 class DynamicCastToTyped(RewritePattern):
-    """Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` with constant scales."""
+    """Replace dynamic casts that have constant parameters by typed casts."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, DynamicCastOp):
@@ -161,8 +161,8 @@ _MAX_EXACT_POWER = 22
 @dataclass(frozen=True)
 class QuantCastsFromDynamicPass(PatternPass):
     """
-    Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` with constant scales and
-    zero points by `quant.qcast` and `quant.dcast`.
+    Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` by `quant.qcast` and
+    `quant.dcast` if their scales and zero points are constants.
     """
 
     name = "quant-casts-from-dynamic"

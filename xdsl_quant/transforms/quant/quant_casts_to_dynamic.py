@@ -1,5 +1,5 @@
 """
-Replace casts by dynamic casts with constants for scales and zero points, and a
+Replace casts by dynamic casts, whose scales and zero points are constants, and a
 `quant.scast` between stored and quantized values.
 
 Results are unchanged: a cast whose results could change is refused. The compute type of

@@ -78,7 +78,7 @@ class FixedExport(KernelExport):
         """Quantized forms of each value, by element type."""
 
         self.dialect_ops: dict[SSAValue, DialectOps] = {}
-        """Ops that cast each kernel result: those of the kernel's dialect."""
+        """Dialect ops that cast each kernel result."""
 
         self.dequantizations: dict[Operation, None] = {}
         """Dequantizations that kernels bypass by using the quantized operand."""

@@ -77,7 +77,7 @@ class Integers(ScaledRange):
     """Signless integers, treated as unsigned if the bounds require it."""
 
     array: Array | None = None
-    """Constant elements, or `None`."""
+    """Elements if they are constant, else `None`."""
 
     error: Fraction = Fraction(0)
     """Upper bound on the deviation from exact computation with the values at ports."""

@@ -381,8 +381,8 @@ def _fraction(number: float) -> Fraction:
 
 def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     """
-    Clamp a constant that is compared with `x`, without changing the result: for a
-    maximum, to at least the lower end of the range of `x`; else to at most the upper.
+    Clamp a constant whose maximum or minimum with `x` is computed, without changing the
+    result: to the lower end of the range of `x` for a maximum, else to the upper end.
 
     Raises:
         Unsupported: if the result would always be infinite.

@@ -56,7 +56,7 @@ class SeparatedCalls:
 def separate_calls(module: ModuleOp) -> SeparatedCalls:
     """
     Copy functions so that each has a single caller. If a function may be called from
-    outside (not private, or used by other ops), all calls get copies. Recursive
+    outside (not private, or used by other ops), all calls use copies. Recursive
     functions and their callees are not copied; their arguments are unknown.
     """
     functions = {

@@ -75,7 +75,7 @@ def remove_redundant_statistics(values: Iterable[PortValue]) -> None:
 
 def _reverse_users(value: PortValue) -> None:
     """
-    Reverse the processing order of users, like TensorFlow Lite for a removed range.
+    Reverse the processing order of users, as TensorFlow Lite does for a removed range.
     """
     value.users.reverse()
 
