@@ -55,7 +55,7 @@ def calibrate(
         module: module (not changed) or MLIR text.
         batches: argument tuples of the function, or its only argument, one per batch. A
             generator advances only when a worker is free.
-        entry: name of the function; by default the only public one, or `main`.
+        entry: name of the function; by default the only public function, or `main`.
         observer: one of the [`observers`][xdsl_quant.numerics.observers]: `min-max`,
             `moving-average=0.9`, `percentile=99.99`, `entropy=8` or `mse=8`.
         axes: channel dimension by key, for keys with per-channel ranges.

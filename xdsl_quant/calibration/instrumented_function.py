@@ -124,7 +124,7 @@ class InstrumentedFunction:
 
         Args:
             module: module (not changed).
-            entry: name of the function; by default the only public one, or `main`.
+            entry: name of the function; by default the only public function, or `main`.
 
         Raises:
             ValueError: if the function is missing, it reaches no `quant.stats_ref`,

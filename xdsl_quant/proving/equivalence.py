@@ -66,7 +66,7 @@ def equivalent(
         before: module whose function has only scalars, and tensors of static size.
         after: second module. Its types may differ, but not their shapes and bit widths.
         lowered_by: passes or a pipeline that lower copies of both modules.
-        entry: name of the function; by default the only public one, or else `main`.
+        entry: name of the function; by default the only public function, or `main`.
         seconds: time limit of the solver.
         claim: text of the claim.
 
@@ -176,7 +176,7 @@ def preserved(
         module: module, which is not modified.
         passes: passes, or a pipeline.
         lowered_by: passes that lower both the module and the result of `passes`.
-        entry: name of the function; by default the only public one, or else `main`.
+        entry: name of the function; by default the only public function, or `main`.
         seconds: time limit of the solver.
     """
     after = module.clone()

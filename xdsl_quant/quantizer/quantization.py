@@ -59,7 +59,7 @@ def quantize(
         target: by default, the recipe's target with the most kernels for the model.
         budget: the budget of a search, e.g. `"20 kB"` or `"1 dB"`; default: the recipe's.
         labels: the classes of the samples, for a budget such as `"0.5 %"` of accuracy.
-        entry: the function to quantize; by default the only public one, or `main`.
+        entry: the function to quantize; by default the only public function, or `main`.
         executor: runs batches: see [`calibrate`][xdsl_quant.calibration.calibrate].
         checkpoint: a file from which an interrupted calibration resumes.
         progress: see [`Progress`][xdsl_quant.quantizer.samples.Progress].

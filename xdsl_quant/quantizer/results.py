@@ -52,7 +52,7 @@ class QuantizedModel:
     recipe: Recipe
 
     entry: str | None = None
-    """Function that takes the samples; `None` for the only public one, or `main`."""
+    """Function that takes the samples; `None` for the only public function, or `main`."""
 
     def report(
         self,

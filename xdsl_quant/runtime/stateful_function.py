@@ -58,7 +58,7 @@ class StatefulFunction:
             module: module (not changed), MLIR text, or path of a `.tflite` file, whose
                 stored sizes replace dynamic ones.
             runner: runner of the function, e.g. `xdsl_quant.execution.compile`.
-            name: name of the function; `None` for the only public one, or else `main`.
+            name: name of the function; `None` for the only public function, or `main`.
 
         Raises:
             ValueError: if the function is missing or its state attributes are invalid;
