@@ -228,9 +228,8 @@ def _rescale(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
     """
-    Apply TOSA's `apply_scale_32` or `apply_scale_16`, add the zero point, and saturate.
-    Results are defined for corrected values from `-2**(shift - 1)` (inclusive) to
-    `2**(shift - 1)` (exclusive), or for 32-bit scaled values, respectively.
+    Apply TOSA's `apply_scale_32`, defined for corrected values of `shift` bits, or
+    `apply_scale_16`, defined for 32-bit scaled values; add the zero point, and saturate.
     """
     assert isinstance(op, tosa.RescaleOp)
     values, has_32_bits = as_elements(operands[0]), bool(op.scale32.value.data)

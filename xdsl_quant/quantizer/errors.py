@@ -78,8 +78,7 @@ def measure_errors(
         observe: called with the float and quantized values of each batch.
 
     Returns:
-        The errors in module order. Keys are those of `result_key` for kernel results,
-        and contain `OUTPUT` for model results.
+        Errors by `result_key`, in module order; keys of model results contain `OUTPUT`.
 
     Raises:
         ValueError: if the samples do not match the function.
