@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.measuring import Kernel, in_turns
 from benchmarks.peers import onnxruntime_kernel
-from benchmarks.report import Options, Target, main, number, ratio, table, targets
+from benchmarks.report import Options, Target, cpu, main, number, ratio, table, targets
 from xdsl_quant.dialects.quant.format_types import block_scaled_type
 from xdsl_quant.execution import CompiledFunction, compile
 from xdsl_quant.numerics.formats import FORMATS, BlockScaled
@@ -156,6 +156,7 @@ def _matmul_n_bits(size: int, accuracy_level: int) -> bytes:
 def report(options: Options) -> Iterator[str]:
     """Yield the tables of this benchmark."""
     size, rounds = (512, 3) if options.quick else (4096, 21)
+    yield f"CPU: {cpu()}."
     times = _medians(dequantizations(size), rounds)
     header = ["dequantize", "ms", "times a memcpy"]
     yield table(header, _rows(times, "memcpy"))

@@ -3,6 +3,7 @@
 import argparse
 import os
 import platform
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -72,6 +73,13 @@ def environment() -> str:
         f"{platform.python_version()}, xDSL {version('xdsl')}, MLIR "
         f"{version('xtc-mlir-python-bindings')} (its Python bindings)."
     )
+
+
+def cpu() -> str:
+    """Return the name of the CPU, on Linux with its model."""
+    path = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*: (.*)", path.read_text() if path.exists() else "")
+    return found[1] if found else platform.processor() or platform.machine()
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
