@@ -49,7 +49,7 @@ _INTRODUCTION = """\
 # Search for bits compared with brute force
 
 ```sh
-python -m benchmarks.bit_search
+python -m benchmarks.bit_search --write docs/measured/bit_search.md
 ```
 
 Brute force quantizes the digits network in StableHLO with each assignment of {widths}

@@ -278,7 +278,7 @@ _INTRODUCTION = """\
 # Passes and options for weights
 
 ```sh
-python -m benchmarks.weights
+python -m benchmarks.weights --write docs/measured/weights.md
 ```
 
 The table compares the SQNR of the logits in dB before and after each change, for

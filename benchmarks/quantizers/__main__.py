@@ -44,7 +44,9 @@ _INTRODUCTION = """\
 # Comparison with other quantizers
 
 ```sh
-make quantizers
+make quantizers  # prints this page
+python -m benchmarks.quantizers --litert .venv-litert/bin/python \\
+  --write docs/measured/quantizers.md
 ```
 
 Each quantizer quantizes three networks to 8 bits with the same calibration samples: one
