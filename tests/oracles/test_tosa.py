@@ -64,7 +64,7 @@ def test_table():
         "| op | public converter | here |\n"
         "|---|---|---|\n"
         "| `abs` | 2 error | 2 equal |\n"
-        "| `abs` of 16 bits | 2 up to 3 units off | 1 equal, 1 within one unit |\n"
+        "| `abs` of 16 bits | 2 off by up to 3 | 1 equal, 1 within one unit |\n"
         "\n"
         "Both compute all models of `add`, `sub`.\n"
     )

@@ -213,8 +213,7 @@ def _counted(verdicts: Iterable[str]) -> str:
     parts = [f"{count} {verdict}" for verdict, count in sorted(counts.items())]
     if units:
         largest = max(units)
-        words = f"up to {largest} units" if largest > 1 else "1 unit"
-        parts.append(f"{len(units)} {words} off")
+        parts.append(f"{len(units)} off by {'up to ' if largest > 1 else ''}{largest}")
     return ", ".join(parts)
 
 
