@@ -66,19 +66,21 @@ def reason(prover: CastProver, theorem: Theorem) -> str:
     """Why a claim is not proved; empty if there is no reason."""
     cast, claim = prover.cast, theorem.claim
     if theorem.verdict == "unknown":
-        return "too hard for the solver in a minute"
+        return "the solver exceeds a minute"
     if cast.rounding.mode == "truncate" and claim.startswith("qcast(x) is defined"):
-        return "truncation is undefined for what does not fit, as in MLIR"
+        return "truncate: values out of range are undefined, as in MLIR"
     if claim.startswith("qcast(dcast(q))"):
         if cast.rounding.mode == "truncate":
-            return "a quotient less than an integer is truncated to the one below"
+            return (
+                "truncate: a quotient just below an integer becomes the next lower one"
+            )
         sizes = float_sizes(cast.expressed)
         assert sizes is not None
         if (
             max(abs(bound - cast.zero_point) for bound in cast.bounds)
             > 2 ** sizes[1] // 4
         ):
-            return "stored values have more digits than expressed ones"
+            return "stored values have more digits than the expressed type"
     return ""
 
 
@@ -113,7 +115,7 @@ def about_passes(instance: Instance) -> Sequence[Result]:
     theorem = instance.theorem()
     why = instance.reason
     if theorem.verdict == "unknown":
-        why = "too hard for the solver in a minute"
+        why = "the solver exceeds a minute"
     return [
         Result(instance.family, theorem, f"{instance.text}\n{instance.passes}", why)
     ]
@@ -129,7 +131,7 @@ def about_pushed_rescales(seed: int) -> Sequence[Result]:
     """The claim for a random program."""
     found = theorem(seed)
     is_open = found.verdict == "unknown"
-    why = "a value that may differ is multiplied by another one" if is_open else ""
+    why = "the program multiplies a value that may differ" if is_open else ""
     return [Result(found.claim, found, f"seed {seed}", why)]
 
 
@@ -183,12 +185,15 @@ def summary(results: Sequence[Result]) -> bool:
         )
     print("\n".join(table(rows)))
     is_open = [result for result in results if result.theorem.verdict != "proved"]
-    print("\nnot proved:")
+    if is_open:
+        print("\nnot proved:")
     for why in sorted({result.reason for result in is_open} - {""}):
         some = [result for result in is_open if result.reason == why]
-        print(f"  {len(some)}: {why}; {some[0].row}, {some[0].theorem.details}")
+        example = filter(None, (some[0].row, some[0].theorem.details))
+        print(f"  {len(some)}: {why}; {', '.join(example)}")
     unexplained = [result for result in is_open if not result.reason]
-    print(f"  {len(unexplained)}: without a reason")
+    if unexplained:
+        print(f"  {len(unexplained)}: without a reason")
     for result in unexplained:
         print(f"{result.name}\n  {result.theorem}")
     return not unexplained
@@ -214,7 +219,7 @@ def kernels(executor: Executor) -> bool:
     """Print how far integer kernels are from what is exact."""
     found = [*executor.map(about_kernels, range(len(KERNELS)))]
     print(f"kernels: {len(found)}\n")
-    titles = ["op", "inputs", "largest distance", "not rounded right", "bound", ""]
+    titles = ["op", "inputs", "largest distance", "misrounded", "bound", ""]
     print("\n".join(table([titles, *(row for row, _ in found)])))
     return all(is_near for _, is_near in found)
 
@@ -253,7 +258,7 @@ def main() -> int:
             function, subjects = TABLES[name]
             found = executor.map(function, subjects)
             results = [result for some in found for result in some]
-            print(f"{name}: {len(results)} claims of {len(subjects)}\n")
+            print(f"{name}: {len(results)} claims, {len(subjects)} cases\n")
             are_explained.append(summary(results))
             print(flush=True)
     return not all(are_explained)

@@ -111,7 +111,7 @@ def _folds() -> Iterator[Instance]:
             "dcast(qcast(x)) is x",
             _casts(type_, "qd", shape),
             "canonicalize",
-            "as in MLIR, x is rounded and saturated no longer; keep-qdq keeps it",
+            "folds to x, as in MLIR, without rounding; keep-qdq=true keeps the casts",
         )
     for type_ in PER_TENSOR:
         stored = type_.partition("<")[2].partition(":")[0].partition("<")[0]
@@ -172,7 +172,7 @@ def _stablehlo() -> Iterator[Instance]:
                 "quant-casts-to-stablehlo",
                 text,
                 "quant-casts-to-stablehlo",
-                "" if nan else "StableHLO stores zero for NaN",
+                "" if nan else "StableHLO quantizes NaN to the stored value 0",
             )
         there = "quant-casts-to-stablehlo"
         text = _casts(type_, "d", shape)
@@ -197,7 +197,7 @@ def _stablehlo() -> Iterator[Instance]:
             f"{to_qdq}",
             text,
             to_qdq,
-            "halves are rounded up by integer forms, and to even by casts",
+            "integer forms round half up, casts round half to even",
         )
         yield Instance(
             f"{to_qdq} and back",
@@ -282,14 +282,14 @@ func.func @main(%0: tensor<2xf32>, %1: tensor<2xf32>) -> tensor<2xf32> {
         "quant-fold-batch-norm",
         text,
         "quant-fold-batch-norm",
-        "products of floats are rounded in another order",
+        "float products are rounded in another order",
     )
     powers = text.replace("1.5, 0.7", "0.5, 2.0")
     yield Instance(
         "quant-fold-batch-norm",
         powers,
         "quant-fold-batch-norm",
-        "a subnormal number times a half is rounded",
+        "the product of a subnormal number and 0.5 is rounded",
     )
     statistics = """func.func @main(%0: tensor<2xf32>) -> tensor<2xf32> {
   %1 = "quant.stats"(%0) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>}

@@ -84,7 +84,7 @@ class ScaleProver:
         shift = self._constant(self.shift)
         scaled = terms.op("BV_SHL", self._wide(result.term), shift)
         error = terms.op("BV_SUB", scaled, self._wide(self._symbols[1]))
-        claim = f"{rounding} rounding is near to the exact quotient"
+        claim = f"{rounding} rounding is within its bound of the exact quotient"
         limit = int(bound * (1 << self.shift))
         near = terms.all(result.is_defined, self._is_within(error, limit))
         return self._decided(claim, near)
