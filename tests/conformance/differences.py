@@ -610,9 +610,9 @@ DIFFERENCES = (
     ),
     Difference(
         "sub-channel scales round-trip",
-        "a scale of a sub-channel type without a short decimal spelling in range is "
-        "printed as the bits of a double, which the parser reads; MLIR prints the bits "
-        "of the expressed type, or a decimal that is rounded out of range",
+        "if a scale of a sub-channel type has no short decimal spelling in range, it "
+        "is printed as the bits of a double, which parse back; MLIR prints the bits of "
+        "the expressed type, or a decimal that is rounded out of range",
         (
             "!quant.uniform<i8:f32:{}, {123456789.0}>",
             "!quant.uniform<i8:f16:{}, {5.9604644775390625e-8}>",
@@ -621,9 +621,8 @@ DIFFERENCES = (
     ),
     Difference(
         "sub-channel scales as printed by MLIR",
-        "MLIR prints the bits of the expressed type for a scale of a sub-channel type "
-        "without a short decimal spelling; the parser accepts these bits, which that of "
-        "MLIR does not",
+        "if a scale of a sub-channel type has no short decimal spelling, MLIR prints "
+        "the bits of the expressed type; this package parses these bits, MLIR does not",
         ("!quant.uniform<i8:f32:{}, {0x4CEB79A3}>",),
         _is_narrow_scale,
     ),
