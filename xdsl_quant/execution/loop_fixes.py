@@ -228,7 +228,7 @@ def check_divisions(module: ir.Module) -> None:
 
 
 def allocated_bytes(module: ir.Module, name: str) -> int:
-    """Return the bytes of statically sized buffers that each call allocates."""
+    """Return the total size in bytes of the static buffers that each call allocates."""
     (function,) = mlir.functions_in(module, [name])
     ops = mlir.operations_of(mlir.body_of(function))
     return sum(memref_bytes(op.result.type) for op in ops if op.name == "memref.alloc")
@@ -244,7 +244,7 @@ def free_where_assertions_fail(module: ir.Module) -> None:
 
 
 def _free_in_region(region: ir.Region, outside: Values) -> None:
-    """Free the buffers of a region and enclosing blocks (`outside`) at assertions."""
+    """Free buffers at failed assertions; `outside` lists those of enclosing blocks."""
     for block in region:
         buffers = [*outside]
         for op in mlir.operations_of(block):

@@ -145,7 +145,7 @@ _callbacks_of_users: WeakSet[Callable[..., None]] = WeakSet()
 def callback(function: Callable[..., None], argument_count: int) -> object:
     """
     Return a ctypes callback that takes addresses. The function must use `guarded` or
-    `attempt`; the unraisable hook stores interruptions that occur earlier.
+    `attempt`. The unraisable hook stores an interruption that occurs before they run.
     """
     _callbacks_of_users.add(function)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * argument_count)(function)
@@ -218,7 +218,7 @@ def register(engine: _Engine, more: Mapping[str, object]) -> None:
 # Threads
 
 ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]
-"""Functions that each dispatch symbol runs on threads: argument count and names."""
+"""Maps a symbol to the functions that it runs on threads: argument count and names."""
 
 
 _THREAD_CALLS = "xdsl_quant.execution.scheduling.thread_calls"

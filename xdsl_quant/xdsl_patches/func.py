@@ -12,8 +12,9 @@ from xdsl.printer import Printer
 
 _MAY_HAVE_ATTRIBUTES = re.compile(r"[^:,{<\s]\s*\{|//")
 """
-Matches if the arguments of a declaration may have attributes, whose braces follow a type;
-braces in a type follow punctuation. This avoids parsing types with a million scales twice.
+Matches if the arguments of a declaration may have attributes. A brace that follows a type
+starts attributes; a brace that follows punctuation is part of a type. The test avoids
+parsing types with a million scales twice.
 """
 
 

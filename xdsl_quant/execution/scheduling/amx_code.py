@@ -111,7 +111,7 @@ class _Tiles:
 
     @staticmethod
     def of(product: Product, weights: NDArray[np.int8]) -> _Tiles:
-        """Return the tiling of a product; its runs must have at least four bytes."""
+        """Return the tiling of a product with at least four contiguous bytes per row."""
         *outer, (size, steps) = product.rows
         if size <= _MAX_ROWS and outer:
             *outer, tiles = outer
@@ -169,7 +169,7 @@ class _Tiles:
 
     @property
     def block(self) -> int:
-        """Outermost row loop's iterations per block; 0 if their sums are too large."""
+        """Iterations of the outermost row loop per block; 0 if their sums are too large."""
         first, *inner = self.loops
         most = _BLOCK_BYTES // max(abs(first.steps[0]), 1)
         unit = 1 if inner else self.group[0]
@@ -366,7 +366,7 @@ class _TileFunction(ProductFunction):
     def _packed_reductions(
         self, loops: Sequence[Axis], inner: Sequence[Axis], panel: _Panel
     ) -> Sequence[Axis]:
-        """Return loops with the stride of packed columns before the other strides."""
+        """Prepend the stride in the packed columns to the strides of each loop."""
         tiles = self._tiles
         size = tiles.run.steps * math.prod(loop.size for loop in inner)
         return packed_loops(loops, size * tiles.columns_bytes * panel.vectors)

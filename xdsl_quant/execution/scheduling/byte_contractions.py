@@ -18,7 +18,7 @@ from .vector_code import LANES, Axis, coalesce_loops
 from .vnni_code import ChannelProduct, Product, RuntimeMatrix
 
 _MAX_GROUPS = 32
-"""Maximum number of groups of up to four taps, which limits the code size."""
+"""Maximum number of groups of up to four window elements; it limits the code size."""
 
 _MIN_ROWS = 2
 """Minimum number of rows that pays for packing a matrix at run time."""
@@ -30,7 +30,7 @@ class BytesOperand(NamedTuple):
     value: FieldValue
 
     steps: Mapping[int, int]
-    """Byte strides by dimension of the sums."""
+    """Maps dimensions of the sums to byte strides of this memref."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class ByteContraction:
     """Product whose loops over rows are not set: see `with_loops`."""
 
     column: int
-    """Dimension of the sums that runs over columns."""
+    """Dimension of the sums that holds the columns."""
 
     lhs_steps: Mapping[int, int]
-    """Byte strides of the left factor by loop, after any transposition."""
+    """Maps loops to byte strides of the left factor, after any transposition."""
 
     transposition: Transposition | None = None
     """Transposition of the left factor at run time."""
@@ -59,7 +59,7 @@ class ByteContraction:
 
     @cached_property
     def batches(self) -> Sequence[int]:
-        """Dimensions of the sums that select one of several right matrices."""
+        """Batch dimensions of the sums: each of their indices has its own right matrix."""
         if self.packing is None:
             return []
         return [d for d in self._others if self.matrix.steps[d]]
@@ -203,8 +203,9 @@ def _product_of_channels(
     lhs: Factor, matrix: NDArray[np.int64], loops: Sequence[Axis], repeats: int
 ) -> ChannelProduct | None:
     """
-    Return the depthwise product; adjacent result rows share taps in groups of four.
-    Return `None` for too many groups. Weights outside i8 become sums of i8 terms.
+    Return the depthwise product, or `None` for too many groups. A group has up to four
+    window elements; adjacent result rows share them. Weights outside i8 are split into
+    several i8 terms.
     """
     loops = [loop for loop in loops if loop.size > 1] or [Axis(1, [0])]
     offsets: NDArray[np.int64] = np.zeros((), np.int64)

@@ -344,9 +344,10 @@ class _Transposer:
 
 
 class RowSums(NamedTuple):
-    """Row sums of zero-point-corrected bytes; loops have strides in bytes and sums."""
+    """Sums of the zero-point-corrected bytes of each row."""
 
     rows: Sequence[Axis]
+    """Loops over rows, with a byte stride in the source and one in the sums."""
 
     reductions: Sequence[Axis]
     """Loops over the bytes of a row, the last one over contiguous bytes."""

@@ -20,8 +20,8 @@ class ThreadCalls:
 
     def __init__(self, functions: ThreadFunctions):
         """
-        Register the functions that each dispatch symbol runs: with the same memrefs,
-        and without results. A dispatch returns when all its functions have returned.
+        Register functions by the symbol that code calls to run them. They return
+        nothing and get the memrefs of that call, which waits for all of them.
         """
         self._functions = functions
         self._linked: dict[str, Callable[[int], None]] = {}

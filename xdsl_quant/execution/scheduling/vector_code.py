@@ -48,8 +48,8 @@ def coalesce_loops(loops: Sequence[Axis], memrefs: int) -> list[Axis]:
 
 def packed_loops(loops: Sequence[Axis], size: int) -> list[Axis]:
     """
-    Return loops with the stride of a packed memref before their other strides. This
-    memref has `size` contiguous bytes per innermost iteration.
+    Prepend the stride in a packed memref to the strides of each loop. This memref has
+    `size` contiguous bytes per innermost iteration.
     """
     result: list[Axis] = []
     for loop in reversed(loops):

@@ -2,9 +2,8 @@
 Code generator for 8-bit integer products with `vpdpbusd`, on vectors of 512 or 2 x 256
 bits.
 
-The loop nest runs over rows of the result, around register tiles of some rows by some
-vectors of 16 columns. The accumulators of a tile stay in registers through the
-reduction loops and the epilogue.
+The outer loops run over tiles of the result: some rows by some vectors of 16 columns. The
+accumulators of a tile stay in registers during the reduction loops and the epilogue.
 """
 
 from __future__ import annotations
@@ -191,7 +190,7 @@ class ChannelProduct(WeightedSum):
     """Depthwise product: each column sums bytes of its own channel."""
 
     groups: Sequence[Sequence[int]]
-    """Byte offsets of the taps in matrix order, in groups of up to four."""
+    """Byte offsets of the window elements in matrix order, in groups of up to four."""
 
     repeats: int = 1
     """Number of adjacent columns that share bytes, a divisor of 16."""

@@ -50,7 +50,7 @@ class Layout(NamedTuple):
     """Number of indices that share a scale, for each quantized dimension."""
 
     rank: int | None = None
-    """Rank of the scale tensor, if it also has dimensions that are not quantized."""
+    """Rank of the scale tensor; `None` if all its dimensions are quantized."""
 
     last_may_be_shorter: bool = False
     """True if the last block of a dimension may be shorter than its block size."""
@@ -101,7 +101,7 @@ class Layout(NamedTuple):
         return f"size of dimension {axis} must be {self.size(axis)}: {reason}"
 
     def flattened(self) -> Layout:
-        """Return the layout of the flattened tensor, whose odd dimensions are quantized."""
+        """Return the layout of the flattened tensor: dimensions 1, 3, ... are quantized."""
         axes = dict(enumerate(self.counts))
         return Layout(
             {2 * i + 1: self.counts[axis] for i, axis in axes.items()},
@@ -125,7 +125,7 @@ class ElementConversion(ABC):
 
     @abstractmethod
     def parameters(self, builder: LoweringBuilder, layout: Layout) -> Operands:
-        """Build tensors of the parameters that differ between elements, by name."""
+        """Map the name of each parameter that differs between elements to a new tensor."""
 
     @abstractmethod
     def convert(

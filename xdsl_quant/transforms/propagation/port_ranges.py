@@ -187,7 +187,7 @@ def set_specs(
 
 
 def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
-    """Return True if per-axis ranges match the size of their dimension in a type."""
+    """Return True if a type has an axis with as many indices as there are ranges."""
     _, axis, pairs = ranges
     if axis is None or pairs is None or not isinstance(type_, TensorType):
         return False

@@ -282,7 +282,7 @@ def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
 
 @dataclass(eq=False)
 class _LinkGroup:
-    """Links and ports of a value, or of coupled values."""
+    """Link ops and kernel ports of a value, or of coupled values."""
 
     links: list[LinkOp] = field(default_factory=list[LinkOp])
     ports: list[KernelPort] = field(default_factory=list[KernelPort])
@@ -296,7 +296,7 @@ class _LinkGroup:
 
     @property
     def values(self) -> Sequence[SSAValue]:
-        """Values at links and ports; operands of links come first."""
+        """Values of link ops and at ports; operands of link ops come first."""
         return [
             *(op.input for op in self.links),
             *(op.result for op in self.links),
@@ -307,7 +307,7 @@ class _LinkGroup:
         self, constraints: Sequence[Constraint]
     ) -> Iterator[tuple[KernelPort, Constraint]]:
         """
-        Yield the ports with new specifications and their constraints. Raise
+        Yield each port that gets a new specification, with its constraint. Raise
         `PassFailedException` if constraints contradict each other.
         """
         ranges = [c for c in constraints if c.ranges is not None]
@@ -348,7 +348,7 @@ class _LinkGroup:
         ]
 
     def _has_common_spec(self, own: Sequence[KernelPort]) -> bool:
-        """Return True if the value itself can have the parameters of its uses."""
+        """Return True if all uses have the same parameters, so the value may have them."""
         uses = [port for port in self.ports if not port.is_output]
         values = {port.value for port in self.ports}
         values.update(link.result for link in self.links)
@@ -414,7 +414,7 @@ class _Splitting:
             if (type_ := _cast_type(link, exact_bits=exact_bits)) is not None
         }
         self.branches: list[_LinkGroup] = []
-        """Groups of the uses before the casts, then of the uses after each cast."""
+        """Group of the uses before casts, then a group for the uses of each cast."""
 
         if group.couplings or not self._cast_types:
             self.branches = [group]
@@ -468,8 +468,8 @@ class _Splitting:
         self, pending: list[SSAValue], members: set[SSAValue], links: set[LinkOp]
     ) -> tuple[Sequence[LinkOp], bool]:
         """
-        Collect the links that use `pending`. Return the casts among the users, and True
-        if there are other users.
+        Collect the link ops that use `pending`. Return the casts among the users, and
+        True if there are other users.
         """
         casts: dict[LinkOp, None] = {}
         is_used = False
@@ -510,7 +510,7 @@ def _connected(pairs: Iterable[tuple[_T, _T]]) -> DisjointSet[_T]:
 def _link_groups(
     links: Sequence[LinkOp], ports: Sequence[KernelPort], calls: Mapping[CallOp, FuncOp]
 ) -> Sequence[_LinkGroup]:
-    """Group the links and ports of a module by value and coupling."""
+    """Group the link ops and ports of a module by value; coupled values share a group."""
     pairs: list[tuple[SSAValue | str, SSAValue | str]] = []
     pairs += [(port.value, port.value) for port in ports]
     for op in links:
@@ -561,7 +561,7 @@ def _replace_at_ports(op: LinkOp, source: SSAValue) -> None:
 
 def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
     """
-    Remove links. A cast stays if other ops use or define its quantized value. It also
+    Remove link ops. A cast stays if other ops use or define its quantized value. It also
     stays for uses outside of kernels if no kernel defines the value, or if the cast
     belongs to a branch. A `quant.stats_ref` always stays.
     """
@@ -608,13 +608,13 @@ class _Resolution:
         """Coupling keys of ports without parameters, by kernel and port number."""
 
         self.specified: set[LinkOp] = set()
-        """Links that specifications replace."""
+        """Link ops that specifications replace."""
 
         self.branches: set[LinkOp] = set()
-        """Links that apply to only some uses of a value."""
+        """Link ops that constrain only some uses of a value."""
 
         self.elsewhere: set[LinkOp] = set()
-        """Links of values without ports."""
+        """Link ops on values that no kernel takes or returns."""
 
         self.unconstrained: set[LinkOp] = set()
         """`quant.coupled_ref` ops whose values have no constraints."""
@@ -631,7 +631,7 @@ class _Resolution:
         self.elsewhere |= without_ports - self.specified
 
     def _resolve(self, whole: _LinkGroup) -> None:
-        """Resolve the constraints on each branch of a value's uses."""
+        """Resolve the constraints on each group of uses that share parameters."""
         branches = _Splitting(whole, exact_bits=self._exact_bits).branches
         for index, group in enumerate(branches):
             if not group.ports:
@@ -662,8 +662,8 @@ class _Resolution:
         self, group: _LinkGroup, constraints: Sequence[Constraint]
     ) -> list[Constraint]:
         """
-        Return the constraints on a group's value from callers and callees where it has
-        no ports. Ranges are united, as each may belong to one of several calls.
+        Return the constraints from callers and callees that pass the value of a group
+        and have no ports for it. Ranges are united: each may belong to another call.
         """
         has_range = any(c.ranges is not None for c in constraints)
         known = {c.type for c in constraints if isinstance(c.type, ScaledQuantizedType)}
@@ -708,7 +708,7 @@ class _Resolution:
         return constraints
 
     def warn_of_remaining(self, module: ModuleOp) -> bool:
-        """Warn of links that constrain no port. Return True after a warning."""
+        """Warn about link ops that constrain no port. Return True after a warning."""
         # Search again: merging functions erased the links in one of two copies.
         links = [x for x in ops_outside_kernels(module) if isinstance(x, LinkOp)]
         has_kernels = bool(kernels_of(module))

@@ -4,9 +4,8 @@ quantized ops of its own dialect for targets with [fixed
 kernels][xdsl_quant.transforms.propagation.export.fixed], or integer arithmetic for
 [code generation][xdsl_quant.transforms.propagation.export.codegen].
 
-A kernel stays in floating point if a port has no uniform type, or an op has no
-quantized form for the types. It then reads dequantized operands, and constants
-unchanged.
+A kernel stays in floating point if a port has no uniform type, or an op does not support
+the quantized types. It then reads dequantized operands, and constants unchanged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -147,7 +146,8 @@ def needs_parameters(value: SSAValue) -> bool:
 def _warn_without_parameters(module: ModuleOp) -> bool:
     """
     Warn on standard error if no kernel is quantized and propagation seems missing: no
-    port has parameters, or a range or width is left. Return True after a warning.
+    port has parameters, or a port still has a range or width. Return True after a
+    warning.
     """
     kernels = kernels_of(module)
     specs = [

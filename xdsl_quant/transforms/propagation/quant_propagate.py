@@ -182,8 +182,8 @@ class Propagation:
 
     def warn_of_clamped_constants(self) -> None:
         """
-        Warn on standard error about constants that a scale shared with other values
-        clamps, which may make results wrong.
+        Warn on standard error about constants that are out of range of the scale that
+        they share with other values. Results may be wrong.
         """
         found = [each for each in self._constants if each.kernel.op in self._left]
         for first in found[:1]:

@@ -71,7 +71,7 @@ CONSTRAINTS: Mapping[str, type[Any]] = {
     "power-of-two-scale": PowerOfTwoScale,
     "same-scale": traits.SameOperandsAndResultsScale,
 }
-"""Constraint classes by name in target files; other keys set fields of the class."""
+"""Maps `kind` in target files to a constraint class; other keys set its fields."""
 
 _RANGE_RULES: Sequence[RangeRule] = get_args(RangeRule)
 _SIGNATURE_KEYS = ("inputs", "outputs", "constraints")
@@ -520,4 +520,4 @@ _ARGUMENTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "int | None": (_is_index, "an integer"),
     "Sequence[int]": (_are_indices, "an array of integers"),
 }
-"""Check and description of a constraint field, by annotation of the field."""
+"""Maps the annotation of a constraint field to the check and description of values."""

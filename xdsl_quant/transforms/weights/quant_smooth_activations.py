@@ -178,7 +178,7 @@ class SmoothActivation(RewritePattern):
     """
 
     alpha: float = 0.5
-    """Fraction of the channel range differences to shift to the weights, 0 to 1."""
+    """Share of the differences between channel ranges to move to the weights, 0 to 1."""
 
     insert_multiply: bool = False
     """True to insert a multiplication if no constant can be divided."""
@@ -186,7 +186,7 @@ class SmoothActivation(RewritePattern):
     unsupported: dict[Operation, str] = field(
         default_factory=dict[Operation, str], init=False, compare=False
     )
-    """Statistics ops that stay unchanged, with the reason."""
+    """Maps each statistics op that stays unchanged to the reason."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, StatisticsOp):
@@ -401,7 +401,7 @@ class QuantSmoothActivationsPass(CountingPass):
     name = "quant-smooth-activations"
 
     alpha: int | float = 0.5
-    """Fraction of the channel range differences to shift to the weights, 0 to 1."""
+    """Share of the differences between channel ranges to move to the weights, 0 to 1."""
 
     insert_multiply: bool = False
     """True to insert a multiplication if no layer or constant can be divided."""

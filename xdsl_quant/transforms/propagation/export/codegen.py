@@ -120,9 +120,9 @@ class CodegenExport(KernelExport):
     @property
     def differences(self) -> Mapping[str, Sequence[int]] | None:
         """
-        Upper bounds, in stored units, on the differences between function results with
-        and without pushing, by function. `None` if an op outside of kernels uses a
-        value that may differ.
+        Map functions to an upper bound for each result: on its difference, in stored
+        units, from the result without pushing. `None` if an op outside of kernels uses
+        a value that may differ.
         """
         return self._differences if self._is_bounded else None
 
@@ -155,7 +155,7 @@ class CodegenExport(KernelExport):
                 self._differences[function.sym_name.data] = units
 
     def _units(self, value: SSAValue) -> int:
-        """Return the bound in `differences` for a returned value, in stored units."""
+        """Return the bound for a returned value, as `differences` contains it."""
         if value not in self._integers:
             return 0
         stored = self._at_result(value)
@@ -216,7 +216,7 @@ class CodegenExport(KernelExport):
         body: Block,
         may_wait: Sequence[bool],
     ) -> Sequence[Integers | SSAValue]:
-        """Build the integer form of a kernel and return its results."""
+        """Build the integer ops of a kernel and return its results."""
         kernel = IntegerKernel(builder)
         is_same = True
         for i, argument in enumerate(body.args):
@@ -298,7 +298,7 @@ class CodegenExport(KernelExport):
     def _waiting(
         self, key: _PortKey, integers: Integers, port: StoredRange
     ) -> Integers:
-        """Return the integers at a port whose rescale is pushed."""
+        """Return the integers at a port that is not rescaled because of pushing."""
         assert self.reference is not None
         rounding = self.reference.rounding.get(key, port.extent)
         return replace(
@@ -440,7 +440,7 @@ class CodegenExport(KernelExport):
     def _as_floats(
         self, builder: LoweringBuilder, value: SSAValue, spec: Attribute
     ) -> tuple[SSAValue, bool]:
-        """Return the floats of a port, and True if pushing does not change them."""
+        """Return the floats of a port, and True if they are the same without pushing."""
         if self.is_clamped(value, spec):
             return value, True
         if isinstance(spec, ScaledQuantizedType):
@@ -459,7 +459,7 @@ class CodegenExport(KernelExport):
 def _rounded_to_type(
     builder: LoweringBuilder, value: SSAValue, spec: Attribute
 ) -> SSAValue:
-    """Quantize and dequantize floats to a type without integer form."""
+    """Round floats with a pair of casts, for a type that integer ops do not support."""
     if not isinstance(spec, ParametersType):
         return value
     type_ = with_element_type(value.type, spec)
@@ -507,15 +507,15 @@ def _erase_unused_ops(value: SSAValue) -> None:
 
 
 def _may_wait(argument: BlockArgument) -> bool:
-    """Return True if an operand has a single use, which is not a multiplication."""
+    """Return True if an operand has a single use that is not a multiplication."""
     uses = [*argument.uses]
     return len(uses) == 1 and not multiplies(uses[0].operation)
 
 
 def _waits_for_a_kernel(result: SSAValue, port: StoredRange) -> bool:
     """
-    Return True if the only use of a result is a kernel operand whose rescale may wait,
-    or whose type differs from the type of `port`.
+    Return True if the only use of a result is a kernel operand whose rescale may be
+    pushed, or whose type differs from the type of `port`.
     """
     uses = [*result.uses]
     if len(uses) != 1 or not isinstance(region := uses[0].operation, RegionOp):

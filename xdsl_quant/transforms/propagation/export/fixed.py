@@ -75,7 +75,7 @@ class FixedExport(KernelExport):
     def __init__(self, module: ModuleOp):
         super().__init__(module)
         self.stored: dict[SSAValue, dict[Attribute, SSAValue]] = {}
-        """Quantized forms of each value, by element type."""
+        """Maps each value to its quantized values by element type."""
 
         self.dialect_ops: dict[SSAValue, DialectOps] = {}
         """Dialect ops that cast each kernel result."""
@@ -180,7 +180,7 @@ class FixedExport(KernelExport):
 
 
 def _as_stored(value: SSAValue, spec: ParametersType) -> SSAValue | None:
-    """Return the operand of a value's defining cast if it has type `spec`, or `None`."""
+    """Return the operand of type `spec` that a cast converted to `value`, or `None`."""
     op = value.owner
     if not isinstance(op, Operation) or not has_quantization_trait(
         op, CastsQuantization

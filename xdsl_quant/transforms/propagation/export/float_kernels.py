@@ -224,8 +224,8 @@ def check_not_clamped(
     op: Operation, index: int, constant: SSAValue, type_: ScaledQuantizedType
 ) -> None:
     """
-    Raise `ResultOutOfRange` if the type of a result clamps finite elements of a constant
-    operand, which the result may contain.
+    Raise `ResultOutOfRange` if the result may contain finite elements of a constant operand
+    that the type of the result clamps.
     """
     numbers = numbers_of(constant)
     if not numbers.size:

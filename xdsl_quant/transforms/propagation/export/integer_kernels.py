@@ -68,10 +68,10 @@ _CONSTANT_BITS = 24
 
 
 Value: TypeAlias = Integers | RealConstant | Empty | SSAValue
-"""Integer form of a value in a kernel; `SSAValue` for values that are not float."""
+"""Value of a kernel in integer arithmetic; an `SSAValue` if it is not float."""
 
 Element: TypeAlias = ScaledNumber | SSAValue
-"""Integer form of an element; `SSAValue` for elements that are not float."""
+"""Element of a value in integer arithmetic; an `SSAValue` if it is not float."""
 
 _MANY = 1 << 32
 """Assumed upper bound on the number of terms of a sum over a dynamic dimension."""
@@ -103,10 +103,10 @@ class IntegerKernel:
 
     def run(self, block: Block) -> Sequence[Value]:
         """
-        Build all ops of a block and return the forms of its terminator's operands.
+        Build all ops of a block and return the operands of its terminator.
 
         Raises:
-            Unsupported: if an op has no integer form.
+            Unsupported: if integer arithmetic does not support an op.
         """
         *ops, last = block.ops
         for op in ops:
@@ -330,7 +330,7 @@ class IntegerKernel:
     def _arguments(
         self, nest: LoopNest, loop: IntegerLoop, operands: Sequence[Value]
     ) -> dict[SSAValue, Element | RealConstant]:
-        """Return the forms of values in the body: constants and operand elements."""
+        """Map values of the body to constants, or to elements of the operands."""
         elements: dict[SSAValue, Element | RealConstant] = {
             value: constant
             for value, constant in self.values.items()

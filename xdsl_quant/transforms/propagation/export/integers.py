@@ -92,7 +92,7 @@ class Integers(ScaledRange):
     """Upper bound on the deviation that the last rescale introduced."""
 
     port: ScaledQuantizedType | None = None
-    """Type of the last port that the value passed."""
+    """Type of the last port through which the value passed."""
 
     is_same_at_port: bool = False
     """True if rescaling only at the last port equals rescaling at every port."""
@@ -246,13 +246,13 @@ def aligned_scales(
 
 def common_scale(values: Sequence[Integers]) -> Fraction:
     """
-    Return the scale to which all terms of a sum are converted. It is the smallest scale
-    or a common divisor of all scales, if all scales are multiples of it up to rounding.
-    Otherwise it is the scale of a term divided by a power of two: of those for which
-    the sum fits `SUM_BITS`, the one with the smallest error.
+    Return the scale to which all terms of a sum are converted. This is the smallest
+    scale, or a common divisor of all scales, if all scales are multiples of it up to
+    rounding. Otherwise it is the scale of a term divided by a power of two; the choice
+    minimizes the error among sums of at most `SUM_BITS` bits.
 
     Raises:
-        Unsupported: if no scale fits.
+        Unsupported: if the sum has more bits for all of these scales.
     """
     scales = {scale for x in values for scale in x.scales}
     largest = max(scales)

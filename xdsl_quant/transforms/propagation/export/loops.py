@@ -43,7 +43,7 @@ from .integers import (
 _LEAST_MULTIPLIER_BITS = 8
 
 _FINE = 1 << 15
-"""Minimum of `Integers.largest` for rounding a constant to the scale of integers."""
+"""Minimum of `Integers.largest` for which a constant may be rounded to their scale."""
 
 ScaledNumber: TypeAlias = Integers | float
 """A scaled element, or a constant real number."""
@@ -344,7 +344,7 @@ ELEMENTWISE: Mapping[str, Callable[..., ScaledNumber]] = {
     "arith.subf": IntegerLoop.subtract,
     "math.absf": IntegerLoop.absolute,
 }
-"""Integer forms of float ops."""
+"""Methods that build float ops as integer arithmetic, by op name."""
 
 
 def loop_over(
@@ -381,8 +381,8 @@ def _fraction(number: float) -> Fraction:
 
 def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     """
-    Clamp a constant whose maximum or minimum with `x` is computed, without changing the
-    result: to the lower end of the range of `x` for a maximum, else to the upper end.
+    Clamp the constant operand of a maximum or minimum with `x`: to the lower end of the
+    range of `x` for a maximum, else to the upper end. This does not change the result.
 
     Raises:
         Unsupported: if the result would always be infinite.
@@ -479,7 +479,7 @@ def product_of(
     right = weight * b.scale
 
     def spread(of_a: Fraction, of_b: Fraction) -> Fraction:
-        """Return the deviation of the sum for given deviations of the factors."""
+        """Return a bound on the deviation of the sum, given bounds for both factors."""
         return of_a * right + count * of_b * (left + of_a)
 
     return Integers(

@@ -111,7 +111,7 @@ def _accumulator_type(
 def _along_each_axis(
     type_: ScaledQuantizedType, result: SSAValue
 ) -> Sequence[QuantizedType]:
-    """Return a per-axis type with each axis that fits a result, last axis first."""
+    """Return the type for each axis of a result with the right size, last axis first."""
     if type_.axis is None:
         return (type_,)
     parameters = QuantizationParameters.from_integer_type(type_)
@@ -129,7 +129,7 @@ class QuantizedKernel:
     region: RegionOp
     dialect_ops: DialectOps
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Quantized form of each block argument and each result of an op."""
+    """Maps block arguments and op results of the kernel to quantized values."""
 
     ops: list[Operation] = field(default_factory=list[Operation])
 
@@ -208,9 +208,9 @@ class QuantizedKernel:
         """
         Quantize float constants such as the 0 of a rectifier to the type of another
         operand. All operands of a sum get the type of the sum. Data movement and
-        ordering ops commute with rounding, so their operands may get the type of the
-        result. They do if the op accepts no accumulator, if types differ, or if a
-        constant would be rounded.
+        ordering ops commute with rounding. Their operands get the type of the result if
+        the op accepts no accumulator, if operand types differ, or if a constant would
+        be rounded.
         """
         peer, *_ = quantized
         constants = [x for x in operands if is_float_value(x)]
@@ -348,9 +348,9 @@ class QuantizedKernel:
 
     def _may_have(self, op: Operation, accumulator: ScaledQuantizedType) -> bool:
         """
-        Return True if results of an op may have an accumulator's scale. Ops that sum,
-        move, order or clamp accept any scale. Other ops require a scale of at most a
-        quarter of the scales of the kernel's results.
+        Return True if results of an op may have the scale of an accumulator. Ops that
+        sum, move, order or clamp accept any scale. For other ops, the scale must not
+        exceed a quarter of the smallest scale at the results of the kernel.
         """
         return (
             has_quantization_trait(op, *_TAKES_ACCUMULATORS, traits.Reduces)

@@ -44,7 +44,7 @@ def channel_axis(kernel: Kernel, type_: Attribute) -> int:
 
 
 def ports_without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
-    """Return kernels and ports of constant weights that lack their per-axis dimension."""
+    """Return kernel and port of each constant weight that lacks the per-axis dimension."""
     return [
         (kernel, port)
         for kernel in kernels
@@ -59,8 +59,8 @@ def ports_without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]
 def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
     """
     Return the axis and the per-axis ranges, of shape `(n, 2)`, of a weight. Return
-    `None` without such ranges, if a kernel computes the value, or if a user does not
-    use it as a weight with this axis.
+    `None` if the value has no such ranges, if a kernel computes it, or if a user does
+    not use it as a weight with this axis.
     """
     type_ = value.ssa.type
     if value.ranges is None or value.producer is not None:

@@ -151,7 +151,7 @@ def _copy_function(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
 def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
     """
     Replace each copy by another copy, or the original, with equal specifications.
-    Return the remaining copies with their originals.
+    Return the remaining copies, each mapped to its original.
     """
     merged: dict[FuncOp, FuncOp] = {}
     by_specs: dict[object, FuncOp] = {}

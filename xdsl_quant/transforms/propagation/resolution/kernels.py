@@ -87,7 +87,7 @@ class PortValue:
     """True if the parameters come from a specification or statistics."""
 
     decision: str | None = None
-    """Origin of the parameters, e.g. `statistics` or `bias of` a kernel."""
+    """Origin of the parameters, e.g. `statistics` or `bias of k` for a kernel `k`."""
 
     float_reason: str | None = None
     """Reason for the lack of parameters."""
@@ -131,15 +131,15 @@ class Constraints:
     products: list[tuple[int, Sequence[int]]] = field(
         default_factory=list[tuple[int, Sequence[int]]]
     )
-    """Results whose scale is a product, with the ports of the factors."""
+    """Pairs of a result port and the ports of its factors, whose scales multiply."""
 
     biases: list[tuple[int, Sequence[int]]] = field(
         default_factory=list[tuple[int, Sequence[int]]]
     )
-    """Biases whose scale is a product, with the ports of the factors."""
+    """Pairs of a bias port and the ports of the factors, whose scales multiply."""
 
     coefficients: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
-    """Dimension of the per-axis scales of each weight, by port."""
+    """Maps weight ports to the dimension along which their scales may differ."""
 
     functions: list[QuantFn] = field(default_factory=list[QuantFn])
 
@@ -157,7 +157,7 @@ class Kernel:
     rescaled: dict[int, tuple[UniformType, str]] = field(
         default_factory=dict[int, tuple[UniformType, str]]
     )
-    """Parameters of ports that differ from the value's, with decision text, by port."""
+    """Maps ports whose value is rescaled to the port's parameters and decision text."""
 
     ranges: Mapping[int, ValueRanges] = field(default_factory=dict[int, ValueRanges])
     """Ranges from the attribute `quant.port_stats` by port."""
@@ -352,7 +352,7 @@ class Graph:
 
 
 _Source: TypeAlias = Callable[[SSAValue], SSAValue]
-"""Function that traces a value through calls to its definition."""
+"""Function that returns the definition of a value, looking through calls."""
 
 
 def _sources(calls: Mapping[CallOp, FuncOp]) -> _Source:

@@ -26,7 +26,7 @@ from .writing import conflicts_of
 
 @dataclass(frozen=True)
 class PortRescale:
-    """Use of a value that needs a rescale: its parameters differ from the value's."""
+    """Kernel operand with other parameters than the value: it needs a rescale."""
 
     kernel: str
     """Kernel that uses the value."""

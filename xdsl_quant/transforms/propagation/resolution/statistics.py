@@ -74,14 +74,12 @@ def remove_redundant_statistics(values: Iterable[PortValue]) -> None:
 
 
 def _reverse_users(value: PortValue) -> None:
-    """
-    Reverse the processing order of users, as TensorFlow Lite does for a removed range.
-    """
+    """Reverse the order of users, as TensorFlow Lite does when it removes a range."""
     value.users.reverse()
 
 
 def _preceding_ranges(values: Sequence[PortValue]) -> set[PortValue]:
-    """Find the operands that have ranges, in same-scale kernels that compute `values`."""
+    """Return operands with ranges, from same-scale kernels that lead to `values`."""
     preceding: set[PortValue] = set()
     stack, seen = [*values], {*values}
     while stack:
@@ -155,7 +153,7 @@ def clamped_values(values: Iterable[PortValue]) -> Sequence[Clamped]:
 
 
 def clamped_constants(values: Iterable[PortValue]) -> Sequence[Clamped]:
-    """Return the constants whose clamping to a shared range changes results."""
+    """Return constants that exceed a shared range, if clamping them changes results."""
     clamped: list[Clamped] = []
     for value in values:
         if not value.is_constant:
@@ -230,7 +228,7 @@ def _is_judged_by_results(kernel: Kernel) -> bool:
 
 
 def _range_limits(type_: UniformType) -> tuple[Range, float]:
-    """Return the intersection of the ranges of all scales, and the largest scale."""
+    """Return the range that a type represents for every scale, and the largest scale."""
     low, high = type_.storage_range
     scales = type_.scale_array()
     pairs = [*zip(scales, type_.zero_point_array(), strict=True)]

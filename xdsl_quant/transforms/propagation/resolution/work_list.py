@@ -112,7 +112,7 @@ class Resolver:
                 self._push_producer(coupled)
 
     def _choice(self, value: PortValue) -> ParameterChoice:
-        """Return the settings of a value's first port; prefer non-wildcard ports."""
+        """Return the settings of the first non-wildcard port, else of the first port."""
         kernel, port = min(value.ports, key=lambda p: p[0].ports[p[1]].is_wildcard)
         choice = kernel.choice(port, self.rule)
         is_power_of_two = any(k.constraints.is_power_of_two for k, _ in value.ports)
@@ -257,7 +257,7 @@ class Resolver:
             self.work.append(value.producer[0])
 
     def _wait(self, value: PortValue) -> None:
-        """Defer undecided users. TensorFlow Lite skips them until its second run."""
+        """Process undecided users last; TensorFlow Lite waits for its second run."""
         self.waiting += [user for user, _ in value.users if not user.is_done]
 
     # Products of scales

@@ -15,12 +15,15 @@ from .kernels import Kernel, PortValue
 
 @dataclass(frozen=True)
 class ParameterChange:
-    """Port whose parameters differ from its value's (a rescale) or its specification."""
+    """
+    Change of parameters at a port: from those of the value (which needs a rescale), or from
+    those that the port specified.
+    """
 
     kernel: Kernel
     port: int
     before: UniformType
-    """Parameters of the computed value, or of the specification."""
+    """Parameters of the value where it is computed, or parameters that were specified."""
 
     after: UniformType
     """Parameters of the port."""
@@ -51,8 +54,8 @@ def conflicts_of(values: Iterable[PortValue]) -> Sequence[ParameterChange]:
 
 def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[ParameterChange]:
     """
-    Return the specifications that propagation overruled; call before `write_specs`. An
-    operand's specification is not overruled if another port of the value has it.
+    Return the specifications that propagation overruled; call before `write_specs`.
+    Omit those of operands if another port of the value has the specified parameters.
     """
     overruled: list[ParameterChange] = []
     for kernel in kernels:
