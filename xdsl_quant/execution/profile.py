@@ -51,7 +51,7 @@ class ProfileRow:
 
     @property
     def giga_ops_per_second(self) -> float:
-        """Multiplications and additions per nanosecond; NaN without products."""
+        """Multiplications and additions per nanosecond; NaN without any."""
         if not self.products or not self.seconds:
             return math.nan
         return 2e-9 * self.products / self.seconds
@@ -72,7 +72,7 @@ class ProfileRow:
 
     @property
     def fused(self) -> str:
-        """Fused ops, and rows of partly fused ones: e.g. `tfl.add, part of 3`, or empty."""
+        """Names of fused ops and numbers of `parts`, e.g. `tfl.add, part of 3`."""
         names = [op.name for op in self.ops[1:]]
         return ", ".join([*names, *(f"part of {number}" for number in self.parts)])
 
@@ -191,12 +191,12 @@ def rows_of(
     seconds: Sequence[float],
 ) -> Sequence[ProfileRow]:
     """
-    Return the rows of a profile. `products` has the multiply-accumulates by op index. A
-    step is a list of op indices; it is named after the first of these ops.
+    Return the rows of a profile. `products` maps op indices to numbers of
+    multiply-accumulates. A step is a list of op indices: the first one is the op that
+    names the step, for fused loops their last op.
 
-    Each step belongs to the row of the op that it is named after; fused loops are named
-    after their last op. An op that names no step joins the row of the first step that
-    contains the op; an op in no step gets a row without code.
+    Each step belongs to the row of the op that names it. An op that names no step joins
+    the row of the first step that contains the op. An op in no step gets its own row.
     """
     owners = [step[0] if step else None for step in steps]
     row_of = _row_owners(len(ops), owners, steps)
@@ -225,7 +225,7 @@ def rows_of(
 def _row_owners(
     count: int, owners: Sequence[int | None], steps: Sequence[Sequence[int]]
 ) -> Mapping[int | None, int | None]:
-    """Map op indices to the op index that names their row; `None` stands for no op."""
+    """Map each op index to the index of the op that names its row, or to `None`."""
     row_of: dict[int | None, int | None] = {owner: owner for owner in owners}
     for owner, step in zip(owners, steps, strict=True):
         for index in step:

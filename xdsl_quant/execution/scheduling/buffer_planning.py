@@ -170,9 +170,9 @@ def _lifetimes(ops: Sequence[ir.Operation]) -> dict[ir.Value, Lifetime]:
 
 def _use_positions(buffer: ir.Value, positions: dict[int, int]) -> Sequence[int] | None:
     """
-    Return the positions of the ops that use a buffer or views of it, given the
-    positions of a block's ops by identity. Return `None` if a user is unsupported, or
-    if the buffer is not freed in the block.
+    Return the positions of the ops that use a buffer or its views. `positions` maps the
+    identity of each op in the block to its position. Return `None` if a user is
+    unsupported, or if the buffer is not freed in the block.
     """
     steps: list[int] = []
     freed = 0

@@ -103,7 +103,7 @@ def _merged(
 def _merged_maps(
     contraction: Contraction, lhs: Factor, kept: Sequence[int]
 ) -> Sequence[ir.AffineMap]:
-    """Return the new maps of factors and sums; `kept` lists the reduction loops."""
+    """Return the new indexing maps of factors and sums; `kept` lists reduction loops."""
     *outer, channel, more = contraction.result
     dim, zero = ir.AffineExpr.get_dim, ir.AffineExpr.get_constant(0)
     count = len(outer) + 1 + len(kept)

@@ -75,9 +75,9 @@ def _possible_aliases(values: Iterable[ir.Value]) -> set[ir.Value]:
 
 def read_padded_tensors(module: ir.Module) -> None:
     """
-    Redirect readers of a tensor that is also padded to a slice of the padded tensor, so
-    that its elements are stored only once. To this end, reshapes that only add a
-    leading dimension of 1 become views.
+    Let the readers of the input of a pad read a slice of the padded result: elements are
+    then stored only once. To this end, reshapes that only add a leading dimension of 1
+    become views.
     """
     for reshape in mlir.ops_in(module, "tensor.reshape"):
         _add_dimension(reshape)
@@ -122,7 +122,7 @@ def _pads(insert: ir.Operation) -> bool:
 
 
 def _read_inside(insert: ir.Operation) -> None:
-    """Redirect the source's other readers to a slice of the padded result."""
+    """Let the other readers of the padded tensor read a slice of the result."""
     source, *_ = insert.operands
     names = ("static_offsets", "static_sizes", "static_strides")
     parts = [insert.attributes[name] for name in names]

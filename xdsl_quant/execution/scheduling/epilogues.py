@@ -74,7 +74,7 @@ class Epilogue:
         return value, start
 
     def repeated(self, count: int) -> Epilogue:
-        """Return the epilogue for columns repeated `count` times."""
+        """Return the epilogue for a matrix whose columns are repeated `count` times."""
         constants = {i: np.tile(n, count) for i, n in self.constants.items()}
         return replace(self, constants=constants)
 
@@ -201,7 +201,7 @@ def _dimensions_of_sums(
 def _steps_by_dimension(
     value: ir.Value, map_: ir.AffineMap, loops: Mapping[int, int]
 ) -> Mapping[int, int] | None:
-    """Return element strides by dimension of the sums; `None` if not constant."""
+    """Map dimensions of the sums to element strides; `None` if one is not constant."""
     if not isinstance(value.type, ir.MemRefType):
         return None
     steps = strides_by_loop(map_.results, value)
@@ -225,7 +225,7 @@ def _columns_of_constant(
 
 def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
     """
-    Return True if the sums can be computed where the elementwise op is: no op in
+    Return True if the sums can be computed later, at the elementwise op: no op in
     between writes to the factors, and the result is a separate buffer.
     """
     read = {*map(buffer_of, [*op.operands][:-1])}

@@ -32,7 +32,7 @@ class LaneIndex(NamedTuple):
     """Index in a lane loop: terms common to all lanes plus a constant per lane."""
 
     terms: Mapping[ir.Value | _Quotient, int]
-    """Factor of each value or quotient in the terms that all lanes share."""
+    """Terms that all lanes share: maps each value or quotient to its factor."""
 
     numbers: _Lanes
     """Addend of each lane."""
@@ -90,8 +90,8 @@ def _index_product(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
 def _index_quotient(left: LaneIndex, right: LaneIndex) -> LaneIndex | None:
     """
     Return a quotient of nonnegative operands, rounded toward zero. The greatest common
-    divisor of factors and divisor is canceled first: rounding the addend down to a
-    multiple of it does not change the quotient.
+    divisor of factors and divisor is canceled first. Rounding the addend down to a
+    multiple of this divisor does not change the quotient.
     """
     divisor = int(right.numbers[0])
     if right.terms or (right.numbers != divisor).any() or divisor <= 0:

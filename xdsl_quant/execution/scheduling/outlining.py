@@ -99,7 +99,7 @@ def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
 
 
 _MAX_ITERATIONS = 1 << 12
-"""Maximum iterations of a loop that stays scalar: they take as long as a callback."""
+"""Maximum iterations of a scalar loop; they take as long as one Python callback."""
 
 
 def keep_small_loops_scalar(module: ir.Module) -> None:

@@ -93,7 +93,7 @@ class _Packed(NamedTuple):
 def _packed_constant(
     symbols: ir.SymbolTable, name: str, numbers: Array
 ) -> _Packed | None:
-    """Return the packed constant, or `None` above 16 distinct decoded values."""
+    """Return the packed constant; `None` if it decodes to more than 16 numbers."""
     codes, is_present = codes_of(symbols[name])
     present = numbers.view(np.int32)[is_present]
     distinct, short = np.unique(present, return_inverse=True)

@@ -31,8 +31,8 @@ _Record = Callable[[NDArray[np.intp], NDArray[np.float64]], object]
 
 def reduce_min_max(module: ir.Module, functions: HostFunctions) -> dict[str, object]:
     """
-    Replace calls of host functions that only need the min/max by reductions. Return the
-    ctypes callbacks that receive the min/max, by symbol; they must stay alive.
+    Replace calls of host functions by reductions if the functions need only the min/max.
+    Return the ctypes callbacks that receive the min/max, by symbol; keep them alive.
     """
     callbacks: dict[str, object] = {}
     taken = [*map(mlir.symbol_of, mlir.ops_in(module, "func.func"))]

@@ -218,7 +218,7 @@ class _Buffer:
 
 
 def stream_marked_results(module: ir.Module, name: str) -> None:
-    """Redirect the loops of marked results to a buffer in the kernel `name`."""
+    """Let the loops of marked results write to a buffer in the kernel `name`."""
     buffer = _Buffer.of(module, name)
     for store in mlir.ops_in(module, "memref.store"):
         type_ = store.operands[1].type
@@ -229,8 +229,8 @@ def stream_marked_results(module: ir.Module, name: str) -> None:
 
 def _stream(store: ir.Operation, buffer: _Buffer) -> None:
     """
-    Redirect one loop nest to the buffer. Its innermost loop is split into chunks.
-    Before each chunk the buffer holds less than a chunk, so there is room.
+    Let a loop nest write to the buffer. Its innermost loop is split into chunks. Before
+    each chunk the buffer holds less than one chunk, so the next one fits.
     """
     value, marked, *indices = store.operands
     result = marked.owner.operands[0]

@@ -196,9 +196,9 @@ class VectorBody:
         self, value: ir.Value, rounded: _FixedPointProduct
     ) -> _FixedPointProduct:
         """
-        Return a product that rounds once and has the same results after clamping, if
-        there is one. Both products increase with the number: they agree if, for each
-        result, the least number with this result is the same. This bounds the addend.
+        Return a product that rounds once and has the same results after clamping, or
+        the given product. Results increase with the number, so two products agree if
+        each result has the same least number. This condition bounds the addend.
         """
         low, high = self.interval(rounded.number)
         bounds = self._clamped(value)
