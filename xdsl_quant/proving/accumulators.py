@@ -196,7 +196,7 @@ def _corrected_weights(value: SSAValue) -> Array | None:
 def _of_any_weights(
     value: SSAValue, contracted: Sequence[int], values: Sequence[int]
 ) -> tuple[Array, Array]:
-    """Return bounds of the sums of `values` times any weights that the type allows."""
+    """Return bounds of the sums of products of `values` and all possible weights."""
     type_ = _scaled_type(value)
     assert type_ is not None
     assert isinstance(value.type, ShapedType)

@@ -117,7 +117,7 @@ class CastFormula:
     # Quantization
 
     def rounded(self, x: Term) -> Term:
-        """Return the rounded float before clamping; NaN only for `nan=storage-min`."""
+        """Return the rounded float before clamping; NaN stays NaN if `nan=storage-min`."""
         terms, (mode, order, nan) = self.terms, self.cast.rounding
         value = self._computed("FP_DIV", *map(self.in_compute_type, (x, self.scale)))
         direction = terms.rounding(_DIRECTIONS[mode])

@@ -228,8 +228,8 @@ def _rescale(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Sequence[Numbers]:
     """
-    Apply TOSA's `apply_scale_32`, defined for corrected values of `shift` bits, or
-    `apply_scale_16`, defined for 32-bit scaled values; add the zero point, and saturate.
+    Scale values as TOSA does, add the zero point, and saturate. Results are defined if
+    corrected values fit in `shift` bits (`scale32`), or scaled values in 32 bits (else).
     """
     assert isinstance(op, tosa.RescaleOp)
     values, has_32_bits = as_elements(operands[0]), bool(op.scale32.value.data)

@@ -198,7 +198,7 @@ class Terms:
         return value not in self._not_zero
 
     def open_bit(self, name: str) -> Term:
-        """Return a condition that the solver may choose, the same for equal names."""
+        """Return a condition whose truth the solver chooses; one for each name."""
         if (known := self._open.get(name)) is None:
             bit = self._bit_symbol(1, name)
             known = self._open[name] = self.equal(bit, self._bits(1, 1))

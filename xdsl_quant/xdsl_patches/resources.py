@@ -37,7 +37,7 @@ _HEADER_SIZE = 4
 """Size in bytes of the header, which holds the alignment of the data."""
 
 _CHUNK = 1 << 16
-"""Number of hexadecimal digits decoded at a time; even."""
+"""Number of hexadecimal digits to decode at a time; must be even."""
 
 
 class _Blob(NamedTuple):
@@ -150,7 +150,7 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
 
 
 def new_resource(key: str, array: Array, type_: TensorType) -> DenseResourceAttr:
-    """Store an array as resource `key`, with a suffix if taken; return its attribute."""
+    """Store an array as a resource, under `key` or with a suffix; return the attribute."""
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics.arrays import bytes_of
 

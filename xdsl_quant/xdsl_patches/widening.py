@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 @dataclass(frozen=True)
 class UnionConstraint(AttrConstraint):
-    """A constraint that accepts more types than xDSL's, but reports xDSL's errors."""
+    """Constraint that accepts two sets of types, with the error messages of `xdsl`."""
 
     xdsl: AttrConstraint
 

@@ -241,7 +241,7 @@ class _Structure:
         return self.block.args[index].first_use is not None
 
     def reduced_loops(self) -> tuple[int, ...]:
-        """Return the loops, parallel or not, that some output does not depend on."""
+        """Return the loops, parallel ones too, whose index some output does not use."""
         used = [map_.used_dims() for map_ in self.output_maps]
         return tuple(
             dimension

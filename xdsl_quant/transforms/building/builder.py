@@ -1,5 +1,6 @@
 """
-Builder shared by all lowerings: ops on scalars and tensors, sizes, and loop nests.
+Builder that all lowerings share. It builds ops on scalars and tensors, sizes of tensors,
+and loop nests.
 
 A [`LoweringBuilder`][xdsl_quant.transforms.building.builder.LoweringBuilder] is an xDSL
 builder that gives all its ops the same location. Lowerings write elementwise arithmetic

@@ -1,4 +1,4 @@
-"""Rewrite patterns that check a whole module before they change it."""
+"""Base classes of patterns that check a whole module before they change it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

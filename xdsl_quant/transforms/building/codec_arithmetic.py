@@ -129,7 +129,7 @@ def decoded(
 def _as_f16(
     builder: LoweringBuilder, code: SSAValue, format: SmallFloat
 ) -> FloatExpression:
-    """Widen a bit pattern to f16, whose value is then off by a power of two."""
+    """Widen a bit pattern to f16; its value is the number times a power of two."""
     # Move the sign bit to that of f16 and clear the bits in between.
     zeros = 10 - format.mantissa_bits
     mask = builder.number((format.sign_bit - 1 << zeros) - (1 << 15), i16)

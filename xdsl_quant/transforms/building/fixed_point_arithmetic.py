@@ -98,7 +98,7 @@ def _known_integer(number: SSAValue) -> int | None:
 def _rounded_first(
     builder: LoweringBuilder, product: SSAValue, value: SSAValue, shift: SSAValue
 ) -> SSAValue:
-    """Add `±2**30`, the extra rounding term of `double`, if the shift exceeds 31."""
+    """Add the second rounding term of `double`, `±2**30`, if the shift exceeds 31."""
     known_shift = _known_integer(shift)
     if known_shift is not None and known_shift <= 31:
         return product

@@ -112,7 +112,7 @@ class StorageArithmetic(ABC):
         """Convert a stored value to a float."""
 
     def enter_loop(self, builder: LoweringBuilder | None) -> None:
-        """Build the constants of a loop before the loop; `None` leaves the loop."""
+        """Build constants before a loop with the given builder; `None` ends the loop."""
 
 
 @dataclass(eq=False)

@@ -183,7 +183,7 @@ class LowerQuantCast(RoundedCastPattern):
         return conversion
 
     def _requantize(self, op: CastOp, rewriter: PatternRewriter) -> bool:
-        """Lower the requantizations with `op`; return True if they replace `op`."""
+        """Lower requantizations that contain `op`; return True if `op` is then erased."""
         if (dcast := requantized_dcast(op)) is not None:
             conversion = self._requantization(cast(QuantizeCastOp, op), dcast)
             self._replace(op, dcast.input, conversion, rewriter)

@@ -8,8 +8,8 @@ in place. `quant.scast` converts back to quantized types, or to storage types:
   returns and branches;
 * after any other op whose quantized result is passed to a call, return or branch.
 
-A value that is only passed on gets no cast. Casts are in MLIR's order: each one is
-inserted right after the definition of its operand, so later ones come first.
+A value that is only passed on gets no cast. Casts are in MLIR's order: each cast is
+inserted right after the definition of its operand, so the last one inserted comes first.
 (Results of one op that are needed in several blocks are cast in the textual order of
 the blocks; MLIR uses the dominator tree.)
 

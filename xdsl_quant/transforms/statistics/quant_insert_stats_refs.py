@@ -109,7 +109,7 @@ class _Scope:
 
 
 def _candidates(op: Operation, scope: _Scope, prefix: str) -> Iterator[Candidate]:
-    """Yield the values in the regions of an op with keys that start with `prefix`."""
+    """Yield the values in the regions of an op; all keys start with `prefix`."""
     name = op_name(op)
     for r, region in enumerate(op.regions):
         for b, block in enumerate(region.blocks):

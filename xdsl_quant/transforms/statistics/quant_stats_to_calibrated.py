@@ -50,7 +50,7 @@ def check_real_values(op: IdentityOp) -> None:
 
 
 def _replace_statistics(op: IdentityOp, ranges: ValueRanges) -> None:
-    """Replace an op by casts to the calibrated type of its ranges and back."""
+    """Replace an op by a cast to the calibrated type of its ranges, and a cast back."""
     expressed_type = scalar_or_element_type(op.input.type)
     assert isinstance(expressed_type, AnyFloat)
     calibrated = ranges.calibrated_type(expressed_type)

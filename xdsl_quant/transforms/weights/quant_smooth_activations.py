@@ -262,7 +262,7 @@ def _divided_statistics(
 def _quotients(
     source: Layer | Constant, factors: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return a layer's divided weights and biases, or a divided constant twice."""
+    """Return the divided weights and biases of a layer, or twice a divided constant."""
     if isinstance(source, Layer):
         weights = source.weights()
         factors_of_weights = along(factors, weights, source.dimension)
