@@ -33,12 +33,12 @@ class ProfileRow:
 
     ops: Sequence[SourceOp]
     """
-    Op that the code is named after, then the ops fused only with this op; empty for
-    code that converts arguments and results.
+    First the op that names the code, then ops that are fused only with this op. Empty
+    for code that converts arguments and results.
     """
 
     parts: Sequence[int]
-    """Numbers of other rows with ops that this row's code computes in part."""
+    """Numbers of other rows: the code of this row computes some of their ops in part."""
 
     seconds: float
     """Median duration of the code in a call, in seconds; 0 without code."""

@@ -62,7 +62,7 @@ class _TiledContraction(Contraction):
 
     @cached_property
     def column_dimension(self) -> int | None:
-        """The right factor's only dimension that the column loop indexes, or `None`."""
+        """Unique dimension of the right factor that the column loop indexes, or `None`."""
         used = [self.column in loops_in(index) for index in self.rhs.indices]
         return used.index(True) if used.count(True) == 1 else None
 

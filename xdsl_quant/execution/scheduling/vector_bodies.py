@@ -344,7 +344,7 @@ class BodyCode:
         self, body: VectorBody, code: Code, table: ColumnTable, columns: str
     ) -> None:
         """
-        Take a body, and the function to append ops to. `table` has the column constants
+        Build the ops of `body` in the function `code`. `table` has the column constants
         of the function; `columns` is the pointer to them.
         """
         self._body = body

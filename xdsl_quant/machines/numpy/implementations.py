@@ -84,7 +84,7 @@ def run_block(
         args: values of the block arguments: numbers, or arrays that broadcast to each
             other.
         wanted: values to return.
-        known: ops to skip, with the values of their single results.
+        known: maps ops that are skipped to the values of their single results.
     """
     known = known or {}
     interpreter.push_scope("block")

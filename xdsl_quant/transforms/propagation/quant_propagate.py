@@ -7,9 +7,9 @@ types:
 
 * A uniform type is kept. A range is converted to parameters by the target's range rule.
   `!quant.any` sets a minimum width, `!quant.none` keeps a value in floating point, and
-  a float type does not constrain.
-* Constants get parameters from their content, even if they have a range; biases get the
-  product of the scales of their factors.
+  a float type has no effect.
+* Constants get parameters from their content, even if they have a range. The scale of a
+  bias is the product of the scales of the factors.
 * Parameters propagate along constraints until nothing changes. A value has one set of
   parameters; a kernel that needs different ones specifies them at its port. A rescale
   is needed where the specifications of producer and user differ.

@@ -45,7 +45,7 @@ _BLOCK_TYPES: Mapping[type[QuantizedType], str] = {
     UniformQuantizedSubChannelType: "sub-channel",
     BlockScaledQuantizedType: "block-scaled",
 }
-"""Kinds of types with one scale per block, for messages."""
+"""Maps types with one scale per block to the name of their kind in messages."""
 
 _SMALLEST, _LARGEST = 2.0**-32, (2.0**31 - 1) / 4
 """Smallest and largest fixed-point scale, with shifts 62 and 2."""

@@ -14,7 +14,7 @@ inserted right after the definition of its operand, so the last one inserted com
 the blocks; MLIR uses the dominator tree.)
 
 Existing storage casts that reverse each other are folded, as in MLIR. MLIR's conversion
-also folds all other ops, among them a `quant.qcast` followed by a `quant.dcast`, which
+also folds all other ops, among them a `quant.qcast` followed by a `quant.dcast`. That fold
 changes numbers. This pass leaves other folds to `canonicalize`.
 
 An error leaves the module unchanged. Unlike MLIR's pass, this pass supports quantized

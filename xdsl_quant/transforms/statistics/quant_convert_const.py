@@ -9,8 +9,8 @@ a constant becomes a `tfl.pseudo_qconst`.
 
 [`quantize`][xdsl_quant.numerics.quantize] computes stored values, so they are
 bit-identical to those of the cast if it is lowered with the same options and run. With
-`nearest-away` and no `zero-point-order`, they are bit-identical to MLIR 14. It divides in
-f64, and adds the zero point before or after rounding depending on the type (see
+`nearest-away` and no `zero-point-order`, they are bit-identical to those of MLIR 14. MLIR
+14 divides in f64, and adds the zero point before or after rounding, by type (see
 [`quantize_constant`][xdsl_quant.numerics.quantization.quantize_constant]).
 
 Resources become resources with a new name if stored values have 8, 16 or 32 bits, and dense

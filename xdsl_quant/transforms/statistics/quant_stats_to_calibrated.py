@@ -76,7 +76,7 @@ def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
 
 
 def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | None]:
-    """Map each changed op to the ranges of its casts, or to `None` if it is erased."""
+    """Map each changed op to the ranges of its casts, or to `None` to erase the op."""
     groups = _groups(ops)
     common: dict[object, ValueRanges] = {}
     for op in ops:

@@ -78,12 +78,12 @@ class Constant(NamedTuple):
 
 
 Source = Layer | Constant | StatisticsOp
-"""Op or constant whose channels must be divided to divide an activation."""
+"""Layer, constant or `quant.stats` to divide so that an activation is divided."""
 
 
 def sources_of(statistics: StatisticsOp) -> Sequence[Source]:
     """
-    Return the sources to divide in order to divide the operand of a `quant.stats`.
+    Return all sources to divide so that the operand of a `quant.stats` is divided.
 
     Raises:
         Unsupported: if channels cannot be divided, with the reason.
@@ -379,7 +379,7 @@ def _statistics_of(
 
 
 def _without_statistics_of_constants(module: ModuleOp) -> Sequence[ConstantStatistics]:
-    """Remove the statistics of constants; return one entry for each use of them."""
+    """Remove the `quant.stats` of constants; return one entry for each of their uses."""
     removed: list[ConstantStatistics] = []
     for op in [*module.walk()]:
         if isinstance(op, StatisticsOp) and constant_numbers(op.input) is not None:

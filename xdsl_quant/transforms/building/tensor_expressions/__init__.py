@@ -7,9 +7,9 @@ of NumPy arrays, and NumPy functions accept it: a formula written for arrays bui
 when it is called with expressions.
 
 Evaluation is lazy. Elementwise formulas, slices and broadcasts only record how an element
-is computed from elements of other arrays. The ops of an element are built in the loop
-nest that needs it: of a reduction, of a data movement op with indices that are not
-affine, or of a result. All sizes are static.
+is computed from elements of other arrays. The ops that compute an element are built in the
+loop nest that needs it. A loop nest is built for a reduction, for a data movement op with
+indices that are not affine, and for a result. All sizes are static.
 
 Example:
 

@@ -148,7 +148,7 @@ class Loops:
     def _part(
         self, value: SSAValue, formulas: Indices, sizes: Sequence[int]
     ) -> SSAValue:
-        """Slice a tensor to the sizes of the loops that index it."""
+        """Return the slice of a tensor that loops of these sizes read."""
         shape = shape_of(value)
         part = [
             sizes[formula.position] if isinstance(formula, AffineDimExpr) else size

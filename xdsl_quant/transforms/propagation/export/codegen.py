@@ -16,7 +16,7 @@ after additions and data movement, and never adds rescales. The export then only
 value to the range of a port and keeps its scale if the port is
 
 * an operand with a single use in its kernel, which is not a multiplication, or
-* a result with a single use, which is such an operand or a port with another type.
+* a result with a single use, which is an operand of this kind or a port of another type.
 
 **Bound.** Pushing skips some of the roundings at ports. Data movement and ordering do not
 increase the resulting difference, sums add differences, and contractions multiply them by
@@ -104,10 +104,10 @@ class CodegenExport(KernelExport):
         """Number of rescales built so far."""
 
         self.rounding: dict[_PortKey, Fraction] = {}
-        """Upper bound on the deviation from the exact result at each port."""
+        """Maps ports to an upper bound on the deviation that their rescale introduces."""
 
         self._integers: dict[SSAValue, Integers] = {}
-        """Integers that represent each kernel result."""
+        """Maps each kernel result to the integers that represent it."""
 
         self._stored: dict[tuple[SSAValue, ScaledQuantizedType], Integers] = {}
         self._expressed: dict[SSAValue, SSAValue] = {}

@@ -14,8 +14,8 @@ result only through data movement, ordering and clamping gets the type of that r
 values out of the result's range are clamped anyway. TensorFlow Lite ops do not return
 accumulators.
 
-A kernel stays in floating point if a port has no uniform type, an inner value cannot be
-given a type, or an op does not accept the types. It reads dequantized operands and
+A kernel stays in floating point if a port has no uniform type, no type is found for a value
+between its ops, or an op does not accept the types. It then reads dequantized operands and
 unchanged constants. Constants of quantized kernels, such as the 0 of a rectifier, need
 no specification. They get the type of the operand that they are compared with, or of the
 result if that operand's type would round or clamp them.

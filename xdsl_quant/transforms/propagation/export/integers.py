@@ -111,8 +111,8 @@ class Integers(ScaledRange):
     def with_scale_of(self, reference: Integers) -> Integers | None:
         """
         Return these integers with the scales of `reference`, or `None` if the scales
-        differ by more than the precision of a multiplier. The stored scale of a bias,
-        for instance, is a rounded product.
+        differ by more than the precision of a multiplier. Smaller differences come from
+        rounding, e.g. of the scale of a bias, which is a product.
         """
         if len(self.scales) != len(reference.scales):
             return None

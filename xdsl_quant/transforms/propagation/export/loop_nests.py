@@ -125,9 +125,9 @@ class LoopNest:
 
     def combined(self) -> tuple[str, Sequence[SSAValue]] | None:
         """
-        Return the name of the op that combines the accumulator with inputs, and the
-        inputs; `arith.mulf` stands for the addition of a product of inputs. Return
-        `None` if the body does not reduce.
+        Return the name of the op that combines the accumulator with an input, and the
+        input. If the body adds a product, return `arith.mulf` and the two factors.
+        Return `None` for other bodies.
         """
         if not isinstance(op := self.result.owner, Operation) or op not in self.ops:
             return None

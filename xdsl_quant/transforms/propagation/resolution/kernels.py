@@ -383,8 +383,8 @@ def collect(
     Args:
         module: the module, which is not changed.
         target: the target with the kernels.
-        calls: calls whose callee has no other caller, so values are traced through
-            them.
+        calls: calls whose callee has no other caller. A value that such a call passes
+            counts as one value in caller and callee.
     """
     graph, source = Graph(), _sources(calls)
     ops = [*ops_outside_kernels(module)]

@@ -1,7 +1,7 @@
 """
 Read and write ranges of values in statistics ops, calibrated types and attributes:
 `quant.axis` and `quant.axis_stats` for per-axis ranges, and `quant.layer_stats` for values
-with a type that has no range.
+whose type contains no range.
 """
 
 from __future__ import annotations
