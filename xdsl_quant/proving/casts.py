@@ -187,7 +187,7 @@ class CastProver:
     @staticmethod
     def _scale_in(function: FuncOp) -> SSAValue:
         """
-        Return the scale constant that the symbol replaces.
+        Return the constant that holds the scale, to be replaced by a symbol.
 
         Raises:
             UnsupportedError: if the code has no such constant.

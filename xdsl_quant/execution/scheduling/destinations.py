@@ -122,7 +122,7 @@ def _pads(insert: ir.Operation) -> bool:
 
 
 def _read_inside(insert: ir.Operation) -> None:
-    """Let the other readers of the padded tensor read a slice of the result."""
+    """Let other readers of the input of a pad read a slice of the padded result."""
     source, *_ = insert.operands
     names = ("static_offsets", "static_sizes", "static_strides")
     parts = [insert.attributes[name] for name in names]

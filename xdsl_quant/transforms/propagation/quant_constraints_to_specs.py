@@ -551,7 +551,7 @@ def _warn_of_links(ops: Sequence[Operation], problem: str, remedy: str) -> None:
 
 
 def _replace_at_ports(op: LinkOp, source: SSAValue) -> None:
-    """Let kernels and links use `source`; erase the cast if it has no other uses."""
+    """Let kernels and link ops use `source`; erase the cast if it has no other uses."""
     op.result.replace_uses_with_if(
         source, lambda use: isinstance(use.operation, RegionOp | LinkOp)
     )

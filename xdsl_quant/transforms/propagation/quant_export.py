@@ -66,8 +66,8 @@ _UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
 class QuantExportPass(CountingPass):
     """
     Replace each `quant.region` by quantized ops of its dialect or by integer arithmetic
-    if all its ports have uniform types. Other kernels become their float ops between
-    casts; the module attribute `quant.float_kernels` lists them with reasons.
+    if all its ports have uniform types. Other kernels are replaced by their float ops and
+    casts; the module attribute `quant.float_kernels` lists these kernels with reasons.
     """
 
     name = "quant-export"

@@ -80,9 +80,9 @@ def uniform_counterpart(
     """
     Return the `!quant.uniform` equivalent of a block-scaled type, or `None`.
 
-    `!quant.uniform` requires casts that compute in the expressed type and blocks without
-    offsets. Scales must be positive numbers of the expressed type, zero points integers
-    of the storage type, and dimensions multiples of the block sizes.
+    Casts must compute in the expressed type, and blocks must have no offsets. Each scale
+    must be a positive number of the expressed type, each zero point an integer of the
+    storage type, and each dimension a multiple of its block size.
 
     Args:
         quantized_type: the type.

@@ -316,8 +316,8 @@ class QuantConvertConstPass(PatternPass):
 
     zero_point_order: ZeroPointOrder | None = None
     """
-    Order of rounding and adding the zero point. Default: `before-rounding`; with
-    `nearest-away`, as in MLIR 14, `before-rounding` only for f32 stored in 8 bits.
+    Order of rounding and adding the zero point. Default: `before-rounding`, except that
+    `nearest-away` adds it after rounding unless f32 is stored in 8 bits, as in MLIR 14.
     """
 
     nan: NanResult = "storage-min"

@@ -161,7 +161,7 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
     """Approximate number of weights per scale with `block`."""
 
     range: Literal["min-max", "mse"] = "min-max"
-    """Range that a scale covers: that of the weights, or with the least squared error."""
+    """Range that a scale covers: all its weights, or that with the least squared error."""
 
     _quantized: dict[tuple[SSAValue, Attribute], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, Attribute], SSAValue],
@@ -261,7 +261,7 @@ class QuantQuantizeWeightsPass(PatternPass):
     """Approximate number of weights per scale with `granularity=block`."""
 
     range: Literal["min-max", "mse"] = "min-max"
-    """Range that a scale covers: that of the weights, or with the least squared error."""
+    """Range that a scale covers: all its weights, or that with the least squared error."""
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         trait = MultipliesAndAccumulates

@@ -120,7 +120,7 @@ class CodegenExport(KernelExport):
     @property
     def differences(self) -> Mapping[str, Sequence[int]] | None:
         """
-        Map functions to an upper bound for each result: on its difference, in stored
+        Map each function to bounds: the largest difference of each result, in stored
         units, from the result without pushing. `None` if an op outside of kernels uses
         a value that may differ.
         """
@@ -155,7 +155,7 @@ class CodegenExport(KernelExport):
                 self._differences[function.sym_name.data] = units
 
     def _units(self, value: SSAValue) -> int:
-        """Return the bound for a returned value, as `differences` contains it."""
+        """Return the bound in `differences` for a value that a function returns."""
         if value not in self._integers:
             return 0
         stored = self._at_result(value)

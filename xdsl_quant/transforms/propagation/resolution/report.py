@@ -26,7 +26,7 @@ from .writing import conflicts_of
 
 @dataclass(frozen=True)
 class PortRescale:
-    """Kernel operand with other parameters than the value: it needs a rescale."""
+    """Kernel operand that needs a rescale: its parameters are not those of the value."""
 
     kernel: str
     """Kernel that uses the value."""

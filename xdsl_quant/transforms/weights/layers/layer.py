@@ -187,7 +187,7 @@ class Layer:
 def layer_of(op: Operation) -> Layer | None:
     """
     Return the layer of a product, or `None` for other ops. Weights and biases must be
-    constants with output channels, and all further operands zero.
+    constants with output channels; all further operands must be zero.
     """
     weight, trait = weight_of(op), quantization_trait(op, AffineOpCoefficient)
     product = quantization_trait(op, MultipliesAndAccumulates)
