@@ -869,7 +869,7 @@ DIFFERENCES = (
         "a zero point that is not representable in the storage type is an error; MLIR "
         "wraps it around",
         (_module("qcast", "f32", "!quant.uniform<i8:f32, 1.0:200>"),),
-        lambda c: "does not fit storage type" in c.messages[1],
+        lambda c: "is not representable in" in c.messages[1],
         "lower-quant-ops",
     ),
     Difference(

@@ -70,14 +70,22 @@ def check_bounds(values: Array, low: int, high: int, message: str) -> None:
         values: integers.
         low: the smallest valid integer.
         high: the largest valid integer.
-        message: the error message, with `{}` for the offending integer.
+        message: the error message, with `{}` for the first invalid integer and its index.
 
     Raises:
         ValueError: if an integer is out of bounds.
     """
-    for value in (int(values.min()), int(values.max())) if values.size else ():
-        if not low <= value <= high:
-            raise ValueError(message.format(value))
+    if values.size and not low <= int(values.min()) <= int(values.max()) <= high:
+        first = element_text(values, (values < low) | (values > high))
+        raise ValueError(message.format(first))
+
+
+def element_text(values: Array, is_wrong: NDArray[np.bool_]) -> str:
+    """Return the first wrong element and its index, e.g. `nan at index (0, 3)`."""
+    position = np.unravel_index(int(is_wrong.argmax()), values.shape)
+    index = position[0] if len(position) == 1 else tuple(map(int, position))
+    found = f"{values[position]}"
+    return f"{found} at index {index}" if values.size > 1 else found
 
 
 def sign_extended(integers: Array, width: int) -> Array:
@@ -147,13 +155,19 @@ def bytes_of(array: Array) -> bytes:
     return array.tobytes()
 
 
+def check_finite(values: Floats | NDArray[np.float32], what: str) -> None:
+    """Raise a `ValueError` if a number is infinite or NaN."""
+    if not (is_finite := np.isfinite(values)).all():
+        found = element_text(values, ~is_finite)
+        raise ValueError(f"expected finite {what}, found {found}")
+
+
 def check_positive(values: Floats, what: str) -> None:
     """Raise a `ValueError` if a number is negative, zero, infinite or NaN."""
     # A NaN is refused, because comparisons with NaN are false.
     if not (is_right := (values > 0) & (values < np.inf)).all():
-        raise ValueError(
-            f"expected a positive finite {what}, found {values[~is_right][0]}"
-        )
+        found = element_text(values, ~is_right)
+        raise ValueError(f"expected a positive finite {what}, found {found}")
 
 
 def disjoint_output(

@@ -144,7 +144,7 @@ def _check_shiftable(values: Integers, shifts: Integers) -> None:
         return
     bound = int(np.broadcast_to(bounds, values.shape)[~does_fit][0])
     raise ValueError(
-        f"value {values[~does_fit][0]} is not in the range {-bound} to {bound - 1} of "
+        f"value {values[~does_fit][0]} is out of the range {-bound} to {bound - 1} of "
         f"shift {bound.bit_length()}"
     )
 
@@ -159,8 +159,7 @@ def check_scale_rounding(rounding: ScaleRounding) -> None:
 
 def _bounded_integers(values: ArrayLike, what: str, low: int, high: int) -> Array:
     array = numbers(values, f"{what}s", "iu")
-    message = f"{what} {{}} is not in the range {low} to {high}"
-    check_bounds(array, low, high, message)
+    check_bounds(array, low, high, f"{what} {{}} is out of the range {low} to {high}")
     return array
 
 
@@ -329,7 +328,7 @@ def _normalize(multipliers: Integers, shifts: Integers) -> tuple[Integers, Integ
         raise ValueError(
             f"multiplier {multipliers[is_wrong][0]} with a right shift of "
             f"{shifts[is_wrong][0]} normalizes to '{significands[is_wrong][0]}p"
-            f"{-right_shifts[is_wrong][0]}': shift {right_shifts[is_wrong][0]} is not in "
+            f"{-right_shifts[is_wrong][0]}': shift {right_shifts[is_wrong][0]} is out of "
             f"the range {MIN_SHIFT} to {MAX_SHIFT}"
         )
     return significands, right_shifts
@@ -399,6 +398,6 @@ def multiplier_to_tflite(
         (shifts, "shift", MIN_SHIFT, MAX_SHIFT),
     ):
         check_bounds(
-            array, low, high, f"{what} {{}} is not in the range {low} to {high}"
+            array, low, high, f"{what} {{}} is out of the range {low} to {high}"
         )
     return _pair(multipliers, _BITS - shifts)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Array, Floats, Integers, numbers
+from .arrays import Array, Floats, Integers, check_finite, numbers
 
 InputOrder = Literal["natural", "activation"]
 """
@@ -104,8 +104,7 @@ def _checked_arguments(
 
 def _finite_floats(values: ArrayLike, what: str) -> Floats:
     array = numbers(values, what, "iuf").astype(np.float64)
-    if not (is_finite := np.isfinite(array)).all():
-        raise ValueError(f"expected finite {what}, found {array[~is_finite][0]}")
+    check_finite(array, what)
     return array
 
 

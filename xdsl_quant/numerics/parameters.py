@@ -13,7 +13,7 @@ from typing import Protocol, Self, SupportsIndex, TypedDict, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Array, DType, Floats, Integers, check_bounds, numbers
+from .arrays import Array, DType, Floats, Integers, check_bounds, element_text, numbers
 from .float_dtypes import code_dtype, float_dtype, float_info, nearest_floats
 from .small_floats import SMALL_FLOATS, SmallFloat
 
@@ -84,8 +84,7 @@ def check_storable(values: Array, storage: str, what: str) -> None:
         values,
         low,
         high,
-        f"{what} {{}} does not fit storage type '{storage}', whose values are {low} to "
-        f"{high}",
+        f"{what} {{}} is not representable in '{storage}'; expected {low} to {high}",
     )
 
 
@@ -321,11 +320,9 @@ class QuantizationParameters:
         if self.scales.min() >= smallest and self.scales.max() <= largest:
             return
         is_invalid = ~((self.scales >= smallest) & (self.scales <= largest))
-        position = np.unravel_index(int(is_invalid.argmax()), self.scales.shape)
-        where = f" at index {tuple(map(int, position))}" if position else ""
         raise ValueError(
-            f"scale {self.scales[position]}{where} is out of the range of expressed type "
-            f"'{self.expressed}', {smallest:g} to {largest:g}"
+            f"scale {element_text(self.scales, is_invalid)} is out of the range of "
+            f"expressed type '{self.expressed}', {smallest:g} to {largest:g}"
         )
 
     # Derived properties
@@ -476,9 +473,10 @@ def storage_arguments(quantized_type: StoredType) -> StorageArguments:
     values = np.array(table_type.quantile_array())
     name = table_type.quantile_type.name
     table = nearest_floats(values, name)
-    if (wrong := values[~np.isfinite(table)]).size:
+    if not (is_finite := np.isfinite(table)).all():
         raise ValueError(
-            f"value {wrong[0]} of a table is not representable in {name}; use a wider type"
+            f"table value {element_text(values, ~is_finite)} is not representable in "
+            f"{name}; use a wider type"
         )
     table_min, _ = table_type.storage_range
     storage = f"{'i' if quantized_type.is_signed else 'u'}{table_type.bitwidth}"
@@ -499,8 +497,9 @@ def _checked_table(
             "expected a table of at least two numbers in one dimension, found shape "
             f"{values.shape}"
         )
-    if (wrong := values[~np.isfinite(values)]).size:
-        raise ValueError(f"expected a table of finite numbers, found {wrong[0]}")
+    if not (is_finite := np.isfinite(values)).all():
+        found = element_text(values, ~is_finite)
+        raise ValueError(f"expected finite table values, found {found}")
     low, high = full_range
     first = low if table_min is None else _checked_integer(table_min, "table_min")
     last = first + values.size - 1

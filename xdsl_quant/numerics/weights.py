@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Array, Floats, numbers
+from .arrays import Array, Floats, check_finite, element_text, numbers
 from .parameters import QuantizationParameters
 
 WeightRange = Literal["min-max", "mse"]
@@ -77,8 +77,7 @@ def _block_scales(
     if not weights.size:
         raise ValueError(f"expected at least one weight, found shape {weights.shape}")
     blocks = blocks_of(weights, block_shape)
-    if not (is_finite := np.isfinite(blocks)).all():
-        raise ValueError(f"expected finite weights, found {blocks[~is_finite][0]}")
+    check_finite(weights.astype(blocks.dtype, copy=False), "weights")
     largest = np.maximum(blocks.max(-1), -blocks.min(-1)).astype(np.float64)
     smallest = np.finfo(blocks.dtype).tiny
     scales = np.where(largest > 0, np.maximum(largest / last, smallest), 1.0)
@@ -168,12 +167,11 @@ def smoothing_factors(
         numbers(each, what, "iuf").astype(np.float64)
         for each, what in ((activations, "activations"), (weights, "weights"))
     ]
-    for each in largest:
+    for each, what in zip(largest, ("activations", "weights"), strict=True):
         is_wrong = ~((each >= 0) & np.isfinite(each))
         if is_wrong.any():
-            raise ValueError(
-                f"expected finite non-negative numbers, found {each[is_wrong][0]}"
-            )
+            found = element_text(each, is_wrong)
+            raise ValueError(f"expected finite non-negative {what}, found {found}")
     first, second = largest
     is_used = (first > 0) & (second > 0)
     first, second = (np.where(is_used, each, 1.0) for each in largest)

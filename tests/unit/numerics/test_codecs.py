@@ -536,7 +536,7 @@ def test_powers_of_two_have_no_sign():
         ),
         (
             {"storage": "u4", "table": [1, np.inf]},
-            "expected a table of finite numbers, found inf",
+            "expected finite table values, found inf at index 1",
         ),
         (
             {"storage": "u4", "table": NF4, "table_min": 1},
@@ -548,7 +548,7 @@ def test_powers_of_two_have_no_sign():
         ),
         (
             {"storage": "f4E2M1FN", "zero_points": 7},
-            "zero point 7 does not fit storage type 'f4E2M1FN', whose values are -6 to 6",
+            "zero point 7 is not representable in 'f4E2M1FN'; expected -6 to 6",
         ),
     ],
     ids=str,

@@ -106,21 +106,21 @@ def test_a_multiplier_of_0_is_tflites():
             3,
             62,
             "multiplier 3 with a right shift of 62 normalizes to '1610612736p-91': "
-            "shift 91 is not in the range 2 to 62",
+            "shift 91 is out of the range 2 to 62",
         ),
         (
             multiplier_from_tflite,
             1 << 30,
             30,
             "multiplier 1073741824 with a right shift of 1 normalizes to '1073741824p-1': "
-            "shift 1 is not in the range 2 to 62",
+            "shift 1 is out of the range 2 to 62",
         ),
         (
             multiplier_from_tflite,
             1 << 30,
             70,
             "multiplier 1073741824 with a right shift of -39 normalizes to "
-            "'1073741824p39': shift -39 is not in the range 2 to 62",
+            "'1073741824p39': shift -39 is out of the range 2 to 62",
         ),
         (
             normalize_multiplier,
@@ -145,15 +145,15 @@ def test_a_multiplier_of_0_is_tflites():
             1,
             (1 << 31) - 1,
             "multiplier 1 with a right shift of 2147483647 normalizes to "
-            "'1073741824p-2147483677': shift 2147483677 is not in the range 2 to 62",
+            "'1073741824p-2147483677': shift 2147483677 is out of the range 2 to 62",
         ),
         (
             multiplier_to_tflite,
             1 << 31,
             5,
-            "multiplier 2147483648 is not in the range 0 ",
+            "multiplier 2147483648 is out of the range 0 ",
         ),
-        (multiplier_to_tflite, 5, 1, "shift 1 is not in the range 2 to 62"),
+        (multiplier_to_tflite, 5, 1, "shift 1 is out of the range 2 to 62"),
         (
             normalize_multiplier,
             [1, 2, 3],

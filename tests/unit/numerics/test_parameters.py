@@ -127,7 +127,7 @@ def test_equality_and_hash():
         (
             {"zero_points": 128},
             ValueError,
-            "zero point 128 does not fit storage type 'i8', whose values are -128 to 127",
+            "zero point 128 is not representable in 'i8'; expected -128 to 127",
         ),
         (
             {"zero_points": 0.5},
@@ -153,7 +153,7 @@ def test_equality_and_hash():
         (
             {"scales": [1, -1], "quantized_dimension": 0},
             ValueError,
-            "scale -1.0 at index (1,) is out of the range of expressed type 'f32', "
+            "scale -1.0 at index 1 is out of the range of expressed type 'f32', "
             "1.4013e-45 to 3.40282e+38",
         ),
         (
@@ -311,7 +311,7 @@ def test_scales_at_the_bounds_of_the_expressed_type():
         (1, [2.0**-24, 65505.0]),
     ):
         message = (
-            f"scale {wrong[index]} at index ({index},) is out of the range of expressed "
+            f"scale {wrong[index]} at index {index} is out of the range of expressed "
             "type 'f16', 5.96046e-08 to 65504"
         )
         with pytest.raises(ValueError, match=re.escape(message)):

@@ -544,20 +544,18 @@ READ_ONLY.setflags(write=False)
             (
                 lambda: dequantize([1, -129], ONE),
                 ValueError,
-                "stored value -129 does not fit storage type 'i8', whose "
-                "values are -128 to 127",
+                "stored value -129 at index 1 is not representable in 'i8'; expected -128 "
+                "to 127",
             ),
             (
                 lambda: dequantize(np.array([1, 8], np.int8), NIBBLE),
                 ValueError,
-                "stored value 8 does not fit storage type 'i4', whose "
-                "values are -8 to 7",
+                "stored value 8 at index 1 is not representable in 'i4'; expected -8 to 7",
             ),
             (
                 lambda: requantize(np.array([-9], np.int8), NIBBLE, ONE),
                 ValueError,
-                "stored value -9 does not fit storage type 'i4', whose "
-                "values are -8 to 7",
+                "stored value -9 is not representable in 'i4'; expected -8 to 7",
             ),
             (
                 lambda: requantize(I8, ONE, QuantizationParameters(1, expressed="f16")),

@@ -174,7 +174,8 @@ def test_mistakes():
     with pytest.raises(TypeError, match=r"^unsupported masked array in values"):
         format.encode(np.ma.masked_array([1.0], [True]))
     with pytest.raises(
-        ValueError, match=r"^expected codes of f6E2M3FN from 0 to 63, found 64$"
+        ValueError,
+        match=r"^expected codes of f6E2M3FN from 0 to 63, found 64 at index 1$",
     ):
         format.decode([0, 64])
     with pytest.raises(ValueError, match=r"^expected codes of f6E2M3FN from 0 to 63"):

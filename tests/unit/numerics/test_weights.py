@@ -161,9 +161,14 @@ def test_smoothing_factors():
     for first, second, alpha, message in (
         ([1], [1], 1.5, "expected alpha from 0 to 1, found 1.5"),
         ([1], [1], -0.5, "expected alpha from 0 to 1, found -0.5"),
-        ([1, -2], [1, 1], 0.5, "expected finite non-negative numbers, found -2.0"),
-        ([1], [np.inf], 0.5, "expected finite non-negative numbers, found inf"),
-        ([np.nan], [1], 0.5, "expected finite non-negative numbers, found nan"),
+        (
+            [1, -2],
+            [1, 1],
+            0.5,
+            "expected finite non-negative activations, found -2.0 at index 1",
+        ),
+        ([1], [np.inf], 0.5, "expected finite non-negative weights, found inf"),
+        ([np.nan], [1], 0.5, "expected finite non-negative activations, found nan"),
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             smoothing_factors(first, second, alpha)
@@ -196,7 +201,13 @@ def test_mistakes():
         ([1.0], (1,), 9, "min-max", "expected 2 to 8 bits, found 9"),
         ([1.0], (1,), 4, "max", "expected 'min-max' or 'mse', found range 'max'"),
         ([], (0,), 4, "mse", "expected at least one weight, found shape (0,)"),
-        ([1.0, np.inf], (2,), 4, "mse", "expected finite weights, found inf"),
+        (
+            [1.0, np.inf],
+            (2,),
+            4,
+            "mse",
+            "expected finite weights, found inf at index 1",
+        ),
         ([1.0, 2.0], (3,), 4, "mse", "divide shape (2,), found (3,)"),
         ([1.0, 2.0], (0,), 4, "mse", "divide shape (2,), found (0,)"),
         ([1.0, 2.0], (1, 2), 4, "mse", "divide shape (2,), found (1, 2)"),

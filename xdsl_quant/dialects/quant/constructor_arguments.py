@@ -130,7 +130,7 @@ def float_argument(value: object, name: str) -> FloatData:
     try:
         return FloatData(FLOATS.checked(value, f"{name} must be a number"))
     except OverflowError:
-        raise VerifyException(f"{name} must fit 64 bits") from None
+        raise VerifyException(f"expected {name} representable in f64") from None
 
 
 def int_argument(value: object, name: str) -> IntAttr:
@@ -183,7 +183,7 @@ def flattened(
         try:
             (length,) = set(map(len, elements))
         except (TypeError, ValueError):
-            raise VerifyException(f"{name} must not be ragged") from None
+            raise VerifyException(f"{name} must have rows of equal lengths") from None
         shape.append(length)
         elements = list(chain.from_iterable(elements))
     return elements, tuple(shape)
@@ -210,7 +210,8 @@ def elements(
         needed = f"{name} must be {kind.noun}"
         return array(kind.typecode, (kind.checked(n, needed) for n in numbers)), shape
     except OverflowError:
-        raise VerifyException(f"{name} must fit 64 bits") from None
+        type_name = "f64" if kind.typecode == "d" else "i64"
+        raise VerifyException(f"expected {name} representable in {type_name}") from None
 
 
 def vector(values: object, name: str, kind: NumberKind) -> array[Any]:
@@ -244,7 +245,7 @@ def ints_attr(values: Iterable[int]) -> Ints:
     try:
         ints = values if isinstance(values, array) else array("q", values)
     except OverflowError as e:
-        raise VerifyException("zero points must fit 64 bits") from e
+        raise VerifyException("expected zero points representable in i64") from e
     return DenseArrayBase(i64, BytesAttr(ints.tobytes()))
 
 

@@ -66,7 +66,7 @@ Shifts = DenseArrayBase[I8]
 
 def _range_error(name: str, number: int, hint: str = "") -> VerifyException:
     low, high = _RANGES[name]
-    return VerifyException(f"{name} {number} is not in the range {low} to {high}{hint}")
+    return VerifyException(f"{name} {number} is out of the range {low} to {high}{hint}")
 
 
 def _verify_multipliers_and_shifts(

@@ -794,8 +794,8 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
         for zero_point in self.zero_point_range:
             if not low <= zero_point <= high:
                 raise VerifyException(
-                    f"zero point {zero_point} does not fit storage type "
-                    f"'{self.storage_type_name}', whose values are {low} to {high}"
+                    f"zero point {zero_point} is not representable in "
+                    f"'{self.storage_type_name}'; expected {low} to {high}"
                 )
 
     def has_axes_in(self, shape: Sequence[int]) -> bool:
@@ -860,7 +860,9 @@ class PerTensorType(ScaledQuantizedType, ABC):
     def verify(self) -> None:
         super().verify()
         if not -(1 << 63) <= (zero_point := self.zero_point.data) < 1 << 63:
-            raise VerifyException(f"zero point {zero_point} exceeds 64 bits")
+            raise VerifyException(
+                f"zero point {zero_point} is not representable in i64"
+            )
 
     def _list_text(self, elements: list[str]) -> str:
         return f", {elements[0]}"

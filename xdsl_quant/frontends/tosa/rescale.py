@@ -150,7 +150,7 @@ class Rescale:
             ("shift", rescale.shifts, MIN_SHIFT, MAX_SHIFT),
         ):
             check_bounds(
-                numbers, low, high, f"{name} {{}} is not in the range {low} to {high}"
+                numbers, low, high, f"{name} {{}} is out of the range {low} to {high}"
             )
         return rescale
 

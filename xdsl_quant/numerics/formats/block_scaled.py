@@ -266,14 +266,6 @@ def blocks_of_rows(values: F32, size: int, name: str) -> F32:
     return values.reshape(*values.shape[:-1], values.shape[-1] // size, size)
 
 
-def check_finite(values: F32, name: str) -> None:
-    """Raise a `ValueError` if a value is infinite or NaN."""
-    if not (is_finite := np.isfinite(values)).all():
-        raise ValueError(
-            f"expected finite values for {name}, found {values[~is_finite][0]}"
-        )
-
-
 def to_f16(numbers: F32 | Floats, what: str, first: int = 0) -> NDArray[np.float16]:
     """
     Round block parameters to f16.

@@ -32,7 +32,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, Floats, counts_below
+from ..arrays import Array, Floats, check_finite, counts_below
 from ..small_floats import small_float
 from .bits import Bytes, join_bits, split_bits
 from .block_scaled import (
@@ -42,7 +42,6 @@ from .block_scaled import (
     Shape,
     Stored,
     blocks_of_rows,
-    check_finite,
     code_width,
     f32_values,
     to_f16,
@@ -155,7 +154,7 @@ class GGUFBlocks(GGUFFormat):
     def quantize(self, values: ArrayLike) -> BlockScaled:
         array = f32_values(values)
         blocks = blocks_of_rows(array, self.block, self.name)
-        check_finite(array, self.name)
+        check_finite(array, f"values for {self.name}")
         offsets = None
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             scales, lowest = self._scales(blocks)
@@ -231,7 +230,7 @@ class GGUFMXFP4(GGUFFormat):
     def quantize(self, values: ArrayLike) -> BlockScaled:
         array = f32_values(values)
         blocks = blocks_of_rows(array, self.block, self.name)
-        check_finite(array, self.name)
+        check_finite(array, f"values for {self.name}")
         scale, element = small_float("f8E8M0FNU"), small_float(self.type)
         largest = np.abs(blocks).max(-1).astype(np.float64)
         # Just below a power of two, rounding to f32 makes the logarithm an integer.
@@ -297,7 +296,7 @@ class GGUFSuperBlocks(GGUFFormat):
     def quantize(self, values: ArrayLike) -> BlockScaled:
         array = f32_values(values)
         supers = blocks_of_rows(array, SUPER_BLOCK, self.name)
-        check_finite(array, self.name)
+        check_finite(array, f"values for {self.name}")
         rows = supers.reshape(-1, self.blocks, self.block)
         codes = np.empty(rows.shape, np.int8 if self.is_signed else np.uint8)
         of_blocks = np.zeros((2, *rows.shape[:2]), codes.dtype)

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array
+from ..arrays import Array, check_finite
 from .bits import join_bits, split_bits
 from .block_scaled import (
     BlockScaled,
     ParameterTypes,
     Stored,
     blocks_of_rows,
-    check_finite,
     f32_values,
     to_f16,
 )
@@ -79,7 +78,7 @@ class GroupFormat(Format):
                 f"{array.shape}"
             )
         groups = blocks_of_rows(array, self.block, self.name)
-        check_finite(array, self.name)
+        check_finite(array, f"values for {self.name}")
         lowest = np.minimum(groups.min(-1), 0)
         with np.errstate(over="ignore"):
             of_groups = (np.maximum(groups.max(-1), 0) - lowest) / 15

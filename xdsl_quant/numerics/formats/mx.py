@@ -21,7 +21,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, numbers
+from ..arrays import Array, check_finite, numbers
 from ..small_floats import small_float
 from .bits import join_bits, split_bits
 from .block_scaled import (
@@ -31,7 +31,6 @@ from .block_scaled import (
     Shape,
     Stored,
     blocks_of_rows,
-    check_finite,
     code_width,
     f32_values,
 )
@@ -232,7 +231,7 @@ class NVFP4(PackedElements):
         """
         array = f32_values(values)
         blocks = blocks_of_rows(array, self.block, self.name)
-        check_finite(array, self.name)
+        check_finite(array, f"values for {self.name}")
         largest = np.abs(blocks).max(-1)
         scale, element = small_float("f8E4M3FN"), small_float(self.type)
         with np.errstate(all="ignore"):

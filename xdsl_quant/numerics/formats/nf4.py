@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, counts_below
+from ..arrays import Array, check_finite, counts_below
 from .bits import Bytes, join_bits, split_bits
 from .block_scaled import (
     F32,
@@ -22,7 +22,6 @@ from .block_scaled import (
     ParameterTypes,
     Shape,
     Stored,
-    check_finite,
     f32_values,
 )
 from .format import Format
@@ -120,7 +119,7 @@ class NF4(Format):
                 differ in shape.
         """
         array = f32_values(values)
-        check_finite(array, self.name)
+        check_finite(array, f"values for {self.name}")
         block_shape = flat_block_shape(array.shape, self.block)
         largest, codes = _scaled_codes(array.reshape(-1), self.block)
         counts = [-(-n // b) for n, b in zip(array.shape, block_shape, strict=True)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, numbers
+from ..arrays import Array, check_finite, element_text, numbers
 from ..parameters import check_storable, storage_range
 from ..small_floats import SMALL_FLOATS
 from .bits import join_bits, split_bits
@@ -20,7 +20,6 @@ from .block_scaled import (
     Shape,
     Stored,
     block_counts,
-    check_finite,
     code_width,
     f32_values,
     spread,
@@ -100,7 +99,7 @@ class QuantizeLinear(Format):
                 zero point is out of range of the type, or a shape does not match.
         """
         array = f32_values(values)
-        check_finite(array, self.name)
+        check_finite(array, f"values for {self.name}")
         block_shape = self.block_shape(array.ndim)
         of_blocks, chosen = self._scales(array, scales)
         points = self._points(
@@ -138,7 +137,7 @@ class QuantizeLinear(Format):
                 f"blocks of shape {block_shape}, found shape {of_blocks.shape}"
             )
         if (is_wrong := ~((of_blocks > 0) & (of_blocks < np.inf))).any():
-            found = of_blocks[is_wrong][0]
+            found = element_text(of_blocks, is_wrong)
             raise ValueError(f"expected positive finite scales, found {found}")
         return of_blocks, None
 

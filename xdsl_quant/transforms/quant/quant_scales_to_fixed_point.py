@@ -89,8 +89,8 @@ def _fixed_point_scales(
         index = int(is_out_of_range.argmax())
         where = f" at index {index}" if scales.size > 1 else ""
         raise ValueError(
-            f"scale {scales[index]}{where} is not in the range {_SMALLEST} to {_LARGEST} "
-            "of fixed-point scales, 2**-32 to 2**29"
+            f"scale {scales[index]}{where} is out of the range of fixed-point "
+            f"scales, 2**-32 to {_LARGEST}"
         )
     multipliers, shifts = quantize_multiplier(scales)
     return array("q", multipliers.tolist()), array("q", shifts.tolist())

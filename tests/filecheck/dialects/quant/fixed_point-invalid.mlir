@@ -3,21 +3,21 @@
 // The number after the line is the column.
 
 // CHECK:       {{.*}}.mlir:{{[0-9]+}}:10
-// CHECK:       multiplier 3 is not in the range 1073741824 to 2147483647; write '3p-4' as '1610612736p-33'
+// CHECK:       multiplier 3 is out of the range 1073741824 to 2147483647; write '3p-4' as '1610612736p-33'
 func.func private @f(
   !quant.fixed_point<i8:f32, 3p-4>)
 
 // -----
 
 // CHECK:       {{.*}}.mlir:{{[0-9]+}}:10
-// CHECK:       shift 63 is not in the range 2 to 62
+// CHECK:       shift 63 is out of the range 2 to 62
 func.func private @f(
   !quant.fixed_point<i8:f32, 1073741824p-63>)
 
 // -----
 
 // CHECK:       {{.*}}.mlir:{{[0-9]+}}:10
-// CHECK:       zero point 128 does not fit storage type 'i8', whose values are -128 to 127
+// CHECK:       zero point 128 is not representable in 'i8'; expected -128 to 127
 func.func private @f(
   !quant.fixed_point<i8:f32:0, {1073741824p-30:128}>)
 

@@ -21,7 +21,7 @@ func.func @f(%x: tensor<4xi8>, %z: tensor<1xi8>) -> tensor<4xi8> {
 
 // -----
 
-// CHECK:       'tosa.rescale' op cannot be converted: multiplier 0 is not in the range 1 to 2147483647
+// CHECK:       'tosa.rescale' op cannot be converted: multiplier 0 is out of the range 1 to 2147483647
 func.func @f(%x: tensor<4xi8>) -> tensor<4xi8> {
   %m = "tosa.const"() <{values = dense<0> : tensor<1xi32>}> : () -> tensor<1xi32>
   %s = "tosa.const"() <{values = dense<32> : tensor<1xi8>}> : () -> tensor<1xi8>

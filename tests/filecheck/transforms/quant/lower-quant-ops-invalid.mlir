@@ -37,7 +37,7 @@ func.func @f(%x: f32) {
 
 // MLIR takes zero points modulo 2^width.
 
-// CHECK:       'quant.qcast' op cannot be lowered: zero point 128 does not fit storage type 'i8', whose values are -128 to 127
+// CHECK:       'quant.qcast' op cannot be lowered: zero point 128 is not representable in 'i8'; expected -128 to 127
 func.func @f(%x: f32) {
   %0 = quant.qcast %x : f32 to !quant.uniform<i8:f32, 1.0:128>
   return
@@ -45,7 +45,7 @@ func.func @f(%x: f32) {
 
 // -----
 
-// CHECK:       'quant.qcast' op cannot be lowered: zero point -129 does not fit storage type 'i8', whose values are -128 to 127
+// CHECK:       'quant.qcast' op cannot be lowered: zero point -129 is not representable in 'i8'; expected -128 to 127
 func.func @f(%x: f32) {
   %0 = quant.qcast %x : f32 to !quant.uniform<i8:f32, 1.0:-129>
   return
@@ -53,7 +53,7 @@ func.func @f(%x: f32) {
 
 // -----
 
-// CHECK:       'quant.qcast' op cannot be lowered: zero point 256 does not fit storage type 'u8', whose values are 0 to 255
+// CHECK:       'quant.qcast' op cannot be lowered: zero point 256 is not representable in 'u8'; expected 0 to 255
 func.func @f(%x: f32) {
   %0 = quant.qcast %x : f32 to !quant.uniform<u8:f32, 1.0:256>
   return
@@ -61,7 +61,7 @@ func.func @f(%x: f32) {
 
 // -----
 
-// CHECK:       'quant.qcast' op cannot be lowered: zero point -1 does not fit storage type 'u8', whose values are 0 to 255
+// CHECK:       'quant.qcast' op cannot be lowered: zero point -1 is not representable in 'u8'; expected 0 to 255
 func.func @f(%x: f32) {
   %0 = quant.qcast %x : f32 to !quant.uniform<u8:f32, 1.0:-1>
   return
@@ -69,7 +69,7 @@ func.func @f(%x: f32) {
 
 // -----
 
-// CHECK:       'quant.qcast' op cannot be lowered: zero point 8 does not fit storage type 'i4', whose values are -8 to 7
+// CHECK:       'quant.qcast' op cannot be lowered: zero point 8 is not representable in 'i4'; expected -8 to 7
 func.func @f(%x: f32) {
   %0 = quant.qcast %x : f32 to !quant.uniform<i4:f32, 1.0:8>
   return
@@ -77,7 +77,7 @@ func.func @f(%x: f32) {
 
 // -----
 
-// CHECK:       'quant.qcast' op cannot be lowered: zero point 2 does not fit storage type 'u1', whose values are 0 to 1
+// CHECK:       'quant.qcast' op cannot be lowered: zero point 2 is not representable in 'u1'; expected 0 to 1
 func.func @f(%x: f32) {
   %0 = quant.qcast %x : f32 to !quant.uniform<u1:f32, 1.0:2>
   return
@@ -85,7 +85,7 @@ func.func @f(%x: f32) {
 
 // -----
 
-// CHECK:       'quant.qcast' op cannot be lowered: zero point 2147483648 does not fit storage type 'i32', whose values are -2147483648 to 2147483647
+// CHECK:       'quant.qcast' op cannot be lowered: zero point 2147483648 is not representable in 'i32'; expected -2147483648 to 2147483647
 func.func @f(%x: f32) {
   %0 = quant.qcast %x : f32 to !quant.uniform<i32:f32, 1.0:2147483648>
   return
@@ -95,7 +95,7 @@ func.func @f(%x: f32) {
 
 // A zero point need not be in a narrowed range, only in the storage type; one of many is enough.
 
-// CHECK:       'quant.dcast' op cannot be lowered: zero point 1000 does not fit storage type 'i8', whose values are -128 to 127
+// CHECK:       'quant.dcast' op cannot be lowered: zero point 1000 is not representable in 'i8'; expected -128 to 127
 func.func @f(%q: tensor<3x!quant.uniform<i8<-8:7>:f32:0, {1.0:100, 2.0:127, 3.0:1000}>>) {
   %0 = quant.dcast %q : tensor<3x!quant.uniform<i8<-8:7>:f32:0, {1.0:100, 2.0:127, 3.0:1000}>> to tensor<3xf32>
   return
@@ -103,7 +103,7 @@ func.func @f(%q: tensor<3x!quant.uniform<i8<-8:7>:f32:0, {1.0:100, 2.0:127, 3.0:
 
 // -----
 
-// CHECK:       'quant.dcast' op cannot be lowered: zero point -200 does not fit storage type 'u8', whose values are 0 to 255
+// CHECK:       'quant.dcast' op cannot be lowered: zero point -200 is not representable in 'u8'; expected 0 to 255
 func.func @f(%q: tensor<2x!quant.uniform<u8:f32:{0:1}, {1.0:255, 1.0:-200}>>) {
   %0 = quant.dcast %q : tensor<2x!quant.uniform<u8:f32:{0:1}, {1.0:255, 1.0:-200}>> to tensor<2xf32>
   return

@@ -1,11 +1,11 @@
 // RUN: xdsl-opt %s -p quant-scales-to-fixed-point --verify-diagnostics --split-input-file | filecheck %s --match-full-lines
 
-// CHECK:       'func.func' op has a type that cannot be converted: scale 1e-10 is not in the range 2.3283064365386963e-10 to 536870911.75 of fixed-point scales, 2**-32 to 2**29
+// CHECK:       'func.func' op has a type that cannot be converted: scale 1e-10 is out of the range of fixed-point scales, 2**-32 to 536870911.75
 func.func private @f(!quant.uniform<i8:f32, 1.0e-10>)
 
 // -----
 
-// CHECK:       'quant.qcast' op has a type that cannot be converted: scale 1000000000.0 at index 1 is not in the range 2.3283064365386963e-10 to 536870911.75 of fixed-point scales, 2**-32 to 2**29
+// CHECK:       'quant.qcast' op has a type that cannot be converted: scale 1000000000.0 at index 1 is out of the range of fixed-point scales, 2**-32 to 536870911.75
 func.func @f(%x: tensor<2xf32>) {
   %0 = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32:0, {1.0, 1.0e+9}>>
   return
@@ -18,7 +18,7 @@ func.func private @f(tensor<2x2x!quant.uniform<i8:f32:{0:1, 1:1}, {{1.0, 2.0}, {
 
 // -----
 
-// CHECK:       'func.func' op has a type that cannot be converted: zero point 300 does not fit storage type 'i8', whose values are -128 to 127
+// CHECK:       'func.func' op has a type that cannot be converted: zero point 300 is not representable in 'i8'; expected -128 to 127
 func.func private @f(!quant.uniform<i8:f32, 1.0:300>)
 
 // -----

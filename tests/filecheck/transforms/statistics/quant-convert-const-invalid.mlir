@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p quant-convert-const --verify-diagnostics --split-input-file | filecheck %s --match-full-lines
 
-// CHECK:       'quant.qcast' op cannot quantize its constant: zero point 128 does not fit storage type 'i8', whose values are -128 to 127
+// CHECK:       'quant.qcast' op cannot quantize its constant: zero point 128 is not representable in 'i8'; expected -128 to 127
 func.func @f() {
   %c = arith.constant 1.0 : f32
   %0 = quant.qcast %c : f32 to !quant.uniform<i8:f32, 1.0:128>

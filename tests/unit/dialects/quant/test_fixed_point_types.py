@@ -245,60 +245,60 @@ def test_no_python_code_is_run_for_each_scale():
     [
         (
             "i8:f32, 3p-4",
-            "multiplier 3 is not in the range 1073741824 to 2147483647; write '3p-4' as "
+            "multiplier 3 is out of the range 1073741824 to 2147483647; write '3p-4' as "
             "'1610612736p-33'",
         ),
         (
             "i8:f32, 4294967296p-10",
-            "multiplier 4294967296 is not in the range 1073741824 to 2147483647; write "
+            "multiplier 4294967296 is out of the range 1073741824 to 2147483647; write "
             "'4294967296p-10' as '1073741824p-8'",
         ),
         (
             "i8:f32, 4294967297p-10",
-            "multiplier 4294967297 is not in the range 1073741824 to 2147483647",
+            "multiplier 4294967297 is out of the range 1073741824 to 2147483647",
         ),
         (
             "i8:f32, 3p-62",
-            "multiplier 3 is not in the range 1073741824 to 2147483647",
+            "multiplier 3 is out of the range 1073741824 to 2147483647",
         ),
         (
             "i8:f32, 0p-3",
-            "multiplier 0 is not in the range 1073741824 to 2147483647",
+            "multiplier 0 is out of the range 1073741824 to 2147483647",
         ),
         (
             "i8:f32, -1073741824p-30",
-            "multiplier -1073741824 is not in the range 1073741824 to 2147483647",
+            "multiplier -1073741824 is out of the range 1073741824 to 2147483647",
         ),
-        ("i8:f32, 1073741824p-1", "shift 1 is not in the range 2 to 62"),
-        ("i8:f32, 1073741824p-63", "shift 63 is not in the range 2 to 62"),
+        ("i8:f32, 1073741824p-1", "shift 1 is out of the range 2 to 62"),
+        ("i8:f32, 1073741824p-63", "shift 63 is out of the range 2 to 62"),
         (
             "i8:f32:0, {1073741824p-30, 3p-4}",
-            "multiplier 3 is not in the range 1073741824 to 2147483647; write '3p-4' as "
+            "multiplier 3 is out of the range 1073741824 to 2147483647; write '3p-4' as "
             "'1610612736p-33'",
         ),
         (
             "i8:f32:0, {1073741824p-30, 99999999999p-4}",
-            "multiplier 99999999999 is not in the range 1073741824 to 2147483647",
+            "multiplier 99999999999 is out of the range 1073741824 to 2147483647",
         ),
         (
             "i8:f32:0, {1073741824p-30, 1073741824p-63}",
-            "shift 63 is not in the range 2 to 62",
+            "shift 63 is out of the range 2 to 62",
         ),
         (
             "i8:f32:0, {1073741824p-300, 1073741824p-62}",
-            "shift 300 is not in the range 2 to 62",
+            "shift 300 is out of the range 2 to 62",
         ),
         (
             "i8:f32:0, {1073741824p-300, 1073741824p-62:3}",
-            "shift 300 is not in the range 2 to 62",
+            "shift 300 is out of the range 2 to 62",
         ),
         (
             "i8:f32, 1073741824p-30:128",
-            "zero point 128 does not fit storage type 'i8', whose values are -128 to 127",
+            "zero point 128 is not representable in 'i8'; expected -128 to 127",
         ),
         (
             "u4:f32:0, {1073741824p-30:-1}",
-            "zero point -1 does not fit storage type 'u4', whose values are 0 to 15",
+            "zero point -1 is not representable in 'u4'; expected 0 to 15",
         ),
         (
             "i8:f16, 1073741824p-10",
@@ -341,9 +341,11 @@ def test_mistakes_in_python():
         )
     with pytest.raises(VerifyException, match=r"^illegal number of .*: 0, 0, 0$"):
         FixedPointQuantizedPerAxisType(i8, f32, [], [], quantized_dimension=0)
-    with pytest.raises(VerifyException, match=r"^multipliers must fit 64 bits$"):
+    with pytest.raises(
+        VerifyException, match=r"^expected multipliers representable in i64$"
+    ):
         FixedPointQuantizedPerAxisType(i8, f32, [1 << 64], [30], quantized_dimension=0)
-    with pytest.raises(VerifyException, match=r"^multiplier 4294967296 is not in the "):
+    with pytest.raises(VerifyException, match=r"^multiplier 4294967296 is out of the "):
         FixedPointQuantizedPerAxisType(i8, f32, [1 << 32], [30], quantized_dimension=0)
 
 

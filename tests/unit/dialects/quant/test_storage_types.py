@@ -176,8 +176,7 @@ def test_zero_points_of_floats():
     with pytest.raises(VerifyException) as e:
         UniformQuantizedType(f8E4M3FN, f32, 0.5, -449).verify_zero_points_are_storable()
     assert str(e.value) == (
-        "zero point -449 does not fit storage type 'f8E4M3FN', whose values are -448 to "
-        "448"
+        "zero point -449 is not representable in 'f8E4M3FN'; expected -448 to 448"
     )
 
 

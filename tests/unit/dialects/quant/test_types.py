@@ -731,7 +731,7 @@ def _sub_channel_with(**changes: Attribute) -> Callable[[], QuantizedType]:
         ),
         (
             lambda: UniformQuantizedType(i8, f32, 1.0, 1 << 63),
-            f"zero point {1 << 63} exceeds 64 bits",
+            f"zero point {1 << 63} is not representable in i64",
         ),
         (
             lambda: UniformQuantizedPerAxisType(i8, f32, [], quantized_dimension=0),
@@ -769,7 +769,7 @@ def _sub_channel_with(**changes: Attribute) -> Callable[[], QuantizedType]:
             lambda: UniformQuantizedPerAxisType(
                 i8, f32, [1.0], [1 << 63], quantized_dimension=0
             ),
-            "zero points must fit 64 bits",
+            "expected zero points representable in i64",
         ),
         (
             lambda: UniformQuantizedSubChannelType(
@@ -781,7 +781,7 @@ def _sub_channel_with(**changes: Attribute) -> Callable[[], QuantizedType]:
             lambda: UniformQuantizedSubChannelType(
                 i8, f32, [[1.0], [2.0, 3.0]], quantized_dimensions=[], block_sizes=[]
             ),
-            "scales must not be ragged",
+            "scales must have rows of equal lengths",
         ),
         (
             lambda: UniformQuantizedSubChannelType(
@@ -1138,14 +1138,19 @@ def test_elements_that_are_no_integers(
 @pytest.mark.parametrize(
     ("make", "name", "value", "message"),
     [
-        (_uniform, "scale", 10**400, "scale must fit 64 bits"),
-        (_calibrated, "max", 10**400, "max must fit 64 bits"),
-        (_uniform_per_axis, "scales", [1, 10**400], "scales must fit 64 bits"),
+        (_uniform, "scale", 10**400, "expected scale representable in f64"),
+        (_calibrated, "max", 10**400, "expected max representable in f64"),
+        (
+            _uniform_per_axis,
+            "scales",
+            [1, 10**400],
+            "expected scales representable in f64",
+        ),
         (
             _uniform_per_axis,
             "zero_points",
             np.array([1, 1 << 63], np.uint64),
-            "zero points must fit 64 bits",
+            "expected zero points representable in i64",
         ),
         (
             _uniform_per_axis,
@@ -1164,13 +1169,13 @@ def test_elements_that_are_no_integers(
             _uniform_sub_channel,
             "scales",
             [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]],
-            "scales must not be ragged",
+            "scales must have rows of equal lengths",
         ),
         (
             _uniform_sub_channel,
             "zero_points",
             [[1, 2], 3],
-            "zero points must not be ragged",
+            "zero points must have rows of equal lengths",
         ),
         (
             _uniform_sub_channel,
@@ -1182,7 +1187,7 @@ def test_elements_that_are_no_integers(
             _uniform_sub_channel,
             "block_sizes",
             [1, 1 << 63],
-            "block sizes must fit 64 bits",
+            "expected block sizes representable in i64",
         ),
     ],
 )

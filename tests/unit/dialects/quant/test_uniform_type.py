@@ -90,7 +90,7 @@ def test_fields():
         ),
         (
             _type("!quant.uniform<i8:f32, 1.0:1000>"),
-            "zero point 1000 does not fit storage type 'i8', whose values are -128 to 127",
+            "zero point 1000 is not representable in 'i8'; expected -128 to 127",
         ),
     ],
 )

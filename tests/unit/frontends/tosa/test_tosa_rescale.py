@@ -218,15 +218,15 @@ HALF = Program([1 << 30], [31])
         (
             Program([0], [31]),
             "single",
-            "multiplier 0 is not in the range 1 to 2147483647",
+            "multiplier 0 is out of the range 1 to 2147483647",
         ),
         (
             Program([-5], [31], scale32=False),
             "single",
-            "multiplier -5 is not in the range 1 to 32767",
+            "multiplier -5 is out of the range 1 to 32767",
         ),
-        (Program([1 << 30], [1]), "single", "shift 1 is not in the range 2 to 62"),
-        (Program([1 << 30], [63]), "single", "shift 63 is not in the range 2 to 62"),
+        (Program([1 << 30], [1]), "single", "shift 1 is out of the range 2 to 62"),
+        (Program([1 << 30], [63]), "single", "shift 63 is out of the range 2 to 62"),
         (
             Program([3], [62]),
             "single",

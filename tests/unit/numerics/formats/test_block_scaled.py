@@ -142,7 +142,9 @@ def test_unknown_type(type_name: str):
     ],
 )
 def test_range_of_codes(code: int, type_name: str, table: Any, expected: str):
-    with pytest.raises(ValueError, match=f"^expected codes of type {expected}$"):
+    with pytest.raises(
+        ValueError, match=f"^expected codes of type {expected} at index 1$"
+    ):
         Stored(np.array([0, code], np.uint8), type_name, table)
 
 

@@ -187,9 +187,9 @@ def test_axis():
             "expected scales of shape (2,) for values of shape (5,) in blocks of shape "
             "(4,), found shape (1,)",
         ),
-        ([1.0, 0.0], "expected positive finite scales, found 0.0"),
-        ([np.nan, 1], "expected positive finite scales, found nan"),
-        ([np.inf, 1], "expected positive finite scales, found inf"),
+        ([1.0, 0.0], "expected positive finite scales, found 0.0 at index 1"),
+        ([np.nan, 1], "expected positive finite scales, found nan at index 0"),
+        ([np.inf, 1], "expected positive finite scales, found inf at index 0"),
     ],
     ids=["shape", "zero", "NaN", "infinite"],
 )
@@ -205,13 +205,11 @@ def test_scales(scales: list[float], message: str):
         ([1], "expected zero points of shape (2,), found shape (1,)"),
         (
             [1, 128],
-            "zero point 128 does not fit storage type 'i8', whose values are "
-            "-128 to 127",
+            "zero point 128 at index 1 is not representable in 'i8'; expected -128 to 127",
         ),
         (
             [-129, 0],
-            "zero point -129 does not fit storage type 'i8', whose values are "
-            "-128 to 127",
+            "zero point -129 at index 0 is not representable in 'i8'; expected -128 to 127",
         ),
     ],
     ids=["shape", "too large", "too small"],

@@ -1098,7 +1098,7 @@ def test_fixed_range_that_has_no_scale():
     assert specs(module) == [[HALF, "f32"]]
     (value,) = report.float_values
     assert value.float_reason == (
-        "zero point -384 does not fit storage type 'i8', whose values are -128 to 127"
+        "zero point -384 is not representable in 'i8'; expected -128 to 127"
     )
 
 

@@ -312,7 +312,8 @@ def test_nearest_is_the_default(type_text: str):
         (
             "!quant.uniform<!quant.quantile<i1:f16, {1.0,1.0e9}>:f32, 0.5>",
             "lower-quant-ops{rounding-mode=nearest-even}",
-            "value 1000000000.0 of a table is not representable in f16; use a wider type",
+            "table value 1000000000.0 at index 1 is not representable in f16; use a wider "
+            "type",
         ),
     ],
 )

@@ -266,7 +266,9 @@ def test_mlir_14_takes_zero_points_outside_of_the_storage_type():
 
 def test_zero_points_outside_of_the_storage_type_are_refused():
     module = parse(function(0, OUTSIDE).replace("func @", "func.func @"))
-    with pytest.raises(PassFailedException, match="zero point -200 does not fit"):
+    with pytest.raises(
+        PassFailedException, match="zero point -200 is not representable"
+    ):
         convert(module, "nearest-away")
 
 
@@ -322,7 +324,7 @@ def test_nothing_changes_if_one_of_many_casts_fails():
     assert str(module) == before
     assert str(error.value).endswith(
         "model.mlir:2:2: error: 'quant.qcast' op cannot quantize its constant: zero point "
-        "200 does not fit storage type 'i8', whose values are -128 to 127"
+        "200 is not representable in 'i8'; expected -128 to 127"
     )
 
 
@@ -485,7 +487,7 @@ def test_what_fails_for_a_constant_of_stablehlo_says_so():
         apply_passes(module, "quant-convert-const")
     assert str(error.value).startswith(
         "model.mlir:4:3: error: 'quant.qcast' op cannot quantize its constant: zero point "
-        "200 does not fit storage type 'i8'"
+        "200 is not representable in 'i8'"
     )
     assert str(module) == before
 

@@ -306,7 +306,7 @@ def test_mistakes():
         apply_passes(module, "quant-quantize-weights")
     assert str(caught.value) == (
         "module:4:3: error: 'stablehlo.dot_general' op has a weight that cannot be "
-        "quantized: expected finite weights, found inf (in the pass "
+        "quantized: expected finite weights, found inf at index (0, 0) (in the pass "
         "quant-quantize-weights)"
     )
     assert str(module) == before
