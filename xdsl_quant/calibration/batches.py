@@ -116,10 +116,10 @@ def _dimensions(axes: object, function: InstrumentedFunction) -> dict[str, int]:
         with suppress(TypeError):
             dimensions = {key: index(dimension) for key, dimension in given.items()}
     if dimensions is None or not all(isinstance(key, str) for key in dimensions):
-        raise TypeError(f"axes must be a dict of dimensions by keys, not {axes!r}")
+        raise TypeError(f"axes must be a dict from key to dimension, not {axes!r}")
     known = cast("dict[str, int]", dimensions)
     if unknown := sorted(known.keys() - set(function.keys)):
-        raise ValueError(f"unknown key '{unknown[0]}' for an axis")
+        raise ValueError(f"unknown key in axes: '{unknown[0]}'")
     return known
 
 

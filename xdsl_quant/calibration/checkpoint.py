@@ -215,8 +215,8 @@ class Checkpoint:
             if are_beside != (known.extra_histogram is not None):
                 other, this = ("without", "with") if are_beside else ("with", "without")
                 raise ValueError(
-                    f"checkpoint {self._path} belongs to a run {other} histograms; "
-                    f"expected one {this} them"
+                    f"checkpoint {self._path} belongs to a run {other} histograms, "
+                    f"expected one {this} histograms; delete it, or use another file"
                 )
         return statistics, cast("str", content["inputs"])
 
@@ -234,13 +234,13 @@ class Checkpoint:
             except (TypeError, ValueError):
                 raise self._mismatch("other inputs") from None
         if skipped < count:
-            raise self._mismatch(f"{count} batches, but there are only {skipped}")
+            raise self._mismatch(f"{count} batches, found {skipped}")
         if given != inputs:
             raise self._mismatch("other inputs")
 
     def _mismatch(self, content: str) -> ValueError:
         return ValueError(
-            f"checkpoint {self._path} belongs to {content}; delete it, or give the same "
+            f"checkpoint {self._path} belongs to {content}; delete it, or pass the same "
             "inputs in the same batches"
         )
 

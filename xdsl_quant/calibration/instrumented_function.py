@@ -266,11 +266,12 @@ def _generic_text(module: ModuleOp) -> str:
 def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:
     data = resource_data(value) or b""
     type_ = cast("TensorType[Attribute]", value.type)
-    if len(data) != math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize:
+    expected = math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize
+    if len(data) != expected:
         fail(
             op,
-            f"'{op.name}' op has the resource '{value.resource_handle.data}' of "
-            f"{len(data)} bytes for the type '{shortened(type_)}'",
+            f"'{op.name}' op has resource '{value.resource_handle.data}' of {len(data)} "
+            f"bytes; expected {expected} for '{shortened(type_)}'",
         )
     return data
 

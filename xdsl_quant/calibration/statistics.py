@@ -283,9 +283,9 @@ def _warn_of_range(
     if ((bounds > 0) & (bounds <= SMALLEST_MAGNITUDE)).any():
         values = float(histogram.lows.min()), float(histogram.highs.max())
         warnings.warn(
-            f"key '{key}': the range {low:g} to {high:g} may be much too wide: the "
-            f"histogram has a value of {max(values, key=abs):g} and counts values 2**32 "
-            "times smaller in one bin; remove samples with such large values",
+            f"key '{key}': range {low:g} to {high:g} may be much too wide: the histogram "
+            f"has an outlier, {max(values, key=abs):g}, and a single bin for values 2**32 "
+            "times smaller; remove samples with outliers",
             stacklevel=2,
         )
     count = int(histogram.counts.sum() - histogram.zeros.sum())
@@ -293,7 +293,7 @@ def _warn_of_range(
         return
     if (part := clipped_fraction(histogram, lows, highs)) > _MAX_CUT_OFF:
         warnings.warn(
-            f"key '{key}': the range {low:g} to {high:g} saturates {part:.1%} of the "
+            f"key '{key}': range {low:g} to {high:g} saturates {part:.1%} of the "
             "nonzero values; use more bits, or observer 'min-max'",
             stacklevel=2,
         )

@@ -122,8 +122,8 @@ def _used_bounds(
         )
     if symmetric and high - low < 2:
         raise ValueError(
-            "symmetric quantization requires stored values on both sides of the zero "
-            f"point, found {low} to {high} of '{storage}'"
+            "symmetric quantization requires stored values below and above the zero point, "
+            f"found {low} to {high} of '{storage}'"
         )
     return low, high
 

@@ -180,8 +180,8 @@ def test_resources():
 def test_resource_of_another_size():
     module = parse_module(RESOURCE.format("00" * 12).replace("calibrated", "large"))
     message = (
-        r"^module:2:3: error: 'arith.constant' op has the resource 'large' of 12 bytes for "
-        r"the type 'tensor<2xf32>'$"
+        r"^module:2:3: error: 'arith.constant' op has resource 'large' of 12 bytes; "
+        r"expected 8 for 'tensor<2xf32>'$"
     )
     with pytest.raises(ValueError, match=message):
         calibrate(module, [1.0])
@@ -400,7 +400,8 @@ def test_checkpoint_with_other_histograms(has_histograms: bool, tmp_path: Path):
         calibrate(TEXT, BATCHES, checkpoint=file, histograms=not has_histograms)
     other, this = ("with", "without") if has_histograms else ("without", "with")
     assert str(info.value) == (
-        f"checkpoint {file} belongs to a run {other} histograms; expected one {this} them"
+        f"checkpoint {file} belongs to a run {other} histograms, expected one {this} "
+        f"histograms; delete it, or use another file"
     )
 
 
@@ -433,8 +434,8 @@ def test_checkpoint_of_another_run(tmp_path: Path):
         "the same observer"
     )
     assert error(TEXT, BATCHES[:4]) == (
-        f"checkpoint {file} belongs to 6 batches, but there are only 4; delete it, or give "
-        "the same inputs in the same batches"
+        f"checkpoint {file} belongs to 6 batches, found 4; delete it, or pass the same "
+        f"inputs in the same batches"
     )
     calibrate(TEXT, BATCHES).save(file)
     assert error(TEXT, BATCHES) == other
@@ -474,8 +475,8 @@ def test_checkpoint_of_other_batches(name: str, more: int, tmp_path: Path):
             RESHAPED, [*OTHER_BATCHES[name], *BATCHES[2 : 2 + more]], checkpoint=file
         )
     assert str(info.value) == (
-        f"checkpoint {file} belongs to other inputs; delete it, or give the same inputs in "
-        "the same batches"
+        f"checkpoint {file} belongs to other inputs; delete it, or pass the same "
+        "inputs in the same batches"
     )
     assert file.read_text() == before
 
@@ -672,7 +673,7 @@ def test_what_is_not_calibrated(text: str, message: str):
         (
             (BATCHES,),
             {"axes": {"y": 0}},
-            "unknown key 'y' for an axis",
+            "unknown key in axes: 'y'",
         ),
         (
             (BATCHES,),
@@ -760,10 +761,10 @@ def test_argument_that_is_always_empty():
             {"observer": 7},
             "expected the name of an observer, e.g. 'min-max', found int",
         ),
-        ({"axes": ["x"]}, "axes must be a dict of dimensions by keys, not ['x']"),
+        ({"axes": ["x"]}, "axes must be a dict from key to dimension, not ['x']"),
         (
             {"axes": {"x": "1"}},
-            "axes must be a dict of dimensions by keys, not {'x': '1'}",
+            "axes must be a dict from key to dimension, not {'x': '1'}",
         ),
         (
             {"executor": 4},

@@ -238,7 +238,7 @@ def with_observation(**members: Any) -> Callable[[Any], Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (without("version"), "has no 'version'"),
+        (without("version"), "is missing 'version'"),
         (
             replaced(version=2),
             "has version 2, expected 1",
@@ -443,9 +443,9 @@ def test_values_that_are_too_small_to_be_counted_apart(axis: int | None):
     (low, high), _, _ = of(1e9).ranges("a")
     assert (low, high) == (-1 + 6 / 64, 1 - 6 / 64)
     message = (
-        r"^key 'a': the range -4 to 1 may be much too wide: the histogram has a "
-        r"value of -1e\+10 and counts values 2\*\*32 times smaller in one bin; remove "
-        r"samples with such large values$"
+        r"^key 'a': range -4 to 1 may be much too wide: the histogram has an outlier, "
+        r"-1e\+10, and a single bin for values 2\*\*32 times smaller; remove samples "
+        r"with outliers$"
     )
     with pytest.warns(UserWarning, match=message):
         of(-1e10).ranges("a")
@@ -464,7 +464,7 @@ def test_range_that_cuts_off_many_values():
     part = np.mean((values < low) | (values > high))
     assert 0.02 < part < 0.05
     message = (
-        r"^key 'a': the range -1\.\d+ to 1\.\d+ saturates 1\d\.\d% of the nonzero values; "
+        r"^key 'a': range -1\.\d+ to 1\.\d+ saturates 1\d\.\d% of the nonzero values; "
         r"use more bits, or observer 'min-max'$"
     )
     with pytest.warns(UserWarning, match=message):

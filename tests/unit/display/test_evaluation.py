@@ -201,7 +201,7 @@ def test_what_has_no_type_is_first():
 
 def test_nothing_has_a_type():
     message = (
-        "^symmetric quantization requires stored values on both sides of the zero "
+        "^symmetric quantization requires stored values below and above the zero "
         "point, found -1 to 0 of 'i1'$"
     )
     with pytest.raises(ValueError, match=message):

@@ -223,7 +223,7 @@ def test_chosen_parameters_express_the_range(
         ),
         (
             lambda: choose_parameters(0, 1, storage="i1", symmetric=True),
-            "symmetric quantization requires stored values on both sides of the zero "
+            "symmetric quantization requires stored values below and above the zero "
             "point, found -1 to 0 of 'i1'",
         ),
         (

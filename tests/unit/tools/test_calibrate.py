@@ -263,9 +263,9 @@ def test_warning(capsys: pytest.CaptureFixture[str]):
     assert main(["one.mlir", *options, "-o", "stats.json"]) == 0
     assert capsys.readouterr() == (
         "x: -1.0 to 4.0\n",
-        "warning: key 'x': the range -1 to 4 may be much too wide: the histogram has a "
-        "value of 1e+10 and counts values 2**32 times smaller in one bin; remove samples "
-        "with such large values\n",
+        "warning: key 'x': range -1 to 4 may be much too wide: the histogram has an "
+        "outlier, 1e+10, and a single bin for values 2**32 times smaller; remove "
+        "samples with outliers\n",
     )
 
 
@@ -321,7 +321,7 @@ def test_checkpoint_of_other_inputs(capsys: pytest.CaptureFixture[str]):
     outputs(capsys, "m.mlir", *options, "2")
     Path("stats.json").unlink()
     message = (
-        "m.mlir: error: checkpoint c.json belongs to {}; delete it, or give the same "
+        "m.mlir: error: checkpoint c.json belongs to {}; delete it, or pass the same "
         "inputs in the same batches"
     )
     # Three batches, as before.
@@ -329,7 +329,7 @@ def test_checkpoint_of_other_inputs(capsys: pytest.CaptureFixture[str]):
     assert error(capsys, "m.mlir", *options, "2") == message.format("other inputs")
     np.savez("data.npz", x=X, y=-2 * X)
     assert error(capsys, "m.mlir", *options, "1") == message.format("other inputs")
-    few = "3 batches, but there are only 2"
+    few = "3 batches, found 2"
     assert error(capsys, "m.mlir", *options, "3") == message.format(few)
     outputs(capsys, "m.mlir", *options, "2")
 
@@ -502,8 +502,8 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
     error(capsys, "m.mlir", "--inputs", "bad.npz", *options)
     options = (*options, "--report", "r.html")
     assert error(capsys, "m.mlir", "--inputs", "data.npz", *options) == (
-        "m.mlir: error: checkpoint c.json belongs to a run without histograms; expected "
-        "one with them"
+        "m.mlir: error: checkpoint c.json belongs to a run without histograms, "
+        "expected one with histograms; delete it, or use another file"
     )
 
 
@@ -521,7 +521,7 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
         (
             ("--report", "r.html", "--types", "bits=1 symmetric=true"),
             "--types bits=1 symmetric=true: error: symmetric quantization requires stored "
-            "values on both sides of the zero point, found -1 to 0 of 'i1'",
+            "values below and above the zero point, found -1 to 0 of 'i1'",
         ),
         (
             ("--report", "r.html", "--types", "bit=1"),
@@ -675,7 +675,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--axis", "x=0"),
-            "m.mlir: error: unknown key 'x' for an axis",
+            "m.mlir: error: unknown key in axes: 'x'",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--checkpoint", "x.npy"),

@@ -217,7 +217,8 @@ def test_floats_tables_and_block_scales(
     captured = capsys.readouterr()
     assert captured.out == TABLE_OF_FLOATS
     assert re.fullmatch(
-        r"warning: scales of blocks are not shown: resource 'missing\w*' is missing\n",
+        r"warning: scales of blocks are not shown: missing data of resource "
+        r"'missing\w*'\n",
         captured.err,
     )
     tensors = json.loads(output.read_text())["tensors"]

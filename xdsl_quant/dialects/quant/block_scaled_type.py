@@ -188,10 +188,11 @@ class StoredNumbersAttr(ParametrizedAttribute):
         except ValueError as e:
             raise ValueError(f"resource '{name}' is damaged: {e}") from None
         if data is None:
-            raise ValueError(f"resource '{name}' is missing")
+            raise ValueError(f"missing data of resource '{name}'")
         if len(data) != (needed := math.prod(self.shape) * size):
             raise ValueError(
-                f"resource '{name}' has {len(data)} bytes, but {self.type} has {needed}"
+                f"resource '{name}' has {len(data)} bytes; expected {needed} for "
+                f"'{self.type}'"
             )
         return data
 
@@ -359,7 +360,7 @@ class BlockScaledSyntax(TypeSyntax):
         except (NotImplementedError, OverflowError, ValueError):
             # xDSL raises these errors for numbers that the type does not represent.
             self.parser.raise_error(
-                "expected numbers that the element type represents",
+                "expected numbers representable in the element type",
                 start,
                 self.parser.pos,
             )
@@ -703,8 +704,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
             blocks = -(-shape[axis] // size)
             if shape[axis] != DYNAMIC_INDEX and (blocks != count or not blocks):
                 raise VerifyException(
-                    f"tensor dimension size {shape[axis]} at axis {axis} has {blocks} "
-                    f"blocks of size {size}, but there are {count} scales"
+                    f"number of scales along axis {axis} must be {blocks} (size "
+                    f"{shape[axis]} in blocks of {size}), but got {count}"
                 )
 
     # Text

@@ -165,7 +165,7 @@ def test_bytes(numbers: str, type_: str, expected: str):
     ("numbers", "type_", "message"),
     [
         ("[1e5, 1.0]", "2xf16", "']' expected"),
-        ("[1.0, 1.0e9]", "2xf16", "expected numbers that the element type represents"),
+        ("[1.0, 1.0e9]", "2xf16", "expected numbers representable in the element type"),
         (
             "[1.0, [1.0]]",
             "2xf16",

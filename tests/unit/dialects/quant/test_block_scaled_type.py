@@ -253,13 +253,13 @@ def test_compute_type(
          "one is nan"),
         ("dense<5.000000e-01>", "dense<0xFC00>", "block parameters must be finite, but "
          "one is -inf"),
-        ("5.000000e-01", "1.0e50", "expected numbers that the element type represents"),
+        ("5.000000e-01", "1.0e50", "expected numbers representable in the element type"),
         ("5.000000e-01> : tensor<8x2xf16>", "-1.0> : tensor<8x2xf8E8M0FNU>",
-         "expected numbers that the element type represents"),
+         "expected numbers representable in the element type"),
         ("xf16>>", "xf16>, zero_points = dense<16> : tensor<8x2xui4>>",
-         "expected numbers that the element type represents"),
+         "expected numbers representable in the element type"),
         ("tensor<8x2xf16>", "tensor<8x2xf80>",
-         "expected numbers that the element type represents"),
+         "expected numbers representable in the element type"),
         ("dense<5.000000e-01>", "[1]", "expected 'dense' or 'dense_resource' "
          "elements"),
         ("scales", "scale", "expected 'scales'"),
@@ -396,7 +396,7 @@ def test_nan_is_only_a_scale(name: str, numbers: str):
 
 
 def test_missing_resource():
-    with pytest.raises(ValueError, match=r"resource 'block_scales.*' is missing"):
+    with pytest.raises(ValueError, match=r"missing data of resource 'block_scales.*'"):
         _parsed(RESOURCE).get_numbers()
 
 
@@ -409,14 +409,14 @@ def test_missing_resource():
         (SIMPLE, (DYNAMIC_INDEX, 64), None),
         (SIMPLE, None, None),
         (SIMPLE, (8,), "quantized dimension 1 must be less than tensor rank 1"),
-        (SIMPLE, (8, 32), "tensor dimension size 32 at axis 1 has 1 blocks of size 32, "
-         "but there are 2 scales"),
-        (SIMPLE, (8, 65), "tensor dimension size 65 at axis 1 has 3 blocks of size 32, "
-         "but there are 2 scales"),
-        (SIMPLE, (9, 64), "tensor dimension size 9 at axis 0 has 9 blocks of size 1, but "
-         "there are 8 scales"),
-        (SIMPLE, (0, 64), "tensor dimension size 0 at axis 0 has 0 blocks of size 1, but "
-         "there are 8 scales"),
+        (SIMPLE, (8, 32), "number of scales along axis 1 must be 1 (size 32 in "
+         "blocks of 32), but got 2"),
+        (SIMPLE, (8, 65), "number of scales along axis 1 must be 3 (size 65 in "
+         "blocks of 32), but got 2"),
+        (SIMPLE, (9, 64), "number of scales along axis 0 must be 9 (size 9 in "
+         "blocks of 1), but got 8"),
+        (SIMPLE, (0, 64), "number of scales along axis 0 must be 0 (size 0 in "
+         "blocks of 1), but got 8"),
         (PER_TENSOR, (), None),
         (PER_TENSOR, (0, 3), None),
     ],

@@ -322,9 +322,13 @@ def test_missing_resource_is_a_located_message():
     text = functions(
         block_type("i4", "f32", "dense_resource<no_scales> : tensor<2x3xf16>")
     )
-    with pytest.raises(PassFailedException, match=r"resource 'no_scales.*' is missing"):
+    with pytest.raises(
+        PassFailedException, match=r"missing data of resource 'no_scales.*'"
+    ):
         LowerQuantOpsPass().apply(Context(), parse_module(text))
-    with pytest.raises(InterpretationError, match=r"resource 'no_scales.*' is missing"):
+    with pytest.raises(
+        InterpretationError, match=r"missing data of resource 'no_scales.*'"
+    ):
         run_function(text, "dequantize", np.ones(SHAPE, np.int8))
 
 

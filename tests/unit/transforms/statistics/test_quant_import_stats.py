@@ -127,37 +127,37 @@ def test_statistics_that_do_not_fit(
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"min": 1}, "key 'a' of FILE has no 'max'"),
-        ([1, 2], "key 'a' of FILE has no 'min'"),
+        ({"min": 1}, "key 'a' of FILE is missing 'max'"),
+        ([1, 2], "key 'a' of FILE is missing 'min'"),
         (
             {"min": 1, "max": "2"},
-            "bound of key 'a' of FILE is not a number, found '2'",
+            "expected a number as bound of key 'a' of FILE, found '2'",
         ),
         (
             {"min": True, "max": 2},
-            "bound of key 'a' of FILE is not a number, found True",
+            "expected a number as bound of key 'a' of FILE, found True",
         ),
         (
             {"min": 1, "max": float("nan")},
-            "bound of key 'a' of FILE is not finite",
+            "expected a finite bound of key 'a' of FILE, found nan",
         ),
         (
             {"min": 1, "max": float("inf")},
-            "bound of key 'a' of FILE is not finite",
+            "expected a finite bound of key 'a' of FILE, found inf",
         ),
         ({"min": 2, "max": 1}, "range 2 to 1 of key 'a' of FILE is reversed"),
         (
             {**RANGE, "axis": -1},
-            "'axis' of key 'a' of FILE is not a dimension, found -1",
+            "expected a dimension as 'axis' of key 'a' of FILE, found -1",
         ),
         (
             {**RANGE, "axis": "0"},
-            "'axis' of key 'a' of FILE is not a dimension, found '0'",
+            "expected a dimension as 'axis' of key 'a' of FILE, found '0'",
         ),
-        ({**RANGE, "axis": 0}, "key 'a' of FILE has no 'axis_min'"),
+        ({**RANGE, "axis": 0}, "key 'a' of FILE is missing 'axis_min'"),
         (
             {**CHANNELS, "axis_max": 1},
-            "'axis_max' of key 'a' of FILE is not a list",
+            "expected a list as 'axis_max' of key 'a' of FILE",
         ),
         (
             {**CHANNELS, "axis_max": [1]},
@@ -180,11 +180,14 @@ def test_entries_that_are_wrong(tmp_path: Path, entry: Any, message: str):
     [
         ("{", "FILE is not JSON: Expecting property name enclosed in double quotes"),
         ("[]", "FILE is not a JSON object"),
-        ("{}", "FILE has no 'version'"),
-        ('{"statistics": {}}', "FILE has no 'version'"),
-        ('{"version": 1}', "FILE has no 'statistics'"),
+        ("{}", "FILE is missing 'version'"),
+        ('{"statistics": {}}', "FILE is missing 'version'"),
+        ('{"version": 1}', "FILE is missing 'statistics'"),
         ("[" * 100_000, "FILE is not JSON: "),
-        ('{"version": 1, "statistics": []}', "'statistics' of FILE is not an object"),
+        (
+            '{"version": 1, "statistics": []}',
+            "expected an object as 'statistics' of FILE",
+        ),
         (
             '{"version": 2, "statistics": {}}',
             "FILE has version 2, expected 1",

@@ -114,7 +114,7 @@ def read_statistics(path: Path) -> dict[str, KeyStatistics]:
     )
     statistics = _json_member(content, "statistics", str(path))
     if not isinstance(statistics, dict):
-        raise ValueError(f"'statistics' of {path} is not an object")
+        raise ValueError(f"expected an object as 'statistics' of {path}")
     return {
         key: _key_statistics(entry, f"key '{key}' of {path}")
         for key, entry in cast(Members, statistics).items()
@@ -123,7 +123,7 @@ def read_statistics(path: Path) -> dict[str, KeyStatistics]:
 
 def _json_member(content: object, name: str, where: str) -> object:
     if not isinstance(content, dict) or name not in content:
-        raise ValueError(f"{where} has no '{name}'")
+        raise ValueError(f"{where} is missing '{name}'")
     return cast(Members, content)[name]
 
 
@@ -134,13 +134,13 @@ def _key_statistics(entry: object, where: str) -> KeyStatistics:
     if (axis := cast(Members, entry).get("axis")) is None:
         return KeyStatistics(layer)
     if not isinstance(axis, int) or isinstance(axis, bool) or axis < 0:
-        raise ValueError(f"'axis' of {where} is not a dimension, found {axis!r}")
+        raise ValueError(f"expected a dimension as 'axis' of {where}, found {axis!r}")
     bounds = {
         name: _json_member(entry, name, where) for name in ("axis_min", "axis_max")
     }
     for name, found in bounds.items():
         if not isinstance(found, list):
-            raise ValueError(f"'{name}' of {where} is not a list")
+            raise ValueError(f"expected a list as '{name}' of {where}")
     lows, highs = cast("Iterable[list[object]]", bounds.values())
     if len(lows) != len(highs):
         raise ValueError(
@@ -157,9 +157,9 @@ def _finite_range(low: object, high: object, where: str) -> Range:
     ends: list[float] = []
     for bound in (low, high):
         if not isinstance(bound, int | float) or isinstance(bound, bool):
-            raise ValueError(f"bound of {where} is not a number, found {bound!r}")
+            raise ValueError(f"expected a number as bound of {where}, found {bound!r}")
         if not math.isfinite(bound):
-            raise ValueError(f"bound of {where} is not finite")
+            raise ValueError(f"expected a finite bound of {where}, found {bound}")
         ends.append(float(bound))
     if ends[0] > ends[1]:
         raise ValueError(f"range {low} to {high} of {where} is reversed")

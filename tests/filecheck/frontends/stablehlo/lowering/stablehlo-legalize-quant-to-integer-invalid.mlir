@@ -8,7 +8,7 @@ func.func @f(%a: tensor<4x!quant.uniform<i32:f32, 67108864.0>>) -> tensor<4x!qua
 
 // -----
 
-// CHECK:       'stablehlo.dot_general' op cannot be computed with integers: sums have an unknown number of products, so their width is unknown; use 'fallback=qdq' to compute it with floats
+// CHECK:       'stablehlo.dot_general' op cannot be computed with integers: unknown width of sums: a contracting dimension is dynamic; use 'fallback=qdq' to compute it with floats
 func.func @f(%a: tensor<4x?x!quant.uniform<i8:f32, 1.0>>, %b: tensor<?x4x!quant.uniform<i8:f32, 1.0>>) -> tensor<4x4x!quant.uniform<i8:f32, 1.0>> {
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x?x!quant.uniform<i8:f32, 1.0>>, tensor<?x4x!quant.uniform<i8:f32, 1.0>>) -> tensor<4x4x!quant.uniform<i8:f32, 1.0>>
   return %0 : tensor<4x4x!quant.uniform<i8:f32, 1.0>>

@@ -128,9 +128,7 @@ def _sum_limits(
         ValueError: if the number of products is unknown, or sums can exceed 64 bits.
     """
     if DYNAMIC_INDEX in sizes:
-        raise ValueError(
-            "sums have an unknown number of products, so their width is unknown"
-        )
+        raise ValueError("unknown width of sums: a contracting dimension is dynamic")
     largest_sum = math.prod(sizes) * rhs.largest
     # Bound of the sum before and after the zero-point correction, and of the correction.
     zero_point = lhs.quantized_type.zero_point_range[0]
