@@ -445,9 +445,9 @@ def warn_of_wide_constants(module: ModuleOp, ranges: Ranges) -> None:
                 > 0
             ):
                 warn_user(
-                    f"{location_prefix(op.location)}a constant widens the range of the "
-                    f"result of '{op_name(op)}': {max(own, key=abs):g} beside values from "
-                    f"{beside[0]:g} to {beside[1]:g}; use a number nearer to them"
+                    f"{location_prefix(op.location)}constant widens the result range of "
+                    f"'{op_name(op)}': {max(own, key=abs):g}, while other values are "
+                    f"{beside[0]:g} to {beside[1]:g}; use a constant closer to them"
                 )
 
 
@@ -473,7 +473,7 @@ def refuse_infinite_constants(module: ModuleOp, reason: str) -> None:
             # Without statistics, only constants have a range.
             if (known := _range_of(operand, {})) is not None and np.isinf(known).any():
                 raise ValueError(
-                    f"{location_prefix(op.location)}a constant widens the range of the "
-                    f"result of '{op_name(op)}': {max(known, key=abs):g}; use a finite "
-                    "number near the other values"
+                    f"{location_prefix(op.location)}constant widens the result range of "
+                    f"'{op_name(op)}': {max(known, key=abs):g}; use a finite constant "
+                    "close to the other values"
                 ) from None

@@ -165,4 +165,4 @@ def _check_is_float(module: ModuleOp) -> None:
             )
     values = (value for op in module.walk() for value in defined_values(op))
     if not any(isinstance(scalar_or_element_type(v.type), AnyFloat) for v in values):
-        raise ValueError("the model has no floats, expected a float model")
+        raise ValueError("expected a float model, found no floats")

@@ -87,9 +87,9 @@ class LostOperand(NamedTuple):
         if not self.can_be_kept:
             advice = f"add an override that keeps {name} and the kernels after it"
         warn_user(
-            f"{location_prefix(self.kernel.location)}{name} has one scale for operands of "
-            f"different ranges: {self.operand} has {self.steps:.1f} steps of the scale, "
-            f"beside {self.widest}; {advice} in floating point"
+            f"{location_prefix(self.kernel.location)}{name} shares one scale between "
+            f"operands of different ranges: {self.operand} spans only {self.steps:.1f} "
+            f"steps of the scale of {self.widest}; {advice} in floating point"
         )
 
 

@@ -88,9 +88,9 @@ def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
             " or ".join(map(str, sorted(each))) for each in (recipe_widths, widths)
         )
         warn_user(
-            f"recipe '{recipe.name}' is for activations of {expected} bits, found target "
-            f"'{target.name}' with {found or 'none'}; leave the target out, or use another "
-            "recipe"
+            f"recipe '{recipe.name}' expects activations of {expected} bits, found "
+            f"{found or 'none'} in target '{target.name}'; leave the target out, or use "
+            "another recipe"
         )
 
 
@@ -159,9 +159,9 @@ def ask_for_weights(kernel: RegionOp, bits: int, target: TargetSpec) -> None:
     _specify_weights(kernel, bits)
     if had_signature and not _has_signature(kernel, target):
         warn_user(
-            f"{location_prefix(kernel.location)}kernel '{kernel.kernel}' of target "
-            f"'{target.name}' stays in floating point, found no signature with weights of "
-            f"{bits} bits; use fewer bits or another target"
+            f"{location_prefix(kernel.location)}kernel '{kernel.kernel}' stays in floating "
+            f"point: no signature with weights of {bits} bits in target '{target.name}'; "
+            "use fewer bits or another target"
         )
 
 

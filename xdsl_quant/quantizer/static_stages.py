@@ -101,9 +101,9 @@ class StaticPipeline(Pipeline):
         prepare(module, self.entry_function(module))
         if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):
             warn_user(
-                "the model has state, found 'tfl.assign_variable': each batch starts "
-                "with the initial state; run 'tfl-variables-to-arguments' first and give "
-                "states as samples"
+                "each batch starts with the initial state: found 'tfl.assign_variable' in "
+                "the model; run 'tfl-variables-to-arguments' first and pass states as "
+                "samples"
             )
         separate_masks(module)
         return module

@@ -40,9 +40,9 @@ def warn_of_low_sqnr(errors: Mapping[str, Error]) -> None:
         return
     key = min(low, key=low.__getitem__)
     warn_user(
-        f"the SQNR of result '{key}' is {decibels(low[key])} dB on the samples, expected "
-        f"{LEAST_SQNR:.0f} dB or more; the report lists the kernels that lose most: keep "
-        "them in floating point, or give them more bits"
+        f"low SQNR of result '{key}': {decibels(low[key])} dB on the samples, expected "
+        f"{LEAST_SQNR:.0f} dB or more; give more bits to the kernels with the largest "
+        "errors in the report, or keep them in floating point"
     )
 
 
@@ -62,6 +62,6 @@ def warn_of_worse_results(
     )
     if found < without - _MOST_LOST:
         warn_user(
-            f"{step} made the results worse, found an SQNR of {decibels(found)} dB with it "
-            f"and of {decibels(without)} dB without; leave it out"
+            f"{step} reduces the SQNR of the results from {decibels(without)} dB to "
+            f"{decibels(found)} dB; leave it out"
         )

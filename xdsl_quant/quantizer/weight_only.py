@@ -78,12 +78,11 @@ def with_float_values(
 def check_finite_values(
     values: NDArray[np.float64], product: Operation, what: str
 ) -> None:
-    """Raise a `ValueError` if values are not finite; `what` is e.g. "takes values"."""
+    """Raise a `ValueError` if values are not finite; the message begins with `what`."""
     if not (is_finite := np.isfinite(values)).all():
         raise ValueError(
-            f"{location_prefix(product.location)}error: '{op_name(product)}' op {what} "
-            f"that are not finite, found {values[~is_finite][0]}; expected samples whose "
-            "values are finite"
+            f"{location_prefix(product.location)}error: '{op_name(product)}' op {what}, "
+            f"found {values[~is_finite][0]}; use samples that lead to finite values"
         )
 
 
@@ -146,9 +145,8 @@ def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
         dialect = model_dialect(op)
         if recipe.asymmetric_inputs and not dialect.has_zero_points:
             raise RecipeError(
-                f"recipe '{recipe.name}': 'asymmetric-inputs' is for TensorFlow Lite, but "
-                f"the model has a '{op_name(op)}', whose activations have no zero points; "
-                "leave it out"
+                f"recipe '{recipe.name}': 'asymmetric-inputs' has no effect on "
+                f"'{op_name(op)}', whose activations have no zero points; leave it out"
             )
         dialect.set_zero_points(op, wanted=recipe.asymmetric_inputs is not False)
         weight = weight_of(op, is_quantized=True)

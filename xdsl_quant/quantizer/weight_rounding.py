@@ -157,7 +157,9 @@ def _hessians(
         for number, product in products.items():
             if keys[number][0] in values:
                 inputs = product.inputs([values[key] for key in keys[number]])
-                check_finite_values(inputs, product.layer.product, "takes values")
+                check_finite_values(
+                    inputs, product.layer.product, "takes non-finite values"
+                )
                 sums[number] = inputs.swapaxes(1, 2) @ inputs + sums.get(number, 0)
     return sums
 
@@ -325,7 +327,7 @@ def _mean_errors(
                     for name in ("float", "quantized")
                 ]
                 for each in products:
-                    check_finite_values(each, layer.product, "has results")
+                    check_finite_values(each, layer.product, "has non-finite results")
                 difference = products[0] - products[1]
                 axes = tuple(d for d in range(difference.ndim) if d != layer.channel)
                 sums[number] = sums.get(number, 0) + difference.sum(axes)

@@ -69,7 +69,7 @@ def exit_code(
         checkpoint = getattr(options, "checkpoint", None)
         is_kept = checkpoint is not None and Path(checkpoint).exists()
         remedy = (
-            f"; to go on from {checkpoint}, run the same command" if is_kept else ""
+            f"; run the same command to resume from {checkpoint}" if is_kept else ""
         )
         print(f"interrupted{remedy}", file=sys.stderr)
         return 130

@@ -201,7 +201,7 @@ def _read_recipe(
         recipe = read_recipe(options.recipe)
     if options.checkpoint is not None and recipe.mode != "static":
         raise Failure(
-            f"--checkpoint {options.checkpoint}: error: unsupported for mode "
+            f"--checkpoint {options.checkpoint}: error: unsupported checkpoint in mode "
             f"'{recipe.mode}' of recipe '{recipe.name}'; leave it out"
         )
     with reported("--budget", ValueError):

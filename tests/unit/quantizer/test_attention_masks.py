@@ -166,7 +166,7 @@ def test_a_constant_of_any_other_select(number: str, is_wide: bool):
     places = [
         each.filename
         for each in found
-        if "a constant widens the range of the result" in str(each.message)
+        if "constant widens the result range" in str(each.message)
     ]
     assert places == [__file__] * is_wide
     low, _ = result_range(model, "stablehlo.select")
@@ -220,8 +220,8 @@ def test_a_constant_that_is_added(
         warn_of_wide_constants(module, ranges)
     place, _, result = expected.partition(" ")
     assert [str(each.message) for each in found] == [
-        f"module:{place} a constant widens the range of the result of {result} beside "
-        "values from -1 to 1; use a number nearer to them"
+        f"module:{place} constant widens the result range of {result}, while other "
+        "values are -1 to 1; use a constant closer to them"
     ][: bool(expected)]
 
 
@@ -230,23 +230,22 @@ def test_a_constant_that_is_added(
     [
         (
             "",
-            "module:8:3: a constant widens the range of the result of 'stablehlo.select'",
+            "module:8:3: constant widens the result range of 'stablehlo.select'",
         ),
         (
             "%y = stablehlo.add %x, %b : tensor<4x4xf32>",
-            "module:8:3: a constant widens the range of the result of 'stablehlo.add'",
+            "module:8:3: constant widens the result range of 'stablehlo.add'",
         ),
         (
             PRODUCT,
-            "module:10:3: a constant widens the range of the result of "
-            "'stablehlo.multiply'",
+            "module:10:3: constant widens the result range of 'stablehlo.multiply'",
         ),
     ],
 )
 def test_an_infinite_constant_without_a_softmax(score: str, place: str):
     """It is refused by name, and not the sample."""
     text = masked("0xFF800000", score, NEGATE)
-    message = f"{place}: -inf; use a finite number near the other values"
+    message = f"{place}: -inf; use a finite constant close to the other values"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         quantize(text, samples(4, 4), PLAIN)
 

@@ -62,7 +62,7 @@ from .test_quantization import run
 MIXED = replace(read_recipe("mixed"), bias_correction=False)
 DATA = samples(16, 6)
 
-allows_few_bits = pytest.mark.filterwarnings("ignore:the SQNR of result")
+allows_few_bits = pytest.mark.filterwarnings("ignore:low SQNR of result")
 """For tests whose weights have 2 bits."""
 
 

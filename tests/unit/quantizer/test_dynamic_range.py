@@ -347,11 +347,12 @@ func.func public @main(%x: tensor<4x2xf32>) -> tensor<4x2x2xf32> {
 @pytest.mark.parametrize(
     ("text", "recipe", "message"),
     [
-        (dense_layers("?"), PLAIN, "sizes are dynamic"),
+        (dense_layers("?"), PLAIN, "unsupported dynamic sizes"),
         (
             dense_layers(),
             replace(PLAIN, weights=WeightOptions(8, "block", 2)),
-            "weights are not quantized per tensor or per axis with 2, 4 or 8 bits",
+            "unsupported weights, expected per-tensor or per-axis types of 2, 4 or 8 "
+            "bits",
         ),
     ],
 )
@@ -375,8 +376,8 @@ def test_sums_of_more_than_32_bits():
 
 def test_stablehlo_has_no_zero_points_of_activations():
     message = (
-        "^recipe 'mine': 'asymmetric-inputs' is for TensorFlow Lite, but the model has a "
-        "'stablehlo.dot_general', whose activations have no zero points; leave it out$"
+        "^recipe 'mine': 'asymmetric-inputs' has no effect on 'stablehlo.dot_general', "
+        "whose activations have no zero points; leave it out$"
     )
     with pytest.raises(RecipeError, match=message):
         integers(RECTIFIED, replace(PLAIN, asymmetric_inputs=True))

@@ -215,8 +215,8 @@ def test_a_target_without_the_activations_of_the_recipe():
     with pytest.warns(UserWarning, match="16 bits") as caught:
         model = quantize(dense_layers(), data, "int16x8", target="mac-array")
     assert [str(each.message) for each in caught] == [
-        "recipe 'int16x8' is for activations of 16 bits, found target 'mac-array' with 8; "
-        "leave the target out, or use another recipe"
+        "recipe 'int16x8' expects activations of 16 bits, found 8 in target "
+        "'mac-array'; leave the target out, or use another recipe"
     ]
     plain = quantize(dense_layers(), data, target="mac-array")
     assert str(model.module) == str(plain.module)
@@ -294,7 +294,7 @@ def test_nothing_that_can_be_quantized():
         quantize(dense_layers(), data, recipe)
     assert str(found.value) == (
         "no kernel of 'stablehlo-int8' can be quantized, the first one stays in floating "
-        "point: no signature of kernel 'stablehlo.dot_general' has operand 0 as "
+        "point: no signature of kernel 'stablehlo.dot_general' accepts operand 0 as "
         "'!quant.none<f32>'"
     )
 
@@ -321,7 +321,7 @@ func.func @main(%x: tensor<2x3xi8>) -> tensor<2x3xi8> {
 """
     with pytest.raises(ValueError, match="floats") as caught:
         quantize(text, np.zeros((2, 3), np.int8), recipe)
-    assert str(caught.value) == "the model has no floats, expected a float model"
+    assert str(caught.value) == "expected a float model, found no floats"
 
 
 def test_samples_that_are_all_the_same():
@@ -404,7 +404,7 @@ func.func @main(%x: {x}) -> {x} {{
   return %y : {x}
 }}
 """
-    message = "the model has state, found 'tfl.assign_variable': each batch starts"
+    message = "each batch starts with the initial state: found 'tfl.assign_variable'"
     with warnings.catch_warnings(record=True, action="always") as found:
         quantize(text, samples(4, 4))
     # The other warning is that the interpreter is used.

@@ -57,14 +57,15 @@ def scores_sqnr(model: QuantizedModel, images: Floats) -> float:
 @pytest.mark.sampled(0)
 def test_scores_that_share_the_scale_of_boxes(images: Floats):
     message = (
-        "loc(\"y\"): 'tfl.concatenation' has one scale for operands of different ranges: "
+        "loc(\"y\"): 'tfl.concatenation' shares one scale between operands of "
+        "different ranges: "
         'loc("scs") from'
     )
     with pytest.warns(UserWarning, match=re.escape(message)) as found:
         model = quantize(DETECTOR, images, PLAIN)
     (warning,) = found
     text = str(warning.message)
-    assert ' has 0.4 steps of the scale, beside loc("boxm") from ' in text
+    assert ' spans only 0.4 steps of the scale of loc("boxm") from ' in text
     assert text.endswith(
         "; set 'float-concatenations = true' in the recipe to keep 'tfl.concatenation' in "
         "floating point"
@@ -106,7 +107,7 @@ func.func @main(%x: {x}) -> {z} {{
 
 def test_sixteen_bits_have_room_for_both():
     data = samples(8, 4)
-    with pytest.warns(UserWarning, match=r"has 0\.3 steps of the scale"):
+    with pytest.warns(UserWarning, match=r"spans only 0\.3 steps of the scale"):
         quantize(scores_and_boxes(640.0), data, PLAIN)
     wide = replace(read_recipe("int16x8"), bias_correction=False)
     module = quantize(scores_and_boxes(640.0), data, wide).module
@@ -132,9 +133,9 @@ def test_the_option_in_a_file():
 
 def test_results_with_much_noise():
     message = (
-        "the SQNR of result 'b' is 3.0 dB on the samples, expected 10 dB or more; the "
-        "report lists the kernels that lose most: keep them in floating point, or give "
-        "them more bits"
+        "low SQNR of result 'b': 3.0 dB on the samples, expected 10 dB or more; give more "
+        "bits to the kernels with the largest errors in the report, or keep them in "
+        "floating point"
     )
     errors = {"a": Error(8.0, 1.0), "b": Error(2.0, 1.0), "c": Error(0.0, 1.0)}
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
@@ -145,8 +146,8 @@ def test_results_with_much_noise():
 
 def test_steps_that_make_results_worse():
     message = (
-        "'rounding' made the results worse, found an SQNR of 10.0 dB with it and of 20.0 "
-        "dB without; leave it out"
+        "'rounding' reduces the SQNR of the results from 20.0 dB to 10.0 dB; leave it "
+        "out"
     )
     before, after = {"a": Error(100.0, 1.0)}, {"a": Error(10.0, 1.0)}
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
@@ -167,7 +168,7 @@ bits = {bits}
     if bits == 8:
         quantize(model.tfl_text(), model.samples(8), recipe)
         return
-    with pytest.warns(UserWarning, match="the SQNR of result 'main:output:0' is "):
+    with pytest.warns(UserWarning, match="low SQNR of result 'main:output:0': "):
         quantize(model.tfl_text(), model.samples(8), recipe)
 
 
@@ -181,9 +182,9 @@ func.func @main(%x: {x}, %c: {x}) -> {x} {{
 }}
 """
     message = (
-        "the SQNR of result 'main:output:0' is 0.0 dB on the samples, expected 10 dB or "
-        "more; the report lists the kernels that lose most: keep them in floating point, "
-        "or give them more bits"
+        "low SQNR of result 'main:output:0': 0.0 dB on the samples, expected 10 dB or "
+        "more; give more bits to the kernels with the largest errors in the report, or "
+        "keep them in floating point"
     )
     # A step of the sums is 3.9.
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
@@ -204,8 +205,8 @@ func.func @main(%x: {x}) -> {y} {{
     # GPTQ rounds for all three; the last one has a negative product, which is lost.
     data = [[0.82, 0.72, 0.77], [1.43, 1.63, 1.53], [-1.36, -1.37, -1.33]]
     message = (
-        "'rounding = \"gptq\"' made the results worse, found an SQNR of 51.5 dB with it "
-        "and of 61.0 dB without; leave it out"
+        "'rounding = \"gptq\"' reduces the SQNR of the results from 61.0 dB to 51.5 dB; "
+        "leave it out"
     )
     recipe = replace(PLAIN, weights=WeightOptions(rounding="gptq"))
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):

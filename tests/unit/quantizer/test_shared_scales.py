@@ -85,7 +85,7 @@ def lost(
 
 
 def warning_of(operand: LostOperand) -> str:
-    with pytest.warns(UserWarning, match="has one scale for operands") as found:
+    with pytest.warns(UserWarning, match="shares one scale between operands") as found:
         operand.warn()
     (warning,) = found
     return str(warning.message)
@@ -120,11 +120,10 @@ def test_operands_beside_a_wider_one(text: str):
     name, index = name_of(text), constant("%i", "0", INDICES)
     (operand,) = lost(index, text, result=(-640, 640), boxes=(-640, 640))
     assert warning_of(operand) == (
-        f"module:3:1: '{name}' has one scale for operands of different ranges: "
-        f"{SCORES} from 0 to 1 has 0.2 steps of the scale, beside {BOXES} from -640 to "
-        "640; "
-        f"set 'float-concatenations = true' in the recipe to keep '{name}' in floating "
-        "point"
+        f"module:3:1: '{name}' shares one scale between operands of different ranges: "
+        f"{SCORES} from 0 to 1 spans only 0.2 steps of the scale of {BOXES} from -640 "
+        f"to 640; set 'float-concatenations = true' in the recipe to keep '{name}' in "
+        "floating point"
     )
 
 
@@ -153,7 +152,8 @@ def test_operands_beside_a_constant(const: str, shape: str, text: str):
     number = constant("%c", "-1000.0", shape, const)
     (operand,) = lost(padding, number, text, result=(-1000, 1))
     assert (
-        f"{SCORES} from 0 to 1 has 0.3 steps of the scale, beside module:3:1 of -1000;"
+        f"{SCORES} from 0 to 1 spans only 0.3 steps of the scale of module:3:1 of "
+        f"-1000;"
     ) in warning_of(operand)
 
 
@@ -162,7 +162,7 @@ def test_constants():
         constant("%c", "0.5", ROW), concatenation("%b, %c"), result=(0, 640)
     )
     assert (
-        f"module:2:1 of 0.5 has 0.2 steps of the scale, beside {BOXES} from 0 to 640;"
+        f"module:2:1 of 0.5 spans only 0.2 steps of the scale of {BOXES} from 0 to 640;"
     ) in warning_of(operand)
     # Each scale represents 0.
     zeros = constant("%c", "0.0", ROW)

@@ -44,7 +44,7 @@ def unchanged(module: ModuleOp) -> ModuleOp:
     return module
 
 
-@pytest.mark.filterwarnings("ignore:'rounding = .gptq.' made the results worse")
+@pytest.mark.filterwarnings("ignore:'rounding = .gptq.' reduces the SQNR")
 @pytest.mark.parametrize(
     ("recipe", "stages", "result"),
     [

@@ -118,9 +118,9 @@ def test_a_network_whose_products_cannot_have_biases():
 def test_products_that_are_not_finite():
     data = samples(8, 6)
     data[5] = 3e38
-    with pytest.raises(ValueError, match="not finite") as caught:
+    with pytest.raises(ValueError, match="non-finite") as caught:
         quantize(dense_layers(), data, "int8-weights")
     assert str(caught.value) == (
-        "module:4:3: error: 'stablehlo.dot_general' op has results that are not finite, "
-        "found -inf; expected samples whose values are finite"
+        "module:4:3: error: 'stablehlo.dot_general' op has non-finite results, found "
+        "-inf; use samples that lead to finite values"
     )

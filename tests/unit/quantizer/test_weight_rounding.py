@@ -78,7 +78,7 @@ def expected(
 
 
 # Two bits are few.
-@pytest.mark.filterwarnings("ignore:the SQNR of result")
+@pytest.mark.filterwarnings("ignore:low SQNR of result")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("bits", "granularity", "shapes"),
@@ -218,7 +218,7 @@ func.func @main(%x: {x}) -> {x} {{
 }}"""
 
 
-@pytest.mark.filterwarnings("ignore:'rounding = \"gptq\"' made the results worse")
+@pytest.mark.filterwarnings("ignore:'rounding = \"gptq\"' reduces the SQNR")
 def test_weights_that_two_products_take():
     options = WeightOptions(4, "tensor", rounding="gptq")
     model = quantize(tied("[1] x [0]"), DATA, recipe(options))
@@ -295,8 +295,8 @@ def test_kernels_of_a_target(bits: int, storage: str, bias_correction: bool):
 def test_values_that_are_not_finite():
     text = dense_layers().replace("stablehlo.tanh", "stablehlo.sqrt")
     message = (
-        r"^module:8:3: error: 'stablehlo.dot_general' op takes values that are not finite, "
-        "found nan; expected samples whose values are finite$"
+        r"^module:8:3: error: 'stablehlo.dot_general' op takes non-finite values, "
+        "found nan; use samples that lead to finite values$"
     )
     with pytest.raises(ValueError, match=message):
         quantize(text, DATA, recipe(WeightOptions(4, rounding="gptq")))

@@ -59,7 +59,7 @@ def test_interruption_with_a_checkpoint(
     options = argparse.Namespace(module="m.mlir", checkpoint=str(path))
     for message in (
         "interrupted\n",
-        f"interrupted; to go on from {path}, run the same command\n",
+        f"interrupted; run the same command to resume from {path}\n",
     ):
         assert exit_code(raising(KeyboardInterrupt()), options) == 130
         assert capsys.readouterr().err == message

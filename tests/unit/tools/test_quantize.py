@@ -62,7 +62,7 @@ def test_a_budget_for_bits(
 
 @pytest.mark.sampled(0)
 # Accuracy may be lost here, and so is SQNR.
-@pytest.mark.filterwarnings("ignore:the SQNR of result")
+@pytest.mark.filterwarnings("ignore:low SQNR of result")
 def test_a_budget_of_accuracy(
     model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -136,8 +136,8 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
         ),
         (
             ["--recipe", "int8-weights", "--checkpoint", "{other}"],
-            "--checkpoint {other}: error: unsupported for mode 'weight-only' of recipe "
-            "'int8-weights'; leave it out",
+            "--checkpoint {other}: error: unsupported checkpoint in mode 'weight-only' "
+            "of recipe 'int8-weights'; leave it out",
         ),
         (
             ["--report", "{data}"],

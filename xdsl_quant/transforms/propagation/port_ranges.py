@@ -136,7 +136,7 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
 def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
     if (entries := _port_entries(kernel, PORT_STATS)) is None:
         needed = "an array of dictionaries with an integer 'port'"
-        _refuse_ranges(kernel, f"needs {needed} as '{PORT_STATS}'")
+        _refuse_ranges(kernel, f"expects {needed} as '{PORT_STATS}'")
     stats: dict[int, _Entry] = {}
     for index, entry in entries:
         if index in stats or not 0 <= index < len(kernel.specs):
@@ -212,7 +212,7 @@ def coupled_ports(kernel: RegionOp) -> Mapping[int, str]:
     if entries is None or len(keys) < len(entries):
         port = f"an integer 'port' below {len(kernel.specs)}"
         needed = f"an array of dictionaries with {port} and a string 'key'"
-        _refuse_ranges(kernel, f"needs {needed} as '{COUPLED_PORTS}'")
+        _refuse_ranges(kernel, f"expects {needed} as '{COUPLED_PORTS}'")
     return keys
 
 

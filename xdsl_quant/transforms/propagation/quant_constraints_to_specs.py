@@ -723,9 +723,9 @@ class _Resolution:
             remedy = (
                 "add kernels for the ops next to them to the target, or remove them"
             )
-        problem = "constraints on values that no kernel takes or returns stay"
+        problem = "constraints of values outside of kernels have no effect"
         _warn_of_links(elsewhere, problem, remedy)
-        problem = "couplings of values without constraints stay"
+        problem = "couplings of values without constraints have no effect"
         _warn_of_links(unconstrained, problem, "add statistics, or remove them")
         return bool(elsewhere or unconstrained)
 

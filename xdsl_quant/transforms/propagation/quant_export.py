@@ -165,7 +165,7 @@ def _warn_without_parameters(module: ModuleOp) -> bool:
     )
     if is_undecided:
         found = f"found {len(kernels)} with ports without parameters"
-        message = f"no kernel is quantized, {found}; run 'quant-propagate' first"
+        message = f"no kernel is quantized: {found}; run 'quant-propagate' first"
         warn(message, location_prefix(kernels[0].location))
     return is_undecided
 

@@ -74,8 +74,7 @@ class QuantInlineRegionsPass(CountingPass):
             if name not in known:
                 available = quoted(sorted(known)) or "none"
                 raise PassFailedException(
-                    f"unknown kernel in 'kernels', found '{name}', available: {available}; "
-                    "use a kernel of the module"
+                    f"unknown kernel '{name}' in option 'kernels', available: {available}"
                 )
         if self.kernels:
             regions = [region for region in regions if region.kernel in self.kernels]

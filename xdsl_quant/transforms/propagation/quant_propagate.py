@@ -173,12 +173,12 @@ class Propagation:
             )
             warn(f"no kernel is propagated: {reason}; {remedy}", place)
             return
-        remedy = "the option report=FILE lists all of them"
+        remedy = "option report=FILE lists all of them"
         if any(map(_has_statistics, reasons)):
             remedy = "run 'quant-constraints-to-specs' first to convert statistics to "
             remedy += "specifications"
         problem = f"{len(reasons)} of {len(self._left)} kernels stay in floating point"
-        warn(f"{problem}, found that {reason}; {remedy}", place)
+        warn(f"{problem}, the first because {reason}; {remedy}", place)
 
     def warn_of_clamped_constants(self) -> None:
         """
@@ -188,10 +188,10 @@ class Propagation:
         found = [each for each in self._constants if each.kernel.op in self._left]
         for first in found[:1]:
             first.kernel.warn(
-                f"constants exceed the range of their shared scale, found {len(found)}, "
-                f"the first one with elements {_from_to(first.numbers)} at "
-                f"{first.kernel.port_text(first.port)} and a range "
-                f"{_from_to(first.limits)}; add statistics of the result"
+                f"{counted(len(found), 'constant')} clamped, first at "
+                f"{first.kernel.port_text(first.port)}: elements {_from_to(first.numbers)} "
+                f"exceed the range {_from_to(first.limits)} of the shared scale; add "
+                "statistics of the result"
             )
 
     def warn_of_clamped_values(self) -> None:
@@ -212,10 +212,10 @@ class Propagation:
         found = [each for each in self._without_axis if each[0].op in self._left]
         for kernel, port in found[:1]:
             kernel.warn(
-                "missing dimension 'coefficient-axis' in weights, which get one scale: "
-                f"found {len(found)}, first '{kernel.op.inputs[port].type}' at "
-                f"{kernel.port_text(port)} without dimension "
-                f"{kernel.constraints.coefficients[port]}; change the target"
+                f"{counted(len(found), 'weight')} without per-axis scales, first "
+                f"'{kernel.op.inputs[port].type}' at {kernel.port_text(port)}: missing "
+                f"dimension {kernel.constraints.coefficients[port]}; change "
+                "'coefficient-axis' in the target"
             )
 
     def warn_of_specifications(self) -> None:
@@ -223,10 +223,9 @@ class Propagation:
         found = [each for each in self._overruled if each.kernel.op in self._left]
         for first in found[:1]:
             first.kernel.warn(
-                f"specifications that violate constraints are replaced, found "
-                f"{len(found)}, the first one '{first.before}' at "
-                f"{first.kernel.port_text(first.port)}, replaced by '{first.after}' "
-                f"({first.decision}); remove them"
+                f"{counted(len(found), 'specification')} replaced to satisfy constraints, "
+                f"first '{first.before}' at {first.kernel.port_text(first.port)}, by "
+                f"'{first.after}' ({first.decision}); remove them"
             )
 
     def report(self) -> PropagationReport:

@@ -10,7 +10,7 @@ func.func @f(%x: f16) {
 
 // -----
 
-// CHECK:       'quant.qcast' op needs integer 'quant.axis' and 'quant.axis_stats' with elements of type f64 and shape [N,2]
+// CHECK:       'quant.qcast' op expects integer 'quant.axis' and 'quant.axis_stats' with elements of type f64 and shape [N,2]
 func.func @f(%x: tensor<2xf32>) {
   %0 = quant.qcast %x {quant.axis_stats = dense<0.0> : tensor<2x2xf64>} : tensor<2xf32> to tensor<2x!quant.calibrated<f32<0.0:1.0>>>
   return

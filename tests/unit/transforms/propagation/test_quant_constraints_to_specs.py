@@ -445,7 +445,7 @@ def test_statistics_of_ports_in_another_form(attribute: str):
       }}
       func.return
     }}"""
-    assert error(text).startswith("module:2:7: error: 'quant.region' op needs ")
+    assert error(text).startswith("module:2:7: error: 'quant.region' op expects ")
 
 
 def test_a_width_and_a_range_are_at_one_port():
@@ -470,7 +470,7 @@ def test_the_range_beside_a_width_is_two_numbers():
         f"(f32 as {ANY8}) attributes {{quant.port_stats = [{{port = 1 : i64, "
         "quant.layer_stats = array<f64: 1.0>}]} {",
     )
-    assert "op needs 'quant.layer_stats' with two numbers of type f64" in error(text)
+    assert "op expects 'quant.layer_stats' with two numbers of type f64" in error(text)
 
 
 def with_port_stats(attribute: str, spec: str = "") -> str:
@@ -508,7 +508,7 @@ OF_PORT = f"port = 0, quant.axis = 0, {AXIS_STATS}"
         ),
         (
             "[{port = 0, quant.axis = 0, quant.axis_stats = dense<> : tensor<0x2xf64>}]",
-            "needs 'quant.axis_stats' with at least one range",
+            "expects 'quant.axis_stats' with at least one range",
         ),
     ],
 )
@@ -600,8 +600,8 @@ def test_couplings_without_constraints(capsys: pytest.CaptureFixture[str]):
     module = converted(coupled("", ""))
     assert module.is_structurally_equivalent(parse_module(coupled("", "")))
     assert capsys.readouterr().err == (
-        "module:3:1: warning: couplings of values without constraints stay, found 2 "
-        "'quant.coupled_ref'; add statistics, or remove them\n"
+        "module:3:1: warning: couplings of values without constraints have no effect, "
+        "found 2 'quant.coupled_ref'; add statistics, or remove them\n"
     )
 
 
@@ -635,13 +635,13 @@ def test_constraints_elsewhere_are_reported(capsys: pytest.CaptureFixture[str]):
     }"""
     assert converted(text).is_structurally_equivalent(parse_module(text))
     assert capsys.readouterr().err == (
-        "module:2:7: warning: constraints on values that no kernel takes or returns stay, "
+        "module:2:7: warning: constraints of values outside of kernels have no effect, "
         "found 1 'quant.const_fake_quant', 2 'quant.stats'; run 'quant-fuse-kernels' "
         "first to create kernels\n"
     )
     converted(text + function(stats(0, -1, 1)).replace("@f", "@g"))
     assert capsys.readouterr().err == (
-        "module:4:7: warning: constraints on values that no kernel takes or returns stay, "
+        "module:4:7: warning: constraints of values outside of kernels have no effect, "
         "found 1 'quant.const_fake_quant'; add kernels for the ops next to them to the "
         "target, or remove them\n"
     )

@@ -235,7 +235,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
     module = parse_module(text, "model.mlir")
     QuantExportPass(mode).apply(Context(), module)
     warnings = {
-        True: "model.mlir:4:3: warning: no kernel is quantized, found 2 with ports without "
+        True: "model.mlir:4:3: warning: no kernel is quantized: found 2 with ports without "
         "parameters; run 'quant-propagate' first\n",
         False: "",
         "nothing": "model.mlir:4:3: warning: 'quant-export' changed nothing, expected a "

@@ -493,7 +493,7 @@ IN_FLOAT = {
         "%s = arith.mulf %a, %a : tensor<4xf32>\n%r = arith.mulf %s, %s : tensor<4xf32>",
         ["!wide"],
     ),
-    "the terms of a sum lose more than a quarter of a stored unit": kernel(
+    "rounding a sum costs more than a quarter of a stored unit": kernel(
         "%r = arith.addf %a, %b : tensor<4xf32>", ["!wide", "!wider"], "!wide"
     ),
     "ratio of scales 5e+99 is out of range": kernel(

@@ -194,8 +194,8 @@ def test_none_keeps_a_value_and_its_kernels():
     report = propagate(module, TFLITE)
     assert specs(module) == before
     assert [k.float_reason for k in report.float_kernels] == [
-        "no signature of kernel 'tfl.tanh' has result 0 as '!quant.none<f32>'",
-        "no signature of kernel 'tfl.tanh' has operand 0 as '!quant.none<f32>'",
+        "no signature of kernel 'tfl.tanh' accepts result 0 as '!quant.none<f32>'",
+        "no signature of kernel 'tfl.tanh' accepts operand 0 as '!quant.none<f32>'",
     ]
     assert report.values[1].float_reason == "kept by '!quant.none<f32>'"
 
@@ -250,7 +250,7 @@ def test_only_constants_are_at_constant_ports():
     toy = TargetSpec("toy", {"op": KernelSpec("op", [narrow]), "move": move})
     first, *_ = propagate(parsed(text), toy).float_kernels
     assert first.float_reason == (
-        "no signature of kernel 'op' has ports for operands that are not constant"
+        "no signature of kernel 'op' accepts non-constant operands"
     )
 
 
@@ -761,7 +761,7 @@ def test_coupled_ports_that_are_wrong(entry: str):
     with pytest.raises(PassFailedException) as failure:
         propagate(parsed(function(text)), TFLITE)
     assert str(failure.value) == (
-        "module:2:1: error: 'quant.region' op needs an array of dictionaries with an "
+        "module:2:1: error: 'quant.region' op expects an array of dictionaries with an "
         "integer 'port' below 2 and a string 'key' as 'quant.coupled_ports'"
     )
 
@@ -909,8 +909,9 @@ def test_kernels_without_parameters(capsys: pytest.CaptureFixture[str]):
     )
     QuantPropagatePass("tflite-int8").apply(Context(), parsed(text))
     assert capsys.readouterr().err == (
-        "module:2:1: warning: 2 of 2 kernels stay in floating point, found that operand 0 "
-        "of kernel 'tfl.relu' has no parameters; the option report=FILE lists all of them\n"
+        "module:2:1: warning: 2 of 2 kernels stay in floating point, the first because "
+        "operand 0 of kernel 'tfl.relu' has no parameters; option report=FILE lists "
+        "all of them\n"
     )
     QuantPropagatePass("tflite-int8").apply(
         Context(),
@@ -935,8 +936,8 @@ def test_statistics_that_are_no_specifications(capsys: pytest.CaptureFixture[str
     for lines, line, port in ((before, 3, "result 0"), (after, 2, "operand 0")):
         QuantPropagatePass("tflite-int8").apply(Context(), parsed(function(*lines)))
         assert capsys.readouterr().err == (
-            f"module:{line}:1: warning: 1 of 1 kernels stay in floating point, found that "
-            f"{port} of kernel 'tfl.relu' has no parameters; run "
+            f"module:{line}:1: warning: 1 of 1 kernels stay in floating point, the "
+            f"first because {port} of kernel 'tfl.relu' has no parameters; run "
             "'quant-constraints-to-specs' first to convert statistics to specifications\n"
         )
 
@@ -970,8 +971,8 @@ def test_kernels_without_signature(
 ):
     QuantPropagatePass("tflite-int8").apply(Context(), parsed(function(text)))
     assert capsys.readouterr().err == (
-        "module:2:1: warning: no kernel is propagated: no signature of kernel 'tfl.tanh' "
-        f"has {reason}\n"
+        "module:2:1: warning: no kernel is propagated: no signature of kernel "
+        f"'tfl.tanh' accepts {reason}\n"
     )
 
 
@@ -981,7 +982,7 @@ def test_specifications_that_exclude_each_other():
     toy = TargetSpec("toy", {"k": KernelSpec("k", signatures)})
     module = parsed(function(kernel("k", [("x", HALF)], "y", SIXTEEN)))
     assert [k.float_reason for k in propagate(module, toy).float_kernels] == [
-        "no signature of kernel 'k' has all specifications of the kernel"
+        "no signature of kernel 'k' accepts all specifications of the kernel"
     ]
 
 
@@ -998,9 +999,9 @@ def test_specifications_that_do_not_hold(capsys: pytest.CaptureFixture[str]):
     QuantPropagatePass("tflite-int8").apply(Context(), module)
     assert specs(module)[0][1] == "!quant.uniform<i8:f32, 7.812500e-03>"
     assert capsys.readouterr().err == (
-        "module:2:1: warning: specifications that violate constraints are replaced, found "
-        f"1, the first one '{HALF}' at result 0 of kernel 'tfl.tanh', replaced by "
-        "'!quant.uniform<i8:f32, 7.812500e-03>' (fixed result of tfl.tanh); remove them\n"
+        "module:2:1: warning: 1 specification replaced to satisfy constraints, first "
+        f"'{HALF}' at result 0 of kernel 'tfl.tanh', by '!quant.uniform<i8:f32, "
+        "7.812500e-03>' (fixed result of tfl.tanh); remove them\n"
     )
     QuantPropagatePass("tflite-int8").apply(Context(), module)
     assert not capsys.readouterr().err
@@ -1015,9 +1016,9 @@ def test_constants_that_exceed_their_peers(
     QuantPropagatePass("tflite-int8").apply(Context(), module)
     _, _, warning = capsys.readouterr().err.partition("warning: ")
     assert warning == is_warned * (
-        "constants exceed the range of their shared scale, found 1, the first one with "
-        "elements from -2 to 4 at operand 1 of kernel 'tfl.maximum' and a range from "
-        "-0.996078 to 1.00392; add statistics of the result\n"
+        "1 constant clamped, first at operand 1 of kernel 'tfl.maximum': elements from -2 "
+        "to 4 exceed the range from -0.996078 to 1.00392 of the shared scale; add "
+        "statistics of the result\n"
     )
 
 
@@ -1125,9 +1126,8 @@ def test_dimension_that_a_weight_lacks(capsys: pytest.CaptureFixture[str]):
     )
     propagation.warn_of_missing_dimensions()
     assert capsys.readouterr().err == (
-        "module:3:1: warning: missing dimension 'coefficient-axis' in weights, which get "
-        f"one scale: found 2, first '{T}' at operand 1 of kernel 'k' without dimension 1; "
-        "change the target\n"
+        f"module:3:1: warning: 2 weights without per-axis scales, first '{T}' at operand "
+        "1 of kernel 'k': missing dimension 1; change 'coefficient-axis' in the target\n"
     )
 
 

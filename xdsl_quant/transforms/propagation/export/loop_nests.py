@@ -40,7 +40,7 @@ class RealConstant:
     def number(self) -> float:
         """The single number."""
         if not self.is_one_number:
-            raise Unsupported("a constant inside the kernel has different elements")
+            raise Unsupported("a constant inside the kernel is not a splat")
         return float(np.asarray(self.values).flat[0])
 
 

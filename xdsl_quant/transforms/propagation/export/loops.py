@@ -318,7 +318,7 @@ class IntegerLoop:
         is_exact = not x.error and x.largest <= 1 << 32
         if not is_exact and x.error + lost > min(port_scales) / 4:
             raise Unsupported(
-                "the terms of a sum lose more than a quarter of a stored unit"
+                "rounding a sum costs more than a quarter of a stored unit"
             )
         stored = cast(Any, stored_values)(number, port.zero_point, *port.bounds)
         return replace(

@@ -475,9 +475,9 @@ def _mismatch_reason(
     def fits(specs: Sequence[Attribute]) -> bool:
         return known.signature(specs[:count], specs[count:]) is not None
 
-    subject = f"no signature of kernel '{op.kernel}' has"
+    subject = f"no signature of kernel '{op.kernel}' accepts"
     if fits(specs):
-        return f"{subject} ports for operands that are not constant"
+        return f"{subject} non-constant operands"
     if not fits(types):
         inputs, outputs = (
             ", ".join(map(str, each)) or "nothing"

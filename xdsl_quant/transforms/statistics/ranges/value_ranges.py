@@ -123,7 +123,7 @@ def axis_ranges(
         pairs = np.frombuffer(stats.data.data, np.float64).reshape(-1, 2)
         return axis.value.data, _checked_pairs(pairs)
     raise ValueError(
-        f"needs integer '{AXIS}' and '{AXIS_STATS}' with elements of type f64 and shape "
+        f"expects integer '{AXIS}' and '{AXIS_STATS}' with elements of type f64 and shape "
         "[N,2]"
     )
 
@@ -141,7 +141,7 @@ def attribute_ranges(attributes: Mapping[str, Attribute]) -> ValueRanges | None:
     if isa(stats, DenseArrayBase[Float64Type]) and len(stats) == 2:
         axis, pairs = per_axis or (None, None)
         return ValueRanges(_checked_pairs(np.array([stats.get_values()])), axis, pairs)
-    raise ValueError(f"needs '{LAYER_STATS}' with two numbers of type f64")
+    raise ValueError(f"expects '{LAYER_STATS}' with two numbers of type f64")
 
 
 def of_all_indices(axis: int, pairs: Floats) -> ValueRanges:
@@ -152,7 +152,7 @@ def of_all_indices(axis: int, pairs: Floats) -> ValueRanges:
         ValueError: if there are no ranges.
     """
     if not len(pairs):
-        raise ValueError(f"needs '{AXIS_STATS}' with at least one range")
+        raise ValueError(f"expects '{AXIS_STATS}' with at least one range")
     layer = np.array([[pairs[:, 0].min(), pairs[:, 1].max()]])
     return ValueRanges(layer, axis, pairs)
 

@@ -125,21 +125,21 @@ def _weight_type(value: SSAValue) -> _WeightType:
     type_ = element_type_of(value)
     if not isinstance(type_, _WeightType) or element_kind(type_) is None:
         raise ValueError(
-            "weights are not quantized per tensor or per axis with 2, 4 or 8 bits"
+            "unsupported weights, expected per-tensor or per-axis types of 2, 4 or 8 bits"
         )
     low, high = type_.storage_range
     if type_.zero_point_range != (0, 0) or low < -128 or high > 127:
         raise ValueError(
-            "weights are not symmetric, or not in signed storage of up to 8 bits"
+            "unsupported weights, expected symmetric signed types of up to 8 bits"
         )
     if not is_arithmetic(type_.expressed_type):
-        raise ValueError(f"floats of type '{type_.expressed_type}' are unsupported")
+        raise ValueError(f"unsupported expressed type '{type_.expressed_type}'")
     return type_
 
 
 def _check_sizes(*values: SSAValue) -> None:
     if any(DYNAMIC_INDEX in shape_of(value) for value in values):
-        raise ValueError("sizes are dynamic")
+        raise ValueError("unsupported dynamic sizes")
 
 
 def _check_sums(
@@ -150,7 +150,7 @@ def _check_sums(
 ) -> None:
     """Raise `ValueError` if sums can exceed 32 bits, or no dimension is contracted."""
     if len(scale_dims) == len(shape_of(op.lhs)):
-        raise ValueError("no dimension is contracted")
+        raise ValueError("expected a contracting dimension, found none")
     count = math.prod(
         size for d, size in enumerate(shape_of(op.rhs)) if d not in free_dims
     )
