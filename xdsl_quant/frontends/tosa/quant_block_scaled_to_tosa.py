@@ -98,7 +98,7 @@ def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
         ValueError: if TOSA cannot represent the type; the message is the reason.
     """
     if not isinstance(type_, TensorType):
-        raise ValueError(f"type '{shortened(type_)}' is not a ranked tensor")
+        raise ValueError(f"expected a ranked tensor, found type '{shortened(type_)}'")
     shape = cast("TensorType[Attribute]", type_).get_shape()
     _check_block_shape(shape)
     quantized_type = cast(BlockScaledQuantizedType, type_.element_type)

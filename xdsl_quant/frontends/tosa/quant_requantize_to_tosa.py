@@ -43,7 +43,7 @@ def requantization_rescale(
             reason.
     """
     if not isinstance(result_type, TensorType):
-        raise ValueError(f"type '{result_type}' is not a ranked tensor")
+        raise ValueError(f"expected a ranked tensor, found type '{result_type}'")
     shape, element_type = (
         result_type.get_shape(),
         cast(Attribute, result_type.element_type),

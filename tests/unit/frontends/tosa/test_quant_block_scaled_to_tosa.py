@@ -243,7 +243,7 @@ func.func @main(%q: {operand}) -> {result} {{
     words = (
         r"unsupported shape ''"
         if operand.startswith("tensor<!")
-        else r"type '.*!quant\.block_scaled<f.*' is not a ranked tensor"
+        else r"expected a ranked tensor, found type '.*!quant\.block_scaled<f.*'"
     )
     with pytest.raises(PassFailedException, match=words):
         QuantBlockScaledToTosaPass().apply(Context(), module)

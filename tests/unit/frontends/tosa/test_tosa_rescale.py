@@ -652,7 +652,8 @@ B = "!quant.fixed_point<i8:f32, 1073741824p-32:-5>"
             A,
             B,
             "*x",
-            "type 'tensor<*x!quant.fixed_point<i8:f32, 1073741824p-32:-5>>' is ",
+            "expected a ranked tensor, found type 'tensor<*x!quant.fixed_point<i8:f32, "
+            "1073741824p-32:-5>>'",
         ),
         (A, B, "0x", "a tensor of type 'tensor<0x"),
         (
@@ -762,7 +763,7 @@ def test_a_scalar_is_refused():
   %r = quant.qcast %e : f32 to {B}
   return %r : {B}
 }}"""
-    with pytest.raises(IRError, match=f"type '{B}' is not a ranked tensor"):
+    with pytest.raises(IRError, match=f"expected a ranked tensor, found type '{B}'"):
         apply_passes(parse_module(text), "quant-requantize-to-tosa")
 
 

@@ -240,7 +240,7 @@ def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAtt
         return plain
     if "INT" not in tensor.type:
         raise TFLiteFileError(
-            f"{where} has zero points, but type {tensor.type}; expected an integer type"
+            f"{where} has zero points for type {tensor.type}; expected an integer type"
         )
     if ITEM_BITS[tensor.type] > 32:
         # The 64-bit bias of a 16x8-bit contraction: quantized types have at most 32 bits.
@@ -577,9 +577,9 @@ class _FunctionImporter:
             return
         if not _has_narrow_sums(operator):
             warnings.warn(
-                f"{where} has an INT32 bias '{bias.name}' without the option "
-                "'quantized_bias_type', so that LiteRT reads its bytes as INT64: results "
-                "differ; write the file with the option, or with a bias of INT64",
+                f"{where} is wrong in LiteRT, which reads INT32 bias '{bias.name}' as "
+                "INT64 without option 'quantized_bias_type'; write the file with this "
+                "option, or with a bias of INT64",
                 stacklevel=2,
             )
 

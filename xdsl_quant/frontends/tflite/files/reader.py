@@ -331,7 +331,8 @@ class _Reader:
         if zero_points.size:
             if zero_points.size not in (1, scales.size) or not scales.size:
                 raise TFLiteFileError(
-                    f"{where} has {scales.size} scales and {zero_points.size} zero points"
+                    f"{where} has {scales.size} scales and {zero_points.size} zero points; "
+                    "expected one zero point, or one per scale"
                 )
             if not (np.isfinite(scales) & (scales >= 0)).all():
                 raise TFLiteFileError(

@@ -134,7 +134,7 @@ def _verify(form: Form, op: Operation) -> None:
         raise
     except (VerifyException, ValueError, ArithmeticError, IndexError) as e:
         # Not all ops verify their shapes.
-        raise Unsupported(f"has no valid form: {' '.join(str(e).split())}") from e
+        raise Unsupported(f"is invalid in StableHLO: {' '.join(str(e).split())}") from e
     finally:
         block.erase()
 
@@ -253,5 +253,5 @@ class ConvertTFLToStablehloPass(CountingPass):
             changed,
             "ops of TensorFlow Lite",
             [*pattern.unsupported],
-            "StableHLO has no form for them",
+            "they have no conversion to StableHLO",
         )

@@ -213,7 +213,7 @@ class _TosaConversion:
         except (ArithmeticError, IndexError, MemoryError, ValueError) as e:
             words = str(e)
             if words == NO_FORM:
-                words = f"on '{op.operands[0].type}' has no form in TOSA"
+                words = f"on '{op.operands[0].type}' has no conversion to TOSA"
             self.errors.append(_message(op, words))
             self.values.update(dict.fromkeys(op.results))
 

@@ -23,8 +23,8 @@ Fallback: TypeAlias = tuple[Operation, str]
 _STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
 
 SIZES_HINT = (
-    "give the inputs of the model shapes when the file is read, e.g. by the option "
-    "'static' of 'read_tflite' or 'xdsl-quant-import'"
+    "set the input shapes when reading the file, e.g. with option 'static' of "
+    "'read_tflite' or 'xdsl-quant-import'"
 )
 """Advice in messages about dynamic sizes."""
 

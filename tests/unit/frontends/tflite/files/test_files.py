@@ -177,8 +177,18 @@ def test_wrong_tensors(tensor: Tensor, message: str):
     [
         ([1, 2], [0, 0], 2, "has quantized dimension 2; expected a value in [0, 1)"),
         ([1, 2], [0, 0], -1, "has quantized dimension -1; expected a value in [0, 1)"),
-        ([1, 2, 3], [0, 0], 0, "has 3 scales and 2 zero points"),
-        ([], [0], 0, "has 0 scales and 1 zero points"),
+        (
+            [1, 2, 3],
+            [0, 0],
+            0,
+            "has 3 scales and 2 zero points; expected one zero point, or one per scale",
+        ),
+        (
+            [],
+            [0],
+            0,
+            "has 0 scales and 1 zero points; expected one zero point, or one per scale",
+        ),
         ([-1], [0], 0, "has an invalid scale; expected finite values >= 0"),
         ([np.nan], [0], 0, "has an invalid scale; expected finite values >= 0"),
     ],

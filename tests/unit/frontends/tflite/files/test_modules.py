@@ -753,9 +753,9 @@ def test_narrow_bias_that_the_runtime_reads_as_a_wide_one(code: str):
     file = product_of_16_bits(code, narrow_bias())
     with pytest.warns(
         UserWarning,
-        match=rf"^operator 0 \({code}\) has an INT32 bias 'b' without the option "
-        "'quantized_bias_type', so that LiteRT reads its bytes as INT64: results "
-        "differ; write the file with the option, or with a bias of INT64$",
+        match=rf"^operator 0 \({code}\) is wrong in LiteRT, which reads INT32 bias 'b' as "
+        "INT64 without option 'quantized_bias_type'; write the file with this option, or "
+        "with a bias of INT64$",
     ):
         read_tflite(file)
 

@@ -402,7 +402,7 @@ Q4 = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
             '%s = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xi32>\n'
             '%y = "tfl.reshape"(%x, %s) : (tensor<4xf32>, tensor<4xi32>) '
             "-> tensor<?x?x?x?xf32>",
-            "'tfl.reshape' op has sizes, axes or indices that are not constant",
+            "'tfl.reshape' op has non-constant sizes, axes or indices",
         ),
         (
             '%h = "tfl.var_handle"() <{container = "", shared_name = "v"}> : () -> '
@@ -447,7 +447,7 @@ Q4 = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
             "(tensor<4xf32>, tensor<i32>) -> tensor<f32>\n"
             '%y = "tfl.range"(%i, %i, %i) : (tensor<f32>, tensor<f32>, tensor<f32>) -> '
             "tensor<?xf32>",
-            "'tfl.range' op has sizes, axes or indices that are not constant",
+            "'tfl.range' op has non-constant sizes, axes or indices",
         ),
         (
             '%d = "tfl.pseudo_const"() <{value = dense<1000000> : tensor<3xi32>}> : () -> '

@@ -349,7 +349,7 @@ def test_dynamic_batch_with_a_bias():
         apply_passes(dense("?"), "convert-tfl-to-stablehlo")
     assert str(failure.value).startswith(
         "model.mlir:11:3: error: 'tfl.fully_connected' op has dynamic sizes, to which "
-        "StableHLO cannot broadcast or reshape; give the inputs of the model shapes"
+        "StableHLO cannot broadcast or reshape; set the input shapes when reading the"
     )
 
 
@@ -485,7 +485,7 @@ def test_partial(capsys: pytest.CaptureFixture[str]):
     module.verify()
     assert capsys.readouterr().err == (
         "model.mlir:6:3: warning: 'convert-tfl-to-stablehlo' changed 1 of 5 ops, found 1 "
-        "'tfl.if', 1 'tfl.softmax' left; StableHLO has no form for them\n"
+        "'tfl.if', 1 'tfl.softmax' left; they have no conversion to StableHLO\n"
         "warning: 'quant-casts-to-stablehlo' changed nothing, expected a 'quant.qcast' or "
         "a 'quant.dcast', found none\n"
     )
@@ -574,7 +574,7 @@ def test_partial_types():
         ),
         (
             '"tfl.transpose"(%x, %i) : (tensor<2x4x!q>, tensor<2xi32>) -> tensor<?x?x!q>',
-            "'tfl.transpose' op has sizes, axes or indices that are not constant",
+            "'tfl.transpose' op has non-constant sizes, axes or indices",
         ),
         (
             '"tfl.abs"(%x) : (tensor<2x4x!q>) -> tensor<?x4x!q>',

@@ -377,8 +377,8 @@ Q = "!quant.uniform<i8:f32, 0.5>"
               func.return %x : tensor<?x{Q}>
             }}""",
             [
-                "with a dynamic shape; give the inputs of the model shapes when the "
-                "file is read, e.g. by the option 'static'"
+                "with a dynamic shape; set the input shapes when reading the file, "
+                "e.g. with option 'static'"
             ],
         ),
         (

@@ -88,5 +88,5 @@ def test_padding_value_that_is_not_constant():
     with pytest.raises(PassFailedException) as error:
         ConvertTFLToLinalgPass().apply(Context(), module)
     assert str(error.value) == (
-        "model.mlir:4:11: error: 'tfl.padv2' op has a padding value that is not constant"
+        "model.mlir:4:11: error: 'tfl.padv2' op has a non-constant padding value"
     )

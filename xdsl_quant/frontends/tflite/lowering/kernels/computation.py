@@ -359,7 +359,7 @@ def integers_of(values: Array) -> list[int]:
         Unsupported: if the operand is not constant.
     """
     if not is_array(values):
-        raise Unsupported("has sizes, axes or indices that are not constant")
+        raise Unsupported("has non-constant sizes, axes or indices")
     return np.ravel(values).tolist()
 
 

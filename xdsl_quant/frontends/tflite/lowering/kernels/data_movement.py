@@ -257,7 +257,7 @@ def _pad(op: tfl.PadOp, value: Array, widths: Array) -> Array:
 
 def _pad_v2(op: tfl.PadV2Op, value: Array, widths: Array, fill: Array) -> Array:
     if not is_array(fill):
-        raise Unsupported("has a padding value that is not constant")
+        raise Unsupported("has a non-constant padding value")
     return _pad_with(value, widths, np.asarray(fill).item())
 
 

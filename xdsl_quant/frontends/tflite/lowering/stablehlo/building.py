@@ -59,7 +59,7 @@ def integers(value: SSAValue) -> Sequence[int]:
         Unsupported: if the operand is not constant.
     """
     if (known := constant_integers(value)) is None:
-        raise Unsupported("has sizes, axes or indices that are not constant")
+        raise Unsupported("has non-constant sizes, axes or indices")
     return known
 
 

@@ -67,7 +67,7 @@ for _function in (
 @tosa_form("part")
 def _part(x: TosaTensor, key: tuple[object, ...]) -> TosaTensor:
     if any(isinstance(index, TosaTensor) for index in key):
-        raise Unsupported("has sizes, axes or indices that are not constant")
+        raise Unsupported("has non-constant sizes, axes or indices")
     return x.taken(positions_of(x.shape)[cast(Any, key)])
 
 
@@ -208,7 +208,7 @@ def _with_part(
     x: TosaTensor | Array, update: TosaTensor | Array, start: TosaTensor | Array
 ) -> TosaTensor:
     if isinstance(start, TosaTensor):
-        raise Unsupported("has sizes, axes or indices that are not constant")
+        raise Unsupported("has non-constant sizes, axes or indices")
     own, other = positions_of(x.shape), positions_of(update.shape)
     positions = primitives.with_part(own, other + own.size, start)
     return _concatenate([x.reshape(-1), update.reshape(-1)]).taken(positions)

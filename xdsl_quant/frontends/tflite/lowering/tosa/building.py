@@ -93,7 +93,7 @@ def lowered_type(type_: Attribute) -> TensorType:
             raise Unsupported(f"has the type '{type_}': {reason}")
         width = element_type.storage_type.bitwidth
         if not element_type.is_signed and width != 8:
-            raise Unsupported(f"has unsigned storage of {width} bits")
+            raise Unsupported(f"has unsigned storage of {width} bits, expected 8")
         element_type = i8 if width <= 8 else IntegerType(width)
     if element_type == ui8:
         element_type = i8

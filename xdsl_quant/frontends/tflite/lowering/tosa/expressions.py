@@ -484,7 +484,7 @@ class TosaInteger(TosaTensor, Integer):
             if operation == "right_shift":
                 properties["round"] = BoolAttr.from_bool(False)
             if operation not in _INTEGER_OPS:
-                raise Unsupported(f"has no form of '{operation}' in TOSA")
+                raise Unsupported(f"requires '{operation}', unsupported in TOSA")
             op_type = _INTEGER_OPS[operation]
             return builder.binary(op_type, values[0], values[1], **properties)
 
@@ -509,7 +509,7 @@ class TosaInteger(TosaTensor, Integer):
     def _sum(self, other: Number) -> TosaInteger:
         is_known = not isinstance(other, Expression) or isinstance(other, KnownInteger)
         if self.element_type == i48 and not is_known:
-            raise Unsupported("has a 64-bit bias that is not constant")
+            raise Unsupported("has a non-constant 64-bit bias")
         if (biased := self._with_bias(other)) is not None:
             low, high = bounds_of(other)
             biased.bounds = self.bounds[0] + low, self.bounds[1] + high
@@ -757,7 +757,7 @@ class TosaReal(TosaTensor, Real):
         if name == "multiply":
             return product(builder, values[0], values[1])
         if name not in _FLOAT_OPS:
-            raise Unsupported(f"has no form of '{name}' in TOSA")
+            raise Unsupported(f"requires '{name}', unsupported in TOSA")
         op_type = _FLOAT_OPS[name]
         if len(values) == 1:
             return builder.tosa(op_type, values, shape_of(values[0]), f32)

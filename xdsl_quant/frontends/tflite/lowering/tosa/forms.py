@@ -335,7 +335,7 @@ def _round_away(values: TosaTensor) -> NoReturn:
 @tosa_form("quotient")
 def _quotient(x: TosaInteger, divisors: TosaTensor | Array) -> TosaInteger:
     if isinstance(divisors, TosaTensor):
-        raise Unsupported("divides by integers that are not constant")
+        raise Unsupported("divides by non-constant integers")
     ones = [1] * (x.ndim - np.ndim(divisors))
     divisor = KnownInteger(
         x.builder, np.reshape(divisors, (*ones, *np.shape(divisors)))
