@@ -65,7 +65,7 @@ def gptq(
         TypeError: if weights, Hessian or scales are not numeric.
     """
     if order not in get_args(InputOrder):
-        raise ValueError(f"expected 'natural' or 'activation', found order {order!r}")
+        raise ValueError(f"unknown order {order!r}, available: 'natural', 'activation'")
     if not damping > 0:
         raise ValueError(f"expected a positive damping, found {damping}")
     rest, squares, steps = _checked_arguments(weights, hessian, scales)

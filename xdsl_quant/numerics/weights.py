@@ -53,7 +53,7 @@ def weight_parameters(
         TypeError: if weights are not numeric.
     """
     if weight_range not in get_args(WeightRange):
-        raise ValueError(f"expected 'min-max' or 'mse', found range {weight_range!r}")
+        raise ValueError(f"unknown range {weight_range!r}, available: 'min-max', 'mse'")
     if not 2 <= bits <= 8:
         raise ValueError(f"expected 2 to 8 bits, found {bits}")
     array = numbers(weights, "weights", "iuf")

@@ -30,7 +30,7 @@ class Worker(LibraryProcess):
         try:
             is_result, answer = self.ask((method, arguments))
         except ProcessEnded:
-            raise Unavailable("the library ended its process") from None
+            raise Unavailable("the library terminated its process") from None
         if not is_result:
             raise Unavailable(answer)
         return answer

@@ -186,7 +186,13 @@ def test_arguments_stay_as_they_are():
 
 def test_mistakes():
     for weights, hessian, scales, options, message in (
-        ([[1.0]], [[1.0]], 1, {"order": "best"}, "found order 'best'"),
+        (
+            [[1.0]],
+            [[1.0]],
+            1,
+            {"order": "best"},
+            "unknown order 'best', available: 'natural', 'activation'",
+        ),
         ([[1.0]], [[1.0]], 1, {"damping": 0}, "expected a positive damping, found 0"),
         ([[1.0]], [[1.0]], 1, {"damping": np.nan}, "positive damping, found nan"),
         ([[np.inf]], [[1.0]], 1, {}, "expected finite weights, found inf"),

@@ -199,7 +199,7 @@ def test_smoothing_factors_are_those_of_torchao(alpha: float):
 def test_mistakes():
     for weights, shape, bits, weight_range, message in (
         ([1.0], (1,), 9, "min-max", "expected 2 to 8 bits, found 9"),
-        ([1.0], (1,), 4, "max", "expected 'min-max' or 'mse', found range 'max'"),
+        ([1.0], (1,), 4, "max", "unknown range 'max', available: 'min-max', 'mse'"),
         ([], (0,), 4, "mse", "expected at least one weight, found shape (0,)"),
         (
             [1.0, np.inf],

@@ -334,7 +334,7 @@ def test_worker():
         assert worker.call(Calls().double, 3) == 6
         with pytest.raises(Unavailable, match=r"^RuntimeError: first line$"):
             worker.call(Calls().fail)
-        with pytest.raises(Unavailable, match="the library ended its process"):
+        with pytest.raises(Unavailable, match="the library terminated its process"):
             worker.call(Calls().end)
         # It is started again.
         assert worker.call(Calls().double, 4) == 8

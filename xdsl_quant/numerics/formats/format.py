@@ -138,8 +138,8 @@ class Format(ABC):
         expected = self.block_shape(len(stored.shape))
         if (stored.type, stored.block_shape) != (self.type, expected):
             raise ValueError(
-                f"{self.name} has elements of type {self.type} in blocks of shape "
-                f"{expected}, found {stored.type} in blocks of shape {stored.block_shape}"
+                f"expected elements of type {self.type} in blocks of shape {expected} for "
+                f"{self.name}, found {stored.type} in blocks of shape {stored.block_shape}"
             )
 
     def check_parameters(self, stored: BlockScaled):
@@ -147,7 +147,8 @@ class Format(ABC):
         if (types := stored.parameter_types) not in self.parameter_types:
             expected = " or ".join(map(_parameters_text, self.parameter_types))
             raise ValueError(
-                f"{self.name} has blocks with {expected}, found {_parameters_text(types)}"
+                f"expected blocks with {expected} for {self.name}, found "
+                f"{_parameters_text(types)}"
             )
 
     def arrays(self, packed: Mapping[str, Array], *names: str) -> list[Array]:

@@ -85,7 +85,7 @@ class GGUFFormat(Format):
         size = self.layout.itemsize
         if data.dtype != np.uint8 or not data.ndim or data.shape[-1] % size:
             raise ValueError(
-                f"{self.name} is packed into rows of bytes in blocks of {size}, found "
+                f"expected rows of uint8 in blocks of {size} for {self.name}, found "
                 f"{data.dtype} of shape {data.shape}"
             )
         return np.ascontiguousarray(data).view(self.layout)

@@ -74,8 +74,8 @@ class GroupFormat(Format):
         array = f32_values(values)
         if array.ndim != 2:
             raise ValueError(
-                f"{self.name} has weights of rank 2, outputs by inputs, found shape "
-                f"{array.shape}"
+                f"expected weights of rank 2 (outputs, inputs) for {self.name}, found "
+                f"shape {array.shape}"
             )
         groups = blocks_of_rows(array, self.block, self.name)
         check_finite(array, f"values for {self.name}")
@@ -126,15 +126,15 @@ class GroupFormat(Format):
             for array in (weights, zero_points)
         ):
             raise ValueError(
-                f"{self.name} is packed into matrices of i32, found {weights.dtype} and "
+                f"expected matrices of int32 for {self.name}, found {weights.dtype} and "
                 f"{zero_points.dtype}"
             )
         codes = self._codes(weights).T if self.is_awq else self._codes(weights.T)
         groups = packed.get("g_idx", self._groups(codes.shape[1]))
         if (groups != self._groups(codes.shape[1])).any():
             raise ValueError(
-                f"{self.name} has groups of {self.block} consecutive inputs, found another "
-                "order in g_idx"
+                f"expected groups of {self.block} consecutive inputs for {self.name}, "
+                "found another order in g_idx"
             )
         zero_points = self._codes(zero_points).T + np.uint8(self.zero_point_decrement)
         return self._stored(codes, scales.T, zero_points & np.uint8(15))

@@ -99,7 +99,7 @@ class PackedElements(Format):
         codes, scales = self.arrays(packed, "qdata", "scale")
         if codes.dtype.itemsize != 1 or scales.dtype.itemsize != 1:
             raise ValueError(
-                f"{self.name} is packed into bytes, found {codes.dtype} and {scales.dtype}"
+                f"expected bytes for {self.name}, found {codes.dtype} and {scales.dtype}"
             )
         codes, scales = codes.view(np.uint8), scales.view(np.uint8)
         return split_bits(codes, 4) if code_width(self.type) == 4 else codes, scales

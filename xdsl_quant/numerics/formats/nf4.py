@@ -140,9 +140,9 @@ class NF4(Format):
         if (stored.table, stored.block_shape) != (NF4_TABLE, expected):
             table = "NF4_TABLE" if stored.table == NF4_TABLE else "another table"
             raise ValueError(
-                f"{self.name} has elements of type {self.type} with NF4_TABLE in blocks of "
-                f"shape {expected}, found {stored.type} with {table} in blocks of shape "
-                f"{stored.block_shape}"
+                f"expected elements of type {self.type} with NF4_TABLE in blocks of shape "
+                f"{expected} for {self.name}, found {stored.type} with {table} in blocks "
+                f"of shape {stored.block_shape}"
             )
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
@@ -170,8 +170,8 @@ class NF4(Format):
         size = int(numbers.prod())
         if weight.dtype != np.uint8 or weight.size != -(-size // 2):
             raise ValueError(
-                f"{self.name} is packed into {-(-size // 2)} bytes for shape {shape}, "
-                f"found {weight.dtype} of shape {weight.shape}"
+                f"expected {-(-size // 2)} bytes for {self.name} of shape {shape}, found "
+                f"{weight.dtype} of shape {weight.shape}"
             )
         codes = split_bits(weight.reshape(-1, 1), 4)[:, ::-1].reshape(-1)[:size]
         block_shape = flat_block_shape(shape, self.block)
@@ -208,8 +208,8 @@ def flat_block_shape(shape: Shape, size: int) -> Shape:
         is_cut = length % rest and rest % length and prod(shape[: axis + 1]) > rest
         if is_cut and prod(shape[:axis]) > 1:
             raise ValueError(
-                f"blocks of {size} consecutive elements have no common shape: values "
-                f"have shape {shape}; use values.reshape(-1)"
+                f"expected a shape that blocks of {size} consecutive elements divide "
+                f"evenly, found {shape}; use values.reshape(-1)"
             )
         block_shape.insert(0, block)
         rest = max(rest // length, 1)

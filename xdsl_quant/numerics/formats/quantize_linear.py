@@ -66,7 +66,7 @@ class QuantizeLinear(Format):
         """Return the shape of a block in an array of the given rank."""
         if not -rank <= self.axis < rank:
             raise ValueError(
-                f"{self.name} has blocks along axis {self.axis}, found rank {rank}"
+                f"expected values with axis {self.axis} for {self.name}, found rank {rank}"
             )
         return tuple(self.block if i == self.axis % rank else 1 for i in range(rank))
 

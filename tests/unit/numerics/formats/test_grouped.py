@@ -50,7 +50,7 @@ def test_zero_points():
 
 @ALL
 def test_shapes(format: GroupFormat):
-    message = f"{format.name} has weights of rank 2, outputs by inputs, found shape"
+    message = rf"weights of rank 2 \(outputs, inputs\) for {format.name}, found shape"
     with pytest.raises(ValueError, match=message):
         format.quantize(np.zeros(128))
     message = (
@@ -89,7 +89,7 @@ def test_range_that_f32_does_not_hold():
 def test_no_zero_points():
     stored = replace(AWQ.quantize(np.zeros((8, 128))), zero_points=None)
     with pytest.raises(
-        ValueError, match=r"AWQ has blocks with .*, zero points of u4, found"
+        ValueError, match=r"blocks with .*, zero points of u4 for AWQ, found"
     ):
         AWQ.pack(stored)
 
@@ -103,7 +103,10 @@ def test_missing_arrays():
 def test_other_order_of_inputs():
     packed = GPTQ.pack(GPTQ.quantize(np.zeros((8, 256))))
     packed["g_idx"] = packed["g_idx"][::-1]
-    message = "GPTQ has groups of 128 consecutive inputs, found another order in g_idx"
+    message = (
+        "expected groups of 128 consecutive inputs for GPTQ, found another order in "
+        "g_idx"
+    )
     with pytest.raises(ValueError, match=f"^{message}$"):
         GPTQ.unpack(packed)
 

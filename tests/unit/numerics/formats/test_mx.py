@@ -175,7 +175,7 @@ def test_tensor_scale_of_another_dtype():
 def test_packed_into_words(name: str):
     packed = NVFP4_FORMAT.pack(NVFP4_FORMAT.quantize(np.zeros(16)))
     packed[name] = packed[name].astype(np.int16)
-    with pytest.raises(ValueError, match=r"^NVFP4 is packed into bytes, found"):
+    with pytest.raises(ValueError, match=r"^expected bytes for NVFP4, found"):
         NVFP4_FORMAT.unpack(packed)
 
 

@@ -175,7 +175,9 @@ def test_range_of_f32():
 
 
 def test_axis():
-    with pytest.raises(ValueError, match="blocks along axis 1, found rank 1"):
+    with pytest.raises(
+        ValueError, match="with axis 1 for QuantizeLinear, found rank 1"
+    ):
         QuantizeLinear("QuantizeLinear", "i8", 4, 1).quantize([1.0])
 
 
