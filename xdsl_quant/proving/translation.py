@@ -15,14 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl_quant.diagnostics import location_prefix, op_name
 
 from .scalars import Number, check, result
-from .tensors import (
-    TENSOR_RULES,
-    Elements,
-    Numbers,
-    Values,
-    as_elements,
-    structured,
-)
+from .tensors import TENSOR_RULES, Elements, Numbers, Values, as_elements, structured
 from .terms import Terms, UnsupportedError
 
 

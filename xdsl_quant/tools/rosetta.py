@@ -35,12 +35,7 @@ from xdsl_quant.rosetta.comparison import comparisons_json
 from xdsl_quant.runtime.loading import IRError
 
 from .failures import exit_code, read_type_or_module, reported, write_json
-from .options import (
-    add_options,
-    command_parser,
-    shows_progress,
-    with_counted_progress,
-)
+from .options import add_options, command_parser, shows_progress, with_counted_progress
 
 
 def main(args: Sequence[str] | None = None) -> int:

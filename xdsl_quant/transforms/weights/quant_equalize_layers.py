@@ -25,13 +25,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
 from .layers.channels import along, largest_weights
-from .layers.layer import (
-    SCALING_ACTIVATIONS,
-    Layer,
-    layer_of,
-    only_user,
-    scales_with,
-)
+from .layers.layer import SCALING_ACTIVATIONS, Layer, layer_of, only_user, scales_with
 from .quant_quantize_weights import weight_of
 
 _BALANCED = 0.01

@@ -50,12 +50,7 @@ from .kernels import (
 )
 from .tosa import arrays, contractions, floats, forms
 from .tosa.building import TosaBuilder, is_unsigned, lowered_type
-from .tosa.expressions import (
-    expression_of,
-    lifted_array,
-    stored_result,
-    stored_results,
-)
+from .tosa.expressions import expression_of, lifted_array, stored_result, stored_results
 from .tosa.special import (
     COMPUTED_IN_32_BITS,
     IMPLEMENTATIONS_IN_TOSA,

@@ -13,13 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial, reduce
 from operator import mul
-from typing import (
-    Any,
-    NamedTuple,
-    Self,
-    SupportsIndex,
-    cast,
-)
+from typing import Any, NamedTuple, Self, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -54,14 +48,7 @@ from xdsl_quant.runtime.arrays import numpy_dtype
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from .building import (
-    Operand,
-    TosaBuilder,
-    i48,
-    is_unsigned,
-    lowered_type,
-    per_tensor,
-)
+from .building import Operand, TosaBuilder, i48, is_unsigned, lowered_type, per_tensor
 from .positions import Positions, positions_of, taken
 
 INT32 = signed_bounds(32)

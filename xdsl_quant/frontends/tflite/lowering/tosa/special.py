@@ -13,11 +13,7 @@ from xdsl_quant.frontends.tflite.formulas.fixed_point import (
     Integers,
     quantized_multiplier,
 )
-from xdsl_quant.frontends.tflite.formulas.quantized import (
-    Quantized,
-    clamped,
-    scale_of,
-)
+from xdsl_quant.frontends.tflite.formulas.quantized import Quantized, clamped, scale_of
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.primitives import Array
 from xdsl_quant.unsupported import Unsupported
