@@ -36,7 +36,7 @@ class Rounding(NamedTuple):
         mode, order, nan = self
         return {"rounding_mode": mode, "zero_point_order": order, "nan": nan}
 
-    def mistake(self) -> str | None:
+    def error_message(self) -> str | None:
         """Return a message if options are unknown or contradictory, otherwise `None`."""
         for name, value, literal in (
             ("rounding mode", self.mode, RoundingMode),

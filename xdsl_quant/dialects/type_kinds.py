@@ -44,14 +44,14 @@ class TypeKind(AttrConstraint[KindT]):
     description: str
     """MLIR's summary of the constraint, e.g. `tensor of floating-point values`."""
 
-    has: Callable[[Attribute], bool]
+    accepts: Callable[[Attribute], bool]
     """True if a type satisfies the constraint."""
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not isinstance(constraint_context, ParsedTypes) and not self.has(attr):
-            raise VerifyException(self.mistake(attr))
+        if not isinstance(constraint_context, ParsedTypes) and not self.accepts(attr):
+            raise VerifyException(self.error_message(attr))
 
-    def mistake(self, attr: Attribute) -> str:
+    def error_message(self, attr: Attribute) -> str:
         """Return MLIR's message about a type that violates the constraint."""
         return shortened_message(f"must be {self.description}, but got '{attr}'")
 
@@ -96,8 +96,8 @@ def verify_kinds(
 
 def verify_kind(op: Operation, value: str, type_: Attribute, kind: TypeKind) -> None:
     """Verify the type of one value, which messages call `value`, e.g. `operand #0`."""
-    if not kind.has(type_):
-        raise VerifyException(f"'{op.name}' op {value} {kind.mistake(type_)}")
+    if not kind.accepts(type_):
+        raise VerifyException(f"'{op.name}' op {value} {kind.error_message(type_)}")
 
 
 # Attributes; messages are those of MLIR 14

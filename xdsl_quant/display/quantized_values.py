@@ -22,7 +22,7 @@ from xdsl_quant.numerics.block_scaled import (
     quantize_blocks,
     scaled_blocks,
 )
-from xdsl_quant.numerics.blocks import aligned, grid_block_shape
+from xdsl_quant.numerics.blocks import broadcastable_views, grid_block_shape
 from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
 
@@ -145,7 +145,7 @@ def _finite_values(
 ) -> tuple[Array, QuantizationParameters]:
     """Return a flat array of the finite values, and parameters that match it."""
     block = grid_block_shape(parameters, values.shape)
-    numbers, *of_blocks = aligned(
+    numbers, *of_blocks = broadcastable_views(
         [values], [(block, [parameters.scales, parameters.zero_points])]
     )
     is_finite = np.isfinite(numbers.astype(np.float64))

@@ -56,7 +56,7 @@ class _Request(NamedTuple):
             TypeError: if an option has a wrong type.
             ValueError: if an option has an unsupported value.
         """
-        if (mistake := self.rounding.mistake()) is not None:
+        if (mistake := self.rounding.error_message()) is not None:
             raise ValueError(mistake)
         check_function_name(self.entry, "entry")
         for option, value in (("fuse", self.fuse), ("schedule", self.code.schedule)):

@@ -28,7 +28,7 @@ from xdsl_quant.rounding_mode import (
 )
 
 from .arrays import Array, DType
-from .blocks import Grid, Shape, aligned, grid_block_shape, pieces
+from .blocks import Grid, Shape, broadcastable_views, grid_block_shape, pieces
 from .codecs import Codec, codec_of, represented_numbers
 from .float_dtypes import float_info, rounded
 from .parameters import QuantizationParameters, storage_range
@@ -351,7 +351,7 @@ def operand_pieces(
         return
     count = len(arrays)
     all_grids = [*(arithmetic.grid for arithmetic in arithmetics), *grids]
-    views = aligned(arrays, all_grids)
+    views = broadcastable_views(arrays, all_grids)
     limit = min(arithmetic.limit for arithmetic in arithmetics)
     # Scales and zero points of many pieces are converted together.
     has_one_scale = all(numbers.size == 1 for numbers in views[count:])
@@ -393,7 +393,7 @@ ROUNDING_MODES: tuple[RoundingMode, ...] = get_args(RoundingMode)
 
 def check_rounding(rounding: Rounding) -> None:
     """Raise a `ValueError` if the rounding is invalid."""
-    if (mistake := rounding.mistake()) is not None:
+    if (mistake := rounding.error_message()) is not None:
         raise ValueError(mistake)
 
 

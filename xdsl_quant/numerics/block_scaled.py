@@ -11,7 +11,7 @@ from xdsl_quant.rounding_mode import Rounding
 
 from .arithmetic import check_rounding
 from .arrays import Array, DType, Floats, check_unmasked
-from .blocks import aligned
+from .blocks import broadcastable_views
 from .float_dtypes import float_dtype, rounded
 from .parameters import NamedType, QuantizationParameters, whole_blocks
 from .quantization import dequantize, quantize
@@ -101,7 +101,7 @@ def _with_numbers(
         return values, dict.fromkeys(arrays, values)
     whole, sizes = whole_blocks([*arrays.values()], sizes, shape)
     block = tuple(sizes.get(axis, size) for axis, size in enumerate(shape))
-    view, *numbers = aligned([values], [(block, whole)])
+    view, *numbers = broadcastable_views([values], [(block, whole)])
     return view, dict(zip(arrays, numbers, strict=True))
 
 

@@ -62,7 +62,7 @@ def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
     return (*shape[:dimension], 1, *shape[dimension + 1 :])
 
 
-def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
+def broadcastable_views(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
     """
     Return views of `arrays`, followed by the block parameters in `grids`, reshaped to
     broadcast to these views. All results have as few dimensions as possible, in the memory

@@ -10,7 +10,7 @@ from xdsl_quant.rounding_mode import ScaleRounding
 
 from .arguments import check_are_parameters, stored_array
 from .arrays import Array, Integers, check_bounds, check_positive, numbers
-from .blocks import aligned, grid_block_shape, merged_views, pieces
+from .blocks import broadcastable_views, grid_block_shape, merged_views, pieces
 from .parameters import QuantizationParameters
 
 MIN_SHIFT, MAX_SHIFT = 2, 62
@@ -123,7 +123,7 @@ def apply_scale(
         wide = x.astype(np.int64)
         _check_shiftable(wide, s)
         # For values in this range, the magnitude of results is at most 2**30.
-        np.copyto(out, scaled(wide, m, s, rounding), casting="unsafe")
+        np.copyto(out, apply_scale_unchecked(wide, m, s, rounding), casting="unsafe")
     return result
 
 
@@ -163,7 +163,7 @@ def _bounded_integers(values: ArrayLike, what: str, low: int, high: int) -> Arra
     return array
 
 
-def scaled(
+def apply_scale_unchecked(
     values: Integers, multipliers: Integers, shifts: Integers, rounding: ScaleRounding
 ) -> Integers:
     """Compute `apply_scale` for values of up to 33 bits, without checks."""
@@ -209,7 +209,7 @@ def affine_to_fixed_point(
     dtype = np.dtype(np.int32 if parameters.storage_width < 32 else np.int64)
     result = np.empty_like(values, dtype, subok=False)
     if values.size:
-        stored, out, zero_points = aligned([values, result], [grid])
+        stored, out, zero_points = broadcastable_views([values, result], [grid])
         np.subtract(stored, zero_points.astype(dtype), out=out, dtype=dtype)
     return result
 
@@ -242,7 +242,7 @@ def fixed_point_to_affine(
     if not values.size:
         return result
     low, high = parameters.storage_min, parameters.storage_max
-    views = aligned([values, result], [grid])
+    views = broadcastable_views([values, result], [grid])
     for fixed_point, out, zero_points in pieces(views, PIECE):
         # Clamped values do not overflow in the sum.
         wide = fixed_point.astype(np.int64)

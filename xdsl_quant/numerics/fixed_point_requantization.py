@@ -11,13 +11,13 @@ from xdsl_quant.rounding_mode import ScaleRounding
 
 from .arguments import check_requantization, stored_array
 from .arrays import Array, Floats, Integers, check_positive, disjoint_output, numbers
-from .blocks import aligned, grid_block_shape, pieces
+from .blocks import broadcastable_views, grid_block_shape, pieces
 from .fixed_point import (
     MAX_SHIFT,
     PIECE,
+    apply_scale_unchecked,
     check_scale_rounding,
     first_unsupported,
-    scaled,
 )
 from .parameters import QuantizationParameters
 
@@ -174,7 +174,7 @@ def _requantize(
         for type_ in types
     ]
     stored, result, source_scales, source_zero_points, target_scales, zero_points = (
-        aligned([values, out], grids)
+        broadcastable_views([values, out], grids)
     )
     multipliers, shifts = rescale_multiplier([source_scales], target_scales)
     operands = [
@@ -185,7 +185,9 @@ def _requantize(
     for x, y, m, s, source_zero, target_zero in pieces(
         [stored, result, *operands], PIECE
     ):
-        rescaled = scaled(x.astype(np.int64) - source_zero, m, s, rounding)
+        rescaled = apply_scale_unchecked(
+            x.astype(np.int64) - source_zero, m, s, rounding
+        )
         rescaled += target_zero
         np.clip(rescaled, low, high, out=rescaled)
         np.copyto(y, rescaled, casting="unsafe")

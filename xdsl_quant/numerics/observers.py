@@ -278,7 +278,7 @@ class ClippingObserver(_HistogramObserver):
                 bounds.reshape(-1)[rows] = best[:, 0]
         return _clipped(histogram, histogram.values_of(bounds))
 
-    def bounds_to_try(self, values: SpreadValues) -> Iterator[tuple[Floats, Floats]]:
+    def candidate_bounds(self, values: SpreadValues) -> Iterator[tuple[Floats, Floats]]:
         """
         Yield candidate bounds, one per channel, and their `clipping_errors`. Bounds descend
         from the largest magnitude, so errors increase.
@@ -316,7 +316,7 @@ class MeanSquaredErrorObserver(ClippingObserver):
 
     def best_bounds(self, values: SpreadValues) -> Floats:
         best, least = np.ones(values.lows.shape), np.full(values.lows.shape, np.inf)
-        for bounds, clipping_errors in self.bounds_to_try(values):
+        for bounds, clipping_errors in self.candidate_bounds(values):
             if (clipping_errors >= least).all():
                 break
             errors = values.squared_errors(self.quantizer(values, bounds))
@@ -336,7 +336,7 @@ class EntropyObserver(ClippingObserver):
     def best_bounds(self, values: SpreadValues) -> Floats:
         candidates: list[tuple[Floats, Quantizer, NDArray[np.bool_]]] = []
         largest = np.full(values.lows.shape, np.inf)
-        for bounds, clipping_errors in self.bounds_to_try(values):
+        for bounds, clipping_errors in self.candidate_bounds(values):
             if (clipping_errors >= largest).all():
                 break
             quantizer = self.quantizer(values, bounds)

@@ -130,7 +130,7 @@ def _accumulator_of(
     is_padded = op_name(op) not in _WITHOUT_WINDOW and not values[0] <= 0 <= values[1]
     ends = (*values, 0) if is_padded else values
     trait = quantization_trait(op, AffineOpCoefficient)
-    contracted = () if trait is None else trait.contracted_of(op)
+    contracted = () if trait is None else trait.contracting_dimensions_of(op)
     weights = _corrected_weights(rhs) if contracted else None
     if weights is None:
         smallest, largest = _of_any_weights(rhs, contracted, ends)

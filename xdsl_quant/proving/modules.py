@@ -49,7 +49,7 @@ def provers(
         IRError: if a text is not a type.
         ValueError: if the rounding is unknown, or the range of scales is invalid.
     """
-    if (mistake := rounding.mistake()) is not None:
+    if (mistake := rounding.error_message()) is not None:
         raise ValueError(mistake)
     if isinstance(source, ModuleOp):
         casts = [*dict.fromkeys(_casts_in(source, rounding))]

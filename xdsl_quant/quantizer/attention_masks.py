@@ -175,7 +175,7 @@ def _moved_sources(value: SSAValue) -> Iterator[SSAValue]:
         moved = (
             op.operands
             if isinstance(op, StatisticsRefOp)
-            else moves and moves.moved(op)
+            else moves and moves.moved_operands(op)
         )
         if not moved or len(moved) != 1:
             return
@@ -245,7 +245,7 @@ def _copied(value: SSAValue, before: Operation) -> SSAValue:
     assert isinstance(op, Operation)
     copy = op.clone()
     if (moves := quantization_trait(op, MovesElements)) is not None:
-        (moved,) = moves.moved(op)
+        (moved,) = moves.moved_operands(op)
         copy.operands = [
             _copied(operand, before) if operand is moved else operand
             for operand in op.operands

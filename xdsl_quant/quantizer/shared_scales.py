@@ -136,7 +136,7 @@ def _operands_of(
     moves = quantization_trait(op, MovesElements)
     if moves is None and not has_quantization_trait(op, OrdersElements):
         return
-    for operand in op.operands if moves is None else moves.moved(op):
+    for operand in op.operands if moves is None else moves.moved_operands(op):
         if not isinstance(operand, BlockArgument):
             continue
         observed = _observed_operand(

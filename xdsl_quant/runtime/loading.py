@@ -40,7 +40,7 @@ from xdsl_quant.pass_outcome import CountingPass
 
 from .atomic_files import has_suffix
 from .garbage_collection import without_garbage_collection
-from .pass_options import options_mistake
+from .pass_options import options_error_message
 from .plugins import ModelFileError, ModelFormat, plugins
 from .toml_tables import quoted
 
@@ -354,7 +354,7 @@ def _pass(pass_type: type[ModulePass], spec: ArgSpec) -> ModulePass:
     try:
         return pass_type.from_pass_spec(spec)
     except ValueError as e:
-        reason = options_mistake(pass_type, spec) or e
+        reason = options_error_message(pass_type, spec) or e
         raise IRError(f"pass-pipeline: error: pass {spec.name}: {reason}") from None
 
 

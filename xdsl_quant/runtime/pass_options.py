@@ -15,7 +15,7 @@ _WORDS = {
 }
 
 
-def options_mistake(pass_type: type[ModulePass], spec: ArgSpec) -> str | None:
+def options_error_message(pass_type: type[ModulePass], spec: ArgSpec) -> str | None:
     """Return a message about the first invalid option; `None` if all are valid."""
     types = get_type_hints(pass_type)
     options = {_option(f.name): types[f.name] for f in fields(pass_type) if f.init}

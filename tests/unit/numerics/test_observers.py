@@ -535,7 +535,7 @@ def test_clipping_errors_are_lower_bounds(name: str, bits: int, symmetric: bool)
     """Types that are symmetric reach further below 0 than above."""
     values = SpreadValues(observe_histogram(-np.abs(DISTRIBUTIONS[name])), slice(None))
     observer = MeanSquaredErrorObserver(bits, symmetric)
-    for bounds, errors in islice(observer.bounds_to_try(values), 100):
+    for bounds, errors in islice(observer.candidate_bounds(values), 100):
         assert errors <= values.squared_errors(observer.quantizer(values, bounds))
 
 

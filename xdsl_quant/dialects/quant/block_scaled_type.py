@@ -64,12 +64,12 @@ from xdsl_quant.xdsl_patches.resources import resource_data
 from .constructor_arguments import (
     INTEGERS,
     Ints,
-    flattened,
+    flatten_sequence,
     ints_attr,
     type_text,
     vector,
 )
-from .float_formats import MANY, float_format, float_properties
+from .float_formats import MIN_BULK_COUNT, float_format, float_properties
 from .storage_types import MAX_STORAGE_BITS, StorageType
 from .type_syntax import TypeSyntax
 from .types import (
@@ -234,7 +234,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
         if isinstance(self.element_type, Float8E8M0FNUType):
             # f8E8M0FNU has no infinities. NaN is valid: it is the scale of a block of NaNs.
             return
-        if len(elements) < MANY:
+        if len(elements) < MIN_BULK_COUNT:
             numbers = cast(Iterable[float], elements.iter_values())
             non_finite = next((x for x in numbers if not math.isfinite(x)), None)
         else:
@@ -442,14 +442,14 @@ def _read_packed(text: str, element_type: Attribute) -> tuple[bytes, tuple[int, 
 
     if isinstance(element_type, IntegerType):
         nested = json.loads(text, parse_int=packed_int, parse_float=refuse)
-        numbers, shape = flattened(nested, "list", "numbers")
+        numbers, shape = flatten_sequence(nested, "list", "numbers")
         return b"".join(numbers), shape
     if not isinstance(element_type, AnyFloat):
         raise TypeError(f"no packed numbers of type '{element_type}'")
     is_native = isinstance(element_type, Float16Type | Float32Type | Float64Type)
     parse_float = float if is_native else packed_float
     nested = json.loads(text, parse_int=refuse, parse_float=parse_float)
-    numbers, shape = flattened(nested, "list", "numbers")
+    numbers, shape = flatten_sequence(nested, "list", "numbers")
     if text.count(".") != len(numbers):
         raise ValueError("a number without a decimal point")
     return element_type.pack(numbers) if is_native else b"".join(numbers), shape

@@ -97,7 +97,7 @@ class NumberKind(NamedTuple):
     convert: Callable[[object], float]
     """Function that converts a number and raises a `TypeError` for other values."""
 
-    def checked(self, value: object, needed: str) -> float:
+    def convert_number(self, value: object, needed: str) -> float:
         """
         Convert a Python or NumPy number.
 
@@ -128,14 +128,14 @@ INTEGERS = NumberKind("integers", "q", "i", _to_index)
 
 def float_argument(value: object, name: str) -> FloatData:
     try:
-        return FloatData(FLOATS.checked(value, f"{name} must be a number"))
+        return FloatData(FLOATS.convert_number(value, f"{name} must be a number"))
     except OverflowError:
         raise VerifyException(f"expected {name} representable in f64") from None
 
 
 def int_argument(value: object, name: str) -> IntAttr:
     """Return an integer argument; raise a `TypeError` for other values."""
-    return IntAttr(int(INTEGERS.checked(value, f"{name} must be an integer")))
+    return IntAttr(int(INTEGERS.convert_number(value, f"{name} must be an integer")))
 
 
 def checked_expressed_type(expressed_type: object) -> AnyFloat:
@@ -163,7 +163,7 @@ def _is_row(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, _NO_SEQUENCES)
 
 
-def flattened(
+def flatten_sequence(
     values: Any, name: str, numbers: str
 ) -> tuple[list[Any], tuple[int, ...]]:
     """
@@ -201,14 +201,16 @@ def elements(
         packed: array[Any] = array(kind.typecode)
         packed.frombytes(values.astype(kind.typecode, copy=False).tobytes())
         return packed, tuple(values.shape)
-    numbers, shape = flattened(values, name, kind.noun)
+    numbers, shape = flatten_sequence(values, name, kind.noun)
     try:
         with suppress(TypeError):
             if bool not in set(map(type, numbers)):
                 return array(kind.typecode, numbers), shape
         # Find the element to report.
         needed = f"{name} must be {kind.noun}"
-        return array(kind.typecode, (kind.checked(n, needed) for n in numbers)), shape
+        return array(
+            kind.typecode, (kind.convert_number(n, needed) for n in numbers)
+        ), shape
     except OverflowError:
         type_name = "f64" if kind.typecode == "d" else "i64"
         raise VerifyException(f"expected {name} representable in {type_name}") from None

@@ -66,7 +66,7 @@ class DialectOps:
         """Build the op that multiplies two floats; one of them may be broadcast."""
         return MulfOp(lhs, rhs)
 
-    def repeated(
+    def broadcast_to(
         self, value: SSAValue, dimensions: Sequence[int], type_: Attribute
     ) -> Operation | None:
         """

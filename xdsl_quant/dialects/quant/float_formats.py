@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import AnyFloat
 
 from xdsl_quant.rounding_mode import FloatProperties
 
-MANY = 50_000
+MIN_BULK_COUNT = 50_000
 """Number of scales from which importing NumPy pays off."""
 
 
@@ -61,7 +61,7 @@ class FloatFormat(NamedTuple):
         """Round each double to the nearest value of this format, ties to even."""
         if self.holds_doubles:
             return values
-        if self.precision == 24 and len(values) < MANY:
+        if self.precision == 24 and len(values) < MIN_BULK_COUNT:
             return array("d", array("f", values))
         import numpy as np
 
@@ -77,7 +77,7 @@ class FloatFormat(NamedTuple):
         if not scales:
             return None
         smallest, largest = self.smallest, self.largest
-        if len(scales) >= MANY:
+        if len(scales) >= MIN_BULK_COUNT:
             import numpy as np
 
             doubles = np.asarray(scales, dtype=np.float64)

@@ -21,7 +21,7 @@ from array import array
 from functools import cache
 from typing import cast
 
-from .float_formats import MANY, FloatFormat
+from .float_formats import MIN_BULK_COUNT, FloatFormat
 
 _SHORT_DIGITS = 6
 
@@ -60,7 +60,7 @@ def float_texts(values: array[float], float_format: FloatFormat) -> list[str]:
         return _text_in_range(value, float_format)
 
     # `decimal_texts` uses 64-bit integers, which the digits of wider formats exceed.
-    if len(values) < MANY or float_format.is_wider_than_double:
+    if len(values) < MIN_BULK_COUNT or float_format.is_wider_than_double:
         return list(map(text, values))
     from .float_text_bulk import decimal_texts
 

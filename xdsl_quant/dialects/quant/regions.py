@@ -179,7 +179,7 @@ class RegionOp(IRDLOperation):
         return *self.input_specs, *self.output_specs
 
     @property
-    def returned(self) -> Sequence[SSAValue]:
+    def returned_values(self) -> Sequence[SSAValue]:
         """The values that the body returns."""
         terminator = self.body.block.last_op
         return () if terminator is None else terminator.operands
@@ -221,7 +221,7 @@ class RegionOp(IRDLOperation):
         # MLIR does not verify the types in the body.
         for kind, ports, inner, outer in (
             ("arguments", "operands", self.body.block.args, self.inputs),
-            ("returned values", "results", self.returned, self.results),
+            ("returned values", "results", self.returned_values, self.results),
         ):
             inner_types, outer_types = (
                 ", ".join(f"'{value.type}'" for value in values) or "none"

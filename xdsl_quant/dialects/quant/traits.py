@@ -128,7 +128,7 @@ class AffineOpCoefficient(QuantizationTrait):
         """
         return None
 
-    def contracted_of(self, op: Operation) -> Sequence[int]:
+    def contracting_dimensions_of(self, op: Operation) -> Sequence[int]:
         """
         Return the contracted dimensions of the weight: all except the quantized dimension;
         empty if the quantized dimension is undetermined.
@@ -192,7 +192,7 @@ class MovesElements(AcceptsStoredValues):
     operands: Sequence[int] | None = None
     """Indices of the operands whose elements are moved; `None` for all operands."""
 
-    def moved(self, op: Operation) -> Sequence[SSAValue]:
+    def moved_operands(self, op: Operation) -> Sequence[SSAValue]:
         """Return the operands whose elements are moved."""
         if self.operands is None:
             return op.operands

@@ -21,7 +21,7 @@ from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from .constructor_arguments import flattened, zero_array
+from .constructor_arguments import flatten_sequence, zero_array
 from .float_formats import FLOAT_FORMATS
 
 Columns: TypeAlias = "tuple[Sequence[array[Any]], Sequence[int]]"
@@ -319,7 +319,7 @@ def _read_plain_list(text: str, typecodes: str) -> Columns | None:
             # JSON calls this with the text `NaN`, which `next` takes as its default.
             parse_constant=partial(next, iter(from_bits)),
         )
-        numbers, (*shape, length) = flattened(nested, "list", "numbers")
+        numbers, (*shape, length) = flatten_sequence(nested, "list", "numbers")
         step = len(typecodes) - 1 + has_zero_points
         used = enumerate(typecodes[:step])
         columns = [array(code, numbers[i::step]) for i, code in used]

@@ -35,7 +35,7 @@ class _StableHLOOps(DialectOps):
     def multiply(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
         return stablehlo.MultiplyOp(lhs, rhs)
 
-    def repeated(
+    def broadcast_to(
         self, value: SSAValue, dimensions: Sequence[int], type_: Attribute
     ) -> Operation:
         return stablehlo.BroadcastInDimOp(

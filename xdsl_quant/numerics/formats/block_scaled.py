@@ -154,15 +154,15 @@ class BlockScaled(Stored):
         # Stored numbers may be infinite or NaN.
         with np.errstate(all="ignore"):
             if self.zero_points is not None:
-                numbers -= self.of_blocks(self.zero_points.dequantize())
-            numbers *= self.of_blocks(self.scales.dequantize())
+                numbers -= self.repeat_along_blocks(self.zero_points.dequantize())
+            numbers *= self.repeat_along_blocks(self.scales.dequantize())
             if self.offsets is not None:
-                numbers += self.of_blocks(self.offsets.dequantize())
+                numbers += self.repeat_along_blocks(self.offsets.dequantize())
         return numbers
 
-    def of_blocks(self, numbers: Array) -> Array:
+    def repeat_along_blocks(self, numbers: Array) -> Array:
         """Repeat each block's parameter for its elements; the result broadcasts."""
-        return spread(numbers, self.shape, self.block_shape)
+        return repeat_along_blocks(numbers, self.shape, self.block_shape)
 
     @property
     def bits(self) -> float:
@@ -225,7 +225,7 @@ def is_positive_integer(size: object) -> bool:
     return isinstance(size, int | np.integer) and bool(cast(Any, size) > 0)
 
 
-def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
+def repeat_along_blocks(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
     """Repeat each block's parameter for its elements; the result broadcasts to `shape`."""
     for axis, (size, block) in enumerate(zip(shape, block_shape, strict=True)):
         if 1 < block and numbers.shape[axis] > 1:

@@ -22,7 +22,7 @@ from .block_scaled import (
     block_counts,
     code_width,
     f32_values,
-    spread,
+    repeat_along_blocks,
 )
 from .format import Format
 
@@ -106,14 +106,14 @@ class QuantizeLinear(Format):
             of_blocks.shape, chosen if zero_points is None else zero_points
         )
         with np.errstate(over="ignore"):
-            quotients = array / spread(of_blocks, array.shape, block_shape)
+            quotients = array / repeat_along_blocks(of_blocks, array.shape, block_shape)
         stored_points = None
         if (small := SMALL_FLOATS.get(self.type)) is not None:
             codes = small.encode(quotients, saturate=True)
         else:
             # All sums are exact in f64.
             rounded = np.rint(quotients).astype(np.float64)
-            sums = rounded + spread(points, array.shape, block_shape)
+            sums = rounded + repeat_along_blocks(points, array.shape, block_shape)
             codes = sums.clip(*storage_range(self.type)).astype(self._dtype)
             stored_points = Stored(points.astype(self._dtype), self.type)
         stored = self.stored(

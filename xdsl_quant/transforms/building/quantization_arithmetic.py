@@ -484,7 +484,7 @@ class RoundedCastPattern(RewritePattern, ABC):
     """Stored value for NaN, unless the cast has an attribute `quant.nan`."""
 
     def __post_init__(self) -> None:
-        if (mistake := self._rounding.mistake()) is not None:
+        if (mistake := self._rounding.error_message()) is not None:
             raise PassFailedException(mistake)
 
     @property

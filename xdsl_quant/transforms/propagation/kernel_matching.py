@@ -149,7 +149,7 @@ def is_constant(value: SSAValue, *, through_kernels: bool = False) -> bool:
 def _moved_operands(op: Operation) -> Sequence[SSAValue]:
     """Return the operands of an op; of data movement ops, only the moved tensors."""
     moves = quantization_trait(op, traits.MovesElements)
-    return op.operands if moves is None else moves.moved(op)
+    return op.operands if moves is None else moves.moved_operands(op)
 
 
 def has_no_effects(op: Operation) -> bool:

@@ -169,7 +169,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
     """Cache of constants of stored values, by float constant and cast."""
 
     def __post_init__(self) -> None:
-        if (mistake := self._rounding.mistake()) is not None:
+        if (mistake := self._rounding.error_message()) is not None:
             raise PassFailedException(mistake)
 
     @property

@@ -259,7 +259,7 @@ def _has_own_range(value: SSAValue) -> bool:
     if not isinstance(op := value.owner, Operation):
         return True
     moves = quantization_trait(op, MovesElements)
-    moved = () if moves is None else moves.moved(op)
+    moved = () if moves is None else moves.moved_operands(op)
     if len(moved) != 1:
         return _is_useful(op)
     (operand,) = moved

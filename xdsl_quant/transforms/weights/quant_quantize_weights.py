@@ -70,7 +70,7 @@ class Weight(NamedTuple):
     dimension: int | None
     """Output channel dimension; `None` if unknown."""
 
-    contracted: Sequence[int]
+    contracting_dimensions: Sequence[int]
     """Dimensions of the weight that the contraction reduces."""
 
     def elements(self) -> NDArray[np.floating] | None:
@@ -104,7 +104,7 @@ def weight_of(op: Operation, *, is_quantized: bool = False) -> Weight | None:
     if not is_float_constant(value):
         return None
     dimension = trait.dimension_of(op)
-    return Weight(value, trait.operand, dimension, trait.contracted_of(op))
+    return Weight(value, trait.operand, dimension, trait.contracting_dimensions_of(op))
 
 
 def is_float_constant(value: SSAValue) -> bool:
@@ -130,10 +130,10 @@ def block_shape(
     """
     if granularity == "axis" and weight.dimension is not None:
         return tuple(1 if d == weight.dimension else n for d, n in enumerate(shape))
-    if granularity != "block" or not weight.contracted:
+    if granularity != "block" or not weight.contracting_dimensions:
         return shape
     sizes, left = [1] * len(shape), float(block_size)
-    for dimension in sorted(weight.contracted, reverse=True):
+    for dimension in sorted(weight.contracting_dimensions, reverse=True):
         sizes[dimension] = _nearest_divisor(shape[dimension], left)
         left /= sizes[dimension]
     return tuple(sizes)

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32, f64, f80, i8
 
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
-from xdsl_quant.dialects.quant.float_formats import MANY, FloatFormat, float_format
+from xdsl_quant.dialects.quant.float_formats import (
+    MIN_BULK_COUNT,
+    FloatFormat,
+    float_format,
+)
 from xdsl_quant.dialects.quant.float_text import float_text, float_texts
 from xdsl_quant.dialects.quant.float_text_bulk import decimal_texts
 
@@ -67,12 +71,12 @@ def test_texts_are_those_of_single_numbers(
 )
 def test_texts_of_many_equal_numbers(float_type: AnyFloat, value: float, text: str):
     number_format = float_format(float_type)
-    values = number_format.nearest_all(array("d", [value] * MANY))
+    values = number_format.nearest_all(array("d", [value] * MIN_BULK_COUNT))
     assert set(float_texts(values, number_format)) == {text}
 
 
 def test_many_numbers_without_plain_text():
-    values = array("d", [1234567.0, 5e-324, 0.5, 1e300] * (MANY // 4))
+    values = array("d", [1234567.0, 5e-324, 0.5, 1e300] * (MIN_BULK_COUNT // 4))
     texts = float_texts(values, float_format(f64))
     assert texts[:4] == [
         "0x4132D68700000000",
@@ -80,7 +84,7 @@ def test_many_numbers_without_plain_text():
         "5.000000e-01",
         "1.000000e+300",
     ]
-    assert texts == texts[:4] * (MANY // 4)
+    assert texts == texts[:4] * (MIN_BULK_COUNT // 4)
 
 
 @pytest.mark.parametrize("number_format", FORMATS)
@@ -88,22 +92,22 @@ def test_rounding_of_many_numbers(number_format: FloatFormat):
     values = array("d", [0.1, 1 / 3, 2.7, 1000.1, number_format.smallest])
     few = number_format.nearest_all(values)
     assert few.tolist() == [number_format.nearest(value) for value in values]
-    many = number_format.nearest_all(values * (MANY // 5))
-    assert many == few * (MANY // 5)
+    many = number_format.nearest_all(values * (MIN_BULK_COUNT // 5))
+    assert many == few * (MIN_BULK_COUNT // 5)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0, 1e39])
 def test_range_of_many_numbers(bad: float):
-    good = array("d", [1.0]) * MANY
+    good = array("d", [1.0]) * MIN_BULK_COUNT
     assert float_format(f32).out_of_range(good) is None
-    good[MANY // 2] = bad
+    good[MIN_BULK_COUNT // 2] = bad
     found = float_format(f32).out_of_range(good)
     assert found is not None
     assert math.isnan(found) if math.isnan(bad) else found == bad
 
 
 def test_text_of_a_type_with_many_scales():
-    scales = [0.998, 0.25] * (MANY // 2)
+    scales = [0.998, 0.25] * (MIN_BULK_COUNT // 2)
     quantized_type = UniformQuantizedPerAxisType(i8, f32, scales, quantized_dimension=0)
-    elements = ",".join(["0.998", "2.500000e-01"] * (MANY // 2))
+    elements = ",".join(["0.998", "2.500000e-01"] * (MIN_BULK_COUNT // 2))
     assert str(quantized_type) == f"!quant.uniform<i8:f32:0, {{{elements}}}>"

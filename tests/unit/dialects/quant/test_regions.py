@@ -294,7 +294,7 @@ def test_what_is_not_specified_is_the_element_type():
     op.verify()
     assert op.specs == (f32, f32, f32)
     assert op.kernel == "k"
-    assert tuple(op.returned) == (op.body.block.args[1],)
+    assert tuple(op.returned_values) == (op.body.block.args[1],)
 
 
 def test_specifications():
@@ -314,7 +314,7 @@ def test_default_body():
 def test_a_body_without_a_return_gets_one():
     op = RegionOp("k", [], [], Region(Block()))
     op.verify()
-    assert tuple(op.returned) == ()
+    assert tuple(op.returned_values) == ()
 
 
 def test_a_kernel_without_effects_has_none():
@@ -378,7 +378,7 @@ def test_names_within_are_independent_of_names_outside():
           func.return %z : f32
         }""")
     op = region_of(module)
-    assert tuple(op.returned) == (op.body.block.args[1],)
+    assert tuple(op.returned_values) == (op.body.block.args[1],)
     assert [value.name_hint for value in op.inputs] == ["x", "y"]
     assert parse(str(module)).is_structurally_equivalent(module)
 

@@ -192,7 +192,7 @@ def test_layouts(layout: tuple[Any, ...]):
 @pytest.mark.parametrize("mode", get_args(RoundingMode))
 def test_rounding(mode: RoundingMode, order: ZeroPointOrder, nan: NanResult):
     rounding = Rounding(mode, order, nan)
-    if rounding.mistake() is None:
+    if rounding.error_message() is None:
         for expressed in ("f32", "bf16"):
             check_lowering(expressed, "i8<-127:127>", LAYOUTS[4], rounding)
 

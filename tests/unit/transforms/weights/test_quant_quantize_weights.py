@@ -218,7 +218,7 @@ func.func @main(%x: tensor<2x4x8xf32>) -> tensor<2x4x3x5xf32> {
   return %y : tensor<2x4x3x5xf32>
 }"""
     _, weight = the_weight(text)
-    assert (weight.dimension, [*weight.contracted]) == (None, [1])
+    assert (weight.dimension, [*weight.contracting_dimensions]) == (None, [1])
     assert block_shape((2, 8, 3, 5), weight, "block", 4) == (1, 4, 1, 1)
     # There is not one dimension of output channels.
     assert block_shape((2, 8, 3, 5), weight, "axis", 4) == (2, 8, 3, 5)
@@ -233,7 +233,7 @@ def test_a_transposed_matrix():
         product.properties["indexing_maps"] = ArrayAttr(attrs)
         weight = weight_of(product)
         assert weight is not None
-        return weight.dimension, [*weight.contracted]
+        return weight.dimension, [*weight.contracting_dimensions]
 
     assert of_maps(
         lambda m, _, k: (m, k), lambda _, n, k: (n, k), lambda m, n, _: (m, n)

@@ -87,10 +87,10 @@ class ProductCoefficient(AffineOpCoefficient):
         is_depthwise = size == groups
         return (channels, self.dimension_of(op) or 0) if is_depthwise else None
 
-    def contracted_of(self, op: Operation) -> Sequence[int]:
+    def contracting_dimensions_of(self, op: Operation) -> Sequence[int]:
         if isinstance(op, DotGeneralOp):
             return op.dot_dimension_numbers.rhs_contracting_dimensions.get_values()
-        return super().contracted_of(op)
+        return super().contracting_dimensions_of(op)
 
 
 class ProductOp(StableHLOOp, ABC):

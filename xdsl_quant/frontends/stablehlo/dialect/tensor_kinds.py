@@ -91,7 +91,7 @@ def _has_quantized_axis(element_type: Attribute, shape: Sequence[int]) -> bool:
 def _either(*kinds: TypeKind[Attribute]) -> TypeKind[Attribute]:
     return TypeKind(
         " or ".join(kind.description for kind in kinds),
-        lambda type_: any(kind.has(type_) for kind in kinds),
+        lambda type_: any(kind.accepts(type_) for kind in kinds),
     )
 
 
@@ -123,7 +123,7 @@ def _tensor_of(
     shape: str = "ranked",
     has_shape: Callable[[RankedTensor], bool] | None = None,
 ) -> TypeKind[RankedTensor]:
-    def has(type_: Attribute) -> bool:
+    def accepts(type_: Attribute) -> bool:
         if not isinstance(type_, TensorType):
             return False
         tensor_type = cast(RankedTensor, type_)
@@ -134,7 +134,7 @@ def _tensor_of(
             and (has_shape is None or has_shape(tensor_type))
         )
 
-    return TypeKind(f"{shape} tensor of {_elements_text(groups)}", has)
+    return TypeKind(f"{shape} tensor of {_elements_text(groups)}", accepts)
 
 
 _INTEGER = (ElementGroup.SIGNED, ElementGroup.UNSIGNED)
@@ -180,7 +180,7 @@ SIGNED_REAL_NUMBER = _tensor_of(
 I32_TENSOR: TypeKind[RankedTensor] = TypeKind(
     "ranked tensor of 32-bit signless integer values",
     lambda type_: (
-        INTEGER_TENSOR.has(type_) and cast(RankedTensor, type_).element_type == i32
+        INTEGER_TENSOR.accepts(type_) and cast(RankedTensor, type_).element_type == i32
     ),
 )
 

@@ -129,7 +129,7 @@ class SameScaleToIntegers(IntegerPattern):
         moves = quantization_trait(op, MovesElements)
         if moves is None and not has_quantization_trait(op, OrdersElements):
             return None
-        operands = op.operands if moves is None else moves.moved(op)
+        operands = op.operands if moves is None else moves.moved_operands(op)
         types = [value.type for value in (*op.results, *operands)]
         if op.regions or not op.results or not all(map(quantized_type_of, types)):
             return None

@@ -62,7 +62,7 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
     def check(self, op: Operation) -> None:
         super().check(op)
         for value in filter(is_quantized, (*op.operands, *op.results)):
-            if not CASTABLE.has(value.type):
+            if not CASTABLE.accepts(value.type):
                 fail(
                     op,
                     f"'{op.name}' op has the type '{value.type}', expected "

@@ -72,7 +72,7 @@ def _same_use_operands(op: Operation) -> Sequence[SSAValue]:
     if has_quantization_trait(op, traits.CastsQuantization):
         return op.operands[:1]
     moves = quantization_trait(op, traits.MovesElements)
-    return () if moves is None else moves.moved(op)
+    return () if moves is None else moves.moved_operands(op)
 
 
 # Uses of values

@@ -267,7 +267,7 @@ def _shape_text(shape: Shape) -> str:
     return f"'{'x'.join(sizes)}'"
 
 
-def _broadcast_mistake(op: Operation) -> str | None:
+def _broadcast_error_message(op: Operation) -> str | None:
     shapes = [shape for v in op.operands if (shape := shape_of(v)) is not None]
     if not shapes:
         return None
@@ -349,7 +349,7 @@ SAME_ELEMENTS = _same_elements(
 COMPATIBLE_ELEMENTS = _same_elements(
     "requires compatible element types for all operands and results"
 )
-BROADCAST = _broadcast_mistake
+BROADCAST = _broadcast_error_message
 HAS_RESULTS = _has_results
 SAME_SCALE = _same_scale(lambda a, b: False)
 SAME_SCALE_BUT_U8 = _same_scale(lambda a, b: _is_u8(a) and _is_u8(b))

@@ -50,7 +50,7 @@ class PropertyError(VerifyException):
             for name, attribute in op.properties.items()
             if attribute is self.attribute and kinds[name].constr == self.kind
         )
-        if (self.kind.is_stored or self.kind.has)(self.attribute):
+        if (self.kind.is_stored or self.kind.accepts)(self.attribute):
             return f"'{op.name}' op attribute '{name}' {self}"
         properties = ", ".join(
             key if isinstance(value, UnitAttr) else f"{key} = {value}"
@@ -67,12 +67,12 @@ class PropertyKind(AttrConstraint[PropertyT]):
     """Constraint for a property."""
 
     description: str
-    has: Callable[[Attribute], bool]
+    accepts: Callable[[Attribute], bool]
     is_stored: Callable[[Attribute], bool] | None = None
-    """Predicate for attributes that MLIR can store in the property; `has` by default."""
+    """Predicate for attributes that MLIR can store in the property; default: `accepts`."""
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not self.has(attr):
+        if not self.accepts(attr):
             raise PropertyError(self, attr)
 
     def mapping_type_vars(

@@ -103,13 +103,13 @@ def variadic_of(elements: str) -> VariadicOf[Attribute]:
 
 
 def _i32_of_rank(rank: int) -> TFLTensorKind:
-    def has(type_: Attribute) -> bool:
+    def accepts(type_: Attribute) -> bool:
         if not isinstance(type_, TensorType):
             return False
         tensor_type = cast(TensorType[Attribute], type_)
         return tensor_type.element_type == i32 and tensor_type.get_num_dims() == rank
 
-    return TFLTensorKind(f"{rank}D {_words('i32')}", has, _element_kinds("i32"))
+    return TFLTensorKind(f"{rank}D {_words('i32')}", accepts, _element_kinds("i32"))
 
 
 ANY = tensor_of("any")

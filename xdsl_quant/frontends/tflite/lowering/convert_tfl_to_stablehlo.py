@@ -175,7 +175,9 @@ class TFLToStablehlo(CheckedPattern[Form]):
             raise Unsupported(without_conversion(op, "StableHLO"))
         for value in (*op.operands, *op.results):
             type_ = value.type
-            if not isinstance(type_, NoneType) and not TENSOR_OR_PER_AXIS.has(type_):
+            if not isinstance(type_, NoneType) and not TENSOR_OR_PER_AXIS.accepts(
+                type_
+            ):
                 raise Unsupported(
                     f"has the type '{type_}', which StableHLO does not support"
                 )

@@ -409,7 +409,7 @@ class CodegenExport(KernelExport):
             if op is not block.last_op:
                 builder.insert(op.clone(values))
         for old, returned, spec in zip(
-            region.results, region.returned, region.output_specs, strict=True
+            region.results, region.returned_values, region.output_specs, strict=True
         ):
             new = values[returned]
             if are_stored and self._is_stored(old, new, spec, is_same):
@@ -418,7 +418,7 @@ class CodegenExport(KernelExport):
             if are_stored:
                 new = _rounded_to_type(builder, new, spec)
             old.replace_all_uses_with(new)
-        return [values[returned] for returned in region.returned]
+        return [values[returned] for returned in region.returned_values]
 
     def _is_stored(
         self, old: SSAValue, new: SSAValue, spec: Attribute, is_same: bool

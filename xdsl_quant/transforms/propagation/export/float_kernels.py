@@ -167,7 +167,7 @@ def numbers_of(value: SSAValue) -> NDArray[np.float64]:
                 return np.asarray(numbers, np.float64)
             break
         moves = quantization_trait(op, traits.MovesElements)
-        if moves is None or len(moved := moves.moved(op)) != 1:
+        if moves is None or len(moved := moves.moved_operands(op)) != 1:
             break
         op = moved[0].owner
     raise Unsupported("the elements of a constant are unavailable")
@@ -187,7 +187,7 @@ def stored_as(region: RegionOp, value: SSAValue) -> ScaledQuantizedType | None:
     Return the type of the kernel results that a value reaches only by data movement,
     ordering or clamping; `None` unless there is exactly one such type.
     """
-    returned = region.returned
+    returned = region.returned_values
     if value in returned:
         spec = region.output_specs.data[[*returned].index(value)]
         return spec if isinstance(spec, ScaledQuantizedType) else None
@@ -297,7 +297,7 @@ def _outside(region: RegionOp, value: SSAValue) -> SSAValue | None:
     """Trace a value back through data movement; return `None` for quantized operands."""
     while isinstance(op := value.owner, Operation):
         moves = quantization_trait(op, traits.MovesElements)
-        if moves is None or len(moved := moves.moved(op)) != 1:
+        if moves is None or len(moved := moves.moved_operands(op)) != 1:
             return value
         value = moved[0]
     assert isinstance(value, BlockArgument)

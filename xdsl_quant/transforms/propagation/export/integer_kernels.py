@@ -189,7 +189,7 @@ class IntegerKernel:
         if isinstance(op, tensor.InsertSliceOp):
             return self._joined(op, (op.source, op.dest))
         if (moves := quantization_trait(op, MovesElements)) is not None:
-            return self._move(op, operands, moves.moved(op))
+            return self._move(op, operands, moves.moved_operands(op))
         raise Unsupported(f"'{op.name}' has no integer form")
 
     # Data movement

@@ -166,11 +166,11 @@ class QuantizedKernel:
         for op in ops:
             self._append(op, op.clone(self.values))
         if not are_stored:
-            return [self.values[value] for value in self.region.returned]
+            return [self.values[value] for value in self.region.returned_values]
         return self._returned()
 
     def _returned(self) -> Values:
-        returned = [self.values[value] for value in self.region.returned]
+        returned = [self.values[value] for value in self.region.returned_values]
         return [
             self._as(value, spec) if isinstance(spec, ParametersType) else value
             for value, spec in zip(returned, self.region.output_specs, strict=True)
@@ -297,7 +297,7 @@ class QuantizedKernel:
         """Return the candidates for the type of an op's results."""
         types = [scalar_or_element_type(operand.type) for operand in operands]
         if self.dialect_ops.has_accumulators:
-            if op.results[0] not in self.region.returned and (
+            if op.results[0] not in self.region.returned_values and (
                 quantization_trait(op, traits.MultipliesAndAccumulates) is not None
             ):
                 specs = self.region.input_specs
@@ -333,7 +333,7 @@ class QuantizedKernel:
         if trait is None:
             return
         shape = shape_of(operands[trait.operand])
-        sizes = [shape[dimension] for dimension in trait.contracted_of(op)]
+        sizes = [shape[dimension] for dimension in trait.contracting_dimensions_of(op)]
         types = [scalar_or_element_type(operand.type) for operand in operands]
         widths = [_storage_width(t) for t in types if isinstance(t, UniformType)]
         is_unknown = not sizes or DYNAMIC_INDEX in sizes

@@ -299,7 +299,7 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
             for inner in ops
         )
     )
-    for i, value in enumerate(op.returned, len(op.inputs)):
+    for i, value in enumerate(op.returned_values, len(op.inputs)):
         if isinstance(value.owner, Operation):
             trait = quantization_trait(value.owner, traits.FixedResultUniformScale)
             if trait is not None:

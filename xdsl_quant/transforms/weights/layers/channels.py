@@ -142,7 +142,7 @@ def constants_of_channels(
         # Without leading ones: contractions accept only biases of rank 1.
         return [constant_like(like, numbers, TensorType(element_type, sizes))]
     constant = constant_like(like, numbers, TensorType(element_type, [len(numbers)]))
-    repeated = ops.repeated(constant.results[0], [channel], type_)
+    repeated = ops.broadcast_to(constant.results[0], [channel], type_)
     if repeated is not None:
         return constant, repeated
     full = np.broadcast_to(numbers.reshape(sizes), shape)

@@ -110,15 +110,15 @@ def test_shapes():
     two_bounds = TensorType(
         f32, (DYNAMIC_INDEX, DYNAMIC_INDEX), TypeExtensionsAttr((4, 4))
     )
-    assert TENSOR.has(unbounded)
-    assert not STATIC_OR_PER_AXIS.has(bounded)
-    assert STATIC_OR_BOUNDED_OR_PER_AXIS.has(bounded)
-    assert not STATIC_OR_BOUNDED_OR_PER_AXIS.has(unbounded)
-    assert not STATIC_OR_BOUNDED_OR_PER_AXIS.has(other_bound)
-    assert not STATIC_OR_BOUNDED_OR_PER_AXIS.has(two_bounds)
-    assert SCALAR.has(TensorType(f32, ()))
-    assert not SCALAR.has(TensorType(f32, (1,)))
-    assert not TENSOR.has(f32)
+    assert TENSOR.accepts(unbounded)
+    assert not STATIC_OR_PER_AXIS.accepts(bounded)
+    assert STATIC_OR_BOUNDED_OR_PER_AXIS.accepts(bounded)
+    assert not STATIC_OR_BOUNDED_OR_PER_AXIS.accepts(unbounded)
+    assert not STATIC_OR_BOUNDED_OR_PER_AXIS.accepts(other_bound)
+    assert not STATIC_OR_BOUNDED_OR_PER_AXIS.accepts(two_bounds)
+    assert SCALAR.accepts(TensorType(f32, ()))
+    assert not SCALAR.accepts(TensorType(f32, (1,)))
+    assert not TENSOR.accepts(f32)
 
 
 @pytest.mark.parametrize(
@@ -127,5 +127,5 @@ def test_shapes():
 )
 def test_the_quantized_dimension_fits(shape: tuple[int, ...], is_valid: bool):
     per_axis = UniformQuantizedPerAxisType(i8, f32, [0.5, 1.0], quantized_dimension=0)
-    assert TENSOR_OR_PER_AXIS.has(TensorType(per_axis, shape)) is is_valid
-    assert not TENSOR.has(TensorType(per_axis, shape))
+    assert TENSOR_OR_PER_AXIS.accepts(TensorType(per_axis, shape)) is is_valid
+    assert not TENSOR.accepts(TensorType(per_axis, shape))

@@ -37,7 +37,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
 )
 from xdsl_quant.machines.arith import Condition, IntegerExpression, type_for
 from xdsl_quant.machines.expression import Bounds
-from xdsl_quant.numerics.fixed_point import scaled
+from xdsl_quant.numerics.fixed_point import apply_scale_unchecked
 from xdsl_quant.numerics.primitives import Integers
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.arrays import elements_attr
@@ -277,11 +277,13 @@ class Rescaling:
             for part in low:
                 # The shift drops fractions, which cannot change the final, rounded sum.
                 result = result + (part >> bits)
-            result = scaled(result, one, shift, "single")
+            result = apply_scale_unchecked(result, one, shift, "single")
         else:
             # Wider integers always use single rounding.
             rounding = self.rounding if bits == MULTIPLIER_BITS else "single"
-            result = scaled(formula.combine(*values), multipliers[0], shift, rounding)
+            result = apply_scale_unchecked(
+                formula.combine(*values), multipliers[0], shift, rounding
+            )
         smallest, largest = self.target.quantized_type.storage_range
         return np.clip(result + zero_point, smallest, largest)
 
