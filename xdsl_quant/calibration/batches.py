@@ -17,7 +17,7 @@ from xdsl_quant.numerics.observers import BatchMinMaxObserver, parse_observer
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.loading import as_module
 
-from .checkpoint import Checkpoint, chained
+from .checkpoint import Checkpoint, chain_digest
 from .instrumented_function import InstrumentedFunction
 from .recording import BatchObservation, BatchTask, NumberedBatch
 from .statistics import KeyObservation, Statistics
@@ -200,7 +200,7 @@ class _RunningStatistics(NamedTuple):
         inputs = self.inputs
         for observed in self.waiting:
             observations |= observed.observations
-            inputs = chained(inputs, observed.digest)
+            inputs = chain_digest(inputs, observed.digest)
         count = len(self.waiting)
         new = Statistics(self.statistics.observer, observations, count)
         return _RunningStatistics(self.task, self.statistics.merge(new), inputs, [])

@@ -150,7 +150,7 @@ _SECONDS = 10.0
 """Interval between writes in seconds; the last write happens after errors too."""
 
 
-def chained(before: str, digest: str) -> str:
+def chain_digest(before: str, digest: str) -> str:
     """Extend the digest of earlier batches by the digest of the next batch."""
     return hashlib.blake2b(f"{before} {digest}".encode()).hexdigest()
 
@@ -230,7 +230,7 @@ class Checkpoint:
         given, skipped = "", 0
         for skipped, (_, batch) in enumerate(islice(batches, count), 1):
             try:
-                given = chained(given, digest_of(batch))
+                given = chain_digest(given, digest_of(batch))
             except (TypeError, ValueError):
                 raise self._mismatch("other inputs") from None
         if skipped < count:

@@ -280,7 +280,7 @@ def error_figure(values: QuantizedValues) -> ErrorFigure:
     storage = elements.storage
     if elements.table is not None:
         storage += f" index of {elements.table.size} numbers"
-    count = values.left_out
+    count = values.non_finite_count
     note = f"; {count} values left out: NaN or infinite" if count else ""
     figure.suptitle(
         f"{storage} for {values.expressed}: SQNR {values.sqnr:.1f} dB, "

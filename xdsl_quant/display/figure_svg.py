@@ -81,7 +81,9 @@ class Plot:
         self.axes.plot(xs, ys, marker, color=color, gid=gid, **style)
         self._titles.append(titles)
 
-    def word(self, text: str, place: Place, offset: Place, side: str = "left") -> None:
+    def write_text(
+        self, text: str, place: Place, offset: Place, side: str = "left"
+    ) -> None:
         """Write text with its left or right edge (`side`) `offset` points from `place`."""
         style = {"textcoords": "offset points", "ha": side}
         self.axes.annotate(text, place, offset, **style)
@@ -355,7 +357,7 @@ def _draw_points(plot: Plot, points: Sequence[Point]) -> None:
         texts = [point.text for point in marked]
         plot.marks([point.place for point in marked], "o", color, size, texts)
     for point in chosen:
-        plot.word("chosen", point.place, (-8, -3), "right")
+        plot.write_text("chosen", point.place, (-8, -3), "right")
 
 
 def _draw_limit(plot: Plot, limit: Limit) -> None:
@@ -367,8 +369,8 @@ def _draw_limit(plot: Plot, limit: Limit) -> None:
         # The label is left of the line and above the curve, if there is room.
         has_room = most - left > 0.15 * (right - left)
         offset, side = ((-4, -8), "right") if has_room else ((4, -8), "left")
-        plot.word("budget", (most, top), offset, side)
+        plot.write_text("budget", (most, top), offset, side)
     elif least is not None and bottom <= least <= top:
         plot.axes.axhline(least, color=RED, linewidth=0.8, linestyle="--")
         # The label is at the right end of the line, which is below the curve.
-        plot.word("budget", (right, least), (-4, 4), "right")
+        plot.write_text("budget", (right, least), (-4, 4), "right")

@@ -47,7 +47,7 @@ def alias_definitions(text: str) -> dict[str, str]:
     return {match[1]: match[2] for match in _DEFINITION.finditer(text)}
 
 
-def cut(text: str) -> str:
+def shorten_token(text: str) -> str:
     """Shorten a long text by omitting its middle."""
     if len(text) <= _MAX_TOKEN:
         return text
@@ -55,12 +55,12 @@ def cut(text: str) -> str:
     return f"{text[:head]} ... {text[-tail:]}"
 
 
-def with_shortened_tokens(text: str) -> str:
+def shorten_tokens(text: str) -> str:
     """Return IR text with long constants and types shortened."""
-    return TOKEN.sub(lambda match: cut(match[0]), text)
+    return TOKEN.sub(lambda match: shorten_token(match[0]), text)
 
 
-def highlighted(text: str, aliases: Mapping[str, str]) -> str:
+def highlight_html(text: str, aliases: Mapping[str, str]) -> str:
     """
     Return IR text as HTML, for an element of the class `xdsl-quant-ir`.
 
@@ -70,9 +70,9 @@ def highlighted(text: str, aliases: Mapping[str, str]) -> str:
     def token_html(match: re.Match[str]) -> str:
         kind, title = match.lastgroup, ""
         if kind == "alias" and match[0] in aliases:
-            title = f' title="{escape(cut(aliases[match[0]]))}"'
+            title = f' title="{escape(shorten_token(aliases[match[0]]))}"'
         class_ = _CLASSES.get(kind, kind)
-        return f'<span class="{class_}"{title}>{escape(cut(match[0]))}</span>'
+        return f'<span class="{class_}"{title}>{escape(shorten_token(match[0]))}</span>'
 
     parts: list[str] = []
     end = 0

@@ -12,7 +12,7 @@ from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.runtime.loading import is_file_name
 from xdsl_quant.targets.mlir_aliased import AliasPrinter
 
-from .highlight import STYLE, alias_definitions, highlighted, with_shortened_tokens
+from .highlight import STYLE, alias_definitions, highlight_html, shorten_tokens
 
 _MAX_LINES = 1000
 """Maximum number of IR lines that a notebook shows."""
@@ -45,9 +45,7 @@ class _PlainText:
     """Base class of views. Notebooks store a shortened text; `str` is complete."""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {
-            "text/plain": with_shortened_tokens("\n".join(_shown_lines(repr(self))))
-        }
+        return {"text/plain": shorten_tokens("\n".join(_shown_lines(repr(self))))}
 
 
 class IRView(_PlainText):
@@ -61,7 +59,7 @@ class IRView(_PlainText):
         return self.text
 
     def _repr_html_(self) -> str:
-        text = highlighted(
+        text = highlight_html(
             "\n".join(_shown_lines(self.text)), alias_definitions(self.text)
         )
         return (
@@ -103,7 +101,7 @@ def _column(title: str, lines: Iterable[tuple[str | None, bool]], text: str) -> 
     for line, changed in lines:
         style = f' style="{_CHANGED}"' if changed and line is not None else ""
         # An empty element has no height.
-        rows.append(f"<div{style}>{highlighted(line or '', aliases) or ' '}</div>")
+        rows.append(f"<div{style}>{highlight_html(line or '', aliases) or ' '}</div>")
     return (
         f'<div role="group" aria-label="{title}" tabindex="0" class="scroll" '
         f'style="flex:1 1 0;min-width:0"><b>{title}</b>'

@@ -64,7 +64,7 @@ class QuantizedValues:
     saturated: float
     """Saturated fraction of the finite values."""
 
-    left_out: int
+    non_finite_count: int
     """Number of NaN and infinite values."""
 
     largest_scale: float
@@ -97,13 +97,15 @@ def uniform_values(
     """Quantize values to a uniform type and measure errors, as for `plot_error`."""
     values = expressed_array(expressed_values, parameters)
     exact = values.astype(np.float64)
-    left_out = exact.size - _finite_count(exact)
+    non_finite_count = exact.size - _finite_count(exact)
     mode, order, _ = rounding
     stored = quantize(values, parameters, rounding_mode=mode, zero_point_order=order)
     dequantized = dequantize(stored, parameters, rounding_mode=mode)
     measure = partial(measure_error, rounding_mode=mode, zero_point_order=order)
     numbers, scaled = _finite_values(values, parameters)
-    error = measure(numbers, scaled) if left_out else measure(values, parameters)
+    error = (
+        measure(numbers, scaled) if non_finite_count else measure(values, parameters)
+    )
     with np.errstate(over="ignore"):
         positions = numbers.astype(np.float64) / scaled.scales + scaled.zero_points
     parts = one_scale = None
@@ -119,7 +121,7 @@ def uniform_values(
         float(error.sqnr),
         float(error.max_absolute),
         float(error.saturated_fraction),
-        left_out,
+        non_finite_count,
         float(parameters.scales.max()),
         one_scale,
         parts,
@@ -173,7 +175,7 @@ def block_scaled_values(
     values = expressed_array(expressed_values, rounding_type)
     exact = values.astype(np.float64)
     is_finite = np.isfinite(exact)
-    left_out = exact.size - _finite_count(exact)
+    non_finite_count = exact.size - _finite_count(exact)
     stored = quantize_blocks(values, parameters, rounding)
     errors = _errors_of_dequantized(dequantize_blocks(stored, parameters), exact)
     signal = np.where(is_finite, exact, 0)
@@ -190,7 +192,7 @@ def block_scaled_values(
         _sqnr(signal, noise, {}).item(),
         float(np.abs(noise).max()),
         _saturated_part(rounded, elements, rounding.mode),
-        left_out,
+        non_finite_count,
         float(np.fmax.reduce(np.abs(parameters.scales), axis=None, initial=0.0)),
         None,
         PartsOfTensor(

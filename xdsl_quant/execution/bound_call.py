@@ -62,12 +62,12 @@ class BoundCall:
             RecursionError: if compiled calls nest too deeply via Python functions.
             Exception: any exception of a Python function that the code calls.
         """
-        runtime_library.begin(self._name)
+        runtime_library.begin_call(self._name)
         try:
             self._kernel(self._address)
         finally:
             # End the call after an interruption too, or the next call would fail.
-            failure = runtime_library.end()
+            failure = runtime_library.end_call()
         if failure is None:
             return self._result
         if isinstance(failure, BaseException):

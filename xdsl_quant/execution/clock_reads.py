@@ -65,12 +65,12 @@ class ClockReads:
 def _op_numbers(module: ir.Module, step: ir.Operation) -> Collection[int]:
     """Return the distinct op numbers of a step, with those of called functions."""
     numbers: dict[int, None] = {}
-    for op in [step, *mlir.ops_in(step), *_called(module, step)]:
+    for op in [step, *mlir.ops_in(step), *_called_ops(module, step)]:
         numbers.update(dict.fromkeys(numbers_in(str(op.location))))
     return numbers
 
 
-def _called(module: ir.Module, step: ir.Operation) -> Sequence[ir.Operation]:
+def _called_ops(module: ir.Module, step: ir.Operation) -> Sequence[ir.Operation]:
     """Return the ops of all functions that a step calls, directly or indirectly."""
     names: set[str] = set()
     todo, ops = [step], list[ir.Operation]()

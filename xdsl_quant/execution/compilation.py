@@ -185,7 +185,7 @@ def _compile(
     return CompiledFunction(
         EntryWrapper(lowered.entry_point),
         lowered.text,
-        lambda: source().numbered(),
+        lambda: source().with_op_numbers(),
         host_functions,
         request.code,
     )

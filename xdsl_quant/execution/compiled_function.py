@@ -243,7 +243,7 @@ class CompiledFunction:
 
     def _computed_shapes(self, function: _Kernel, inputs: _Arrays) -> _Shapes:
         sizes = np.empty(self._wrapper.dynamic_size_count, np.int64)
-        with runtime_library.muted():
+        with runtime_library.mute_host_functions():
             BoundCall(self.name, function, self, inputs, [sizes])()
         known = iter(sizes.tolist())
         return [
@@ -318,7 +318,7 @@ def _host_callback(
     """
 
     def called(*addresses: int) -> None:
-        runtime_library.guarded(
+        runtime_library.call_unless_failed(
             lambda: function(
                 *(
                     runtime_library.array_at(address, len(arg.shape), arg.dtype)

@@ -165,7 +165,7 @@ class Boundary:
         return f"tensor<{self._sizes}{element_type}>"
 
     @cached_property
-    def inner(self) -> str:
+    def lowered_type(self) -> str:
         """Type of the value after quantized types are lowered."""
         return self._with_shape(self._inner_element)
 
@@ -180,7 +180,7 @@ class Boundary:
             return value
         op = "index_cast" if isinstance(self._inner_element, IndexType) else "trunci"
         outer = self._with_shape(self._outer_element)
-        return code.add(f"arith.{op} {value} : {outer} to {self.inner}")
+        return code.add(f"arith.{op} {value} : {outer} to {self.lowered_type}")
 
     def leave(self, code: OpLines, value: str, buffer: str) -> None:
         """Write a result of the entry point to the memory of an array."""
@@ -189,7 +189,7 @@ class Boundary:
             if isinstance(self._inner_element, IndexType):
                 op = "index_cast"
             outer = self._with_shape(self._outer_element)
-            value = code.add(f"arith.{op} {value} : {self.inner} to {outer}")
+            value = code.add(f"arith.{op} {value} : {self.lowered_type} to {outer}")
         code.lines.append(
             f"memref.store {value}, {buffer}[] : {self.memref}"
             if self._is_scalar
@@ -359,7 +359,7 @@ class EntryWrapper:
         for value, result in zip(self._call(code), self.entry.results, strict=True):
             for dimension in result.dynamic_dimensions:
                 index = code.add(f"arith.constant {dimension} : index")
-                size = code.add(f"tensor.dim {value}, {index} : {result.inner}")
+                size = code.add(f"tensor.dim {value}, {index} : {result.lowered_type}")
                 sizes.append(code.add(f"arith.index_cast {size} : index to i64"))
         for i, size in enumerate(sizes):
             index = code.add(f"arith.constant {i} : index")
@@ -371,8 +371,8 @@ class EntryWrapper:
         values = [a.enter(code, f"%in{i}") for i, a in enumerate(self.entry.arguments)]
         call = (
             f"func.call {SymbolRefAttr(self.entry.name)}({', '.join(values)}) : "
-            f"({', '.join(a.inner for a in self.entry.arguments)}) -> "
-            f"({', '.join(r.inner for r in self.entry.results)})"
+            f"({', '.join(a.lowered_type for a in self.entry.arguments)}) -> "
+            f"({', '.join(r.lowered_type for r in self.entry.results)})"
         )
         if not self.entry.results:
             code.lines.append(call)

@@ -96,7 +96,7 @@ def _note_failure(message: bytes) -> None:
     _keep(text)
 
 
-def begin(name: str) -> None:
+def begin_call(name: str) -> None:
     """
     Enter a compiled call.
 
@@ -111,7 +111,7 @@ def begin(name: str) -> None:
     _thread.depth += 1
 
 
-def end() -> str | BaseException | None:
+def end_call() -> str | BaseException | None:
     """Leave a compiled call and return its failure or `None`."""
     _thread.depth -= 1
     return take_failure()
@@ -124,13 +124,13 @@ def take_failure() -> str | BaseException | None:
     return failure
 
 
-def guarded(function: Callable[[], object]) -> None:
-    """Call `attempt`, unless a failure is pending or host functions are muted."""
+def call_unless_failed(function: Callable[[], object]) -> None:
+    """As `call_and_keep_failure`, unless a failure is pending or this thread is muted."""
     if not _thread.is_muted and _thread.failure is None:
-        attempt(function)
+        call_and_keep_failure(function)
 
 
-def attempt(function: Callable[[], object]) -> None:
+def call_and_keep_failure(function: Callable[[], object]) -> None:
     """Call a Python function for compiled code, and store its exception."""
     try:
         function()
@@ -144,8 +144,8 @@ _callbacks_of_users: WeakSet[Callable[..., None]] = WeakSet()
 
 def callback(function: Callable[..., None], argument_count: int) -> object:
     """
-    Return a ctypes callback that takes addresses. The function must use `guarded` or
-    `attempt`. The unraisable hook stores an interruption that occurs before they run.
+    Return a ctypes callback that takes addresses. The function must use one of the two
+    functions above; the unraisable hook stores interruptions that occur before that.
     """
     _callbacks_of_users.add(function)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * argument_count)(function)
@@ -167,7 +167,7 @@ class _Hook:
 
 
 @contextmanager
-def muted() -> Generator[None]:
+def mute_host_functions() -> Generator[None]:
     """Disable host functions in compiled code of this thread."""
     _thread.is_muted = True
     try:

@@ -68,7 +68,7 @@ class Source:
         """
         return lower(entry_point.module, self.rounding, self.fuse)
 
-    def numbered(self) -> NumberedSource:
+    def with_op_numbers(self) -> NumberedSource:
         """Return the lowered source with op numbers as locations."""
         module = self.entry_point().module
         ops = number_ops(module)

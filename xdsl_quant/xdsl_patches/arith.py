@@ -27,7 +27,7 @@ from xdsl.traits import MemoryEffect, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
-from .widening import UnionConstraint, takes, widen
+from .widening import UnionConstraint, accepts_types, widen
 
 
 class _SameShape(OpTrait):
@@ -96,7 +96,9 @@ def widen_casts() -> None:
         (arith.ExtUIOp, i8, integers, i32, integers),
         (arith.TruncIOp, i32, integers, i8, integers),
     ):
-        if takes(op_type, (TensorType(operand, (1,)),), TensorType(result, (1,))):
+        if accepts_types(
+            op_type, (TensorType(operand, (1,)),), TensorType(result, (1,))
+        ):
             continue
         widen(op_type, source, target)
         op_type.get_irdl_definition().traits.add_trait(_SameShape())
@@ -116,7 +118,7 @@ def _verify_widths(op_type: type[IRDLOperation]) -> None:
             return
         definition.verify(self)
         operand, result = map(get_element_type_or_self, types)
-        if not takes(op_type, (operand,), result):
+        if not accepts_types(op_type, (operand,), result):
             raise _incompatible(self)
 
     op_type.verify_ = verify_

@@ -13,7 +13,7 @@ from xdsl.irdl import AnyAttr, BaseAttr
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
-from .widening import UnionConstraint, takes, widen
+from .widening import UnionConstraint, accepts_types, widen
 
 
 def widen_reshape() -> None:
@@ -25,7 +25,7 @@ def widen_reshape() -> None:
     Obsolete with: `docs/upstream/tensor-reshape.md`.
     """
     shape, result = TensorType(IndexType(), (1,)), TensorType(f32, (DYNAMIC_INDEX,))
-    if takes(ReshapeOp, (UnrankedTensorType(f32), shape), result):
+    if accepts_types(ReshapeOp, (UnrankedTensorType(f32), shape), result):
         return
 
     tensors = UnionConstraint(

@@ -29,7 +29,7 @@ class UnionConstraint(AttrConstraint):
         return self
 
 
-def takes(
+def accepts_types(
     op_type: type[IRDLOperation], operands: tuple[Attribute, ...], result: Attribute
 ) -> bool:
     """Return True if an op is valid with these operand and result types."""

@@ -5,9 +5,9 @@ import pytest
 from tests.unit.display.html_tree import classes, parse_html, text_of
 from xdsl_quant.display.highlight import (
     alias_definitions,
-    cut,
-    highlighted,
-    with_shortened_tokens,
+    highlight_html,
+    shorten_token,
+    shorten_tokens,
 )
 
 LONG = "!quant.uniform<i8<-8:7>:f32:0, {" + ",".join(["1.000000e+00"] * 64) + "}>"
@@ -42,24 +42,26 @@ LONG = "!quant.uniform<i8<-8:7>:f32:0, {" + ",".join(["1.000000e+00"] * 64) + "}
     ],
 )  # fmt: skip
 def test_tokens(text: str, tokens: list[tuple[str, str]]):
-    tree = parse_html(highlighted(text, {}))
+    tree = parse_html(highlight_html(text, {}))
     assert classes(tree) == tokens
     assert text_of(tree) == text
 
 
 def test_aliases_have_a_title():
-    tree = parse_html(highlighted('!q0 !q1 "!q0"', {"!q0": '<"&">', "!q1": LONG}))
+    tree = parse_html(highlight_html('!q0 !q1 "!q0"', {"!q0": '<"&">', "!q1": LONG}))
     titles = [span.get("title") for span in tree.iter("span")]
-    assert titles == ['<"&">', cut(LONG), None]
+    assert titles == ['<"&">', shorten_token(LONG), None]
 
 
 @pytest.mark.parametrize("token", [LONG, f'"{"a" * 999}"', f"dense<{[1] * 500}>"])
 def test_long_tokens_lose_their_middle(token: str):
-    tree = parse_html(highlighted(f"a {token} b", {}))
-    assert text_of(tree) == with_shortened_tokens(f"a {token} b") == f"a {cut(token)} b"
-    assert len(cut(token)) < 130
-    assert cut(token)[:80] == token[:80]
-    assert cut(token)[-20:] == token[-20:]
+    tree = parse_html(highlight_html(f"a {token} b", {}))
+    assert (
+        text_of(tree) == shorten_tokens(f"a {token} b") == f"a {shorten_token(token)} b"
+    )
+    assert len(shorten_token(token)) < 130
+    assert shorten_token(token)[:80] == token[:80]
+    assert shorten_token(token)[-20:] == token[-20:]
 
 
 def test_alias_definitions():

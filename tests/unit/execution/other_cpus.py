@@ -46,7 +46,7 @@ class LoweredModule:
             return CompiledFunction(
                 self._wrapper,
                 self._text,
-                self._source.numbered,
+                self._source.with_op_numbers,
                 {},
                 CodeOptions(schedule=True, cpu=cpu),
             )

@@ -190,7 +190,7 @@ class _Tiles:
         products *= -(-weights.shape[1] // LANES) * self.run.steps
         return needed >= max(_MIN_PRODUCTS, products * _MIN_TILE_PRODUCTS)
 
-    def packed(self, weights: NDArray[np.int8]) -> NDArray[np.int8]:
+    def pack(self, weights: NDArray[np.int8]) -> NDArray[np.int8]:
         """Return the right factor, packed in the order of access."""
         run, width = self.run, weights.shape[1]
         count = -(-width // LANES)
@@ -284,7 +284,7 @@ class _TileFunction(ProductFunction):
             "(i64) -> !llvm.ptr"
         )
         configuration = self.constant("tiles", tiles.configuration)
-        weights = self.constant("weights", tiles.packed(self._weights))
+        weights = self.constant("weights", tiles.pack(self._weights))
         columns = self.constant("columns", self.table.data)
         self._instruction("ldtilecfg", (configuration, "!llvm.ptr"))
         pointers = [weights, columns, sums, *memrefs]

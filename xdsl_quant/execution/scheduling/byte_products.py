@@ -103,7 +103,9 @@ def _materialize_operand(op: ir.Operation, operand: int) -> None:
     """Make MLIR store a computed operand in memory before the loops of an op."""
     maps = indexing_maps(op)
     with ir.InsertionPoint(op), op.location:
-        factor = Factor(op.operands[operand], maps[operand].results, None).in_memory()
+        factor = Factor(
+            op.operands[operand], maps[operand].results, None
+        ).prevent_fusion()
     op.operands[operand] = factor.value
     maps[operand] = mlir.affine_map(maps[operand].n_dims, factor.indices)
     op.attributes["indexing_maps"] = mlir.array_attr(map(ir.AffineMapAttr.get, maps))
@@ -364,7 +366,7 @@ def _with_pixels(
     pixels = Axis(row.size // count, [count * step for step in row.steps])
     rows, weights = [*product.rows[:-1], pixels], np.tile(product.weights, count)
     product = replace(product, rows=rows, weights=weights)
-    return product, epilogue and epilogue.repeated(count)
+    return product, epilogue and epilogue.repeat_columns(count)
 
 
 def _memref(value: ir.Value) -> Memref:

@@ -75,7 +75,7 @@ def decode_constants(module: ir.Module) -> None:
         if table is None or str(mlir.element(load.operands[0])) != "i8":
             continue
         name = mlir.symbol_of(table, "name")
-        for decoded, numbers in reversed(decoded_from(load.result, symbols)):
+        for decoded, numbers in reversed(decoding_chain(load.result, symbols)):
             key = name, numbers.tobytes()
             if key not in known:
                 known[key] = _encoded(symbols, name, numbers)
@@ -107,7 +107,7 @@ _Numbers = tuple[ir.Value, Array]
 """SSA value, and its 256 numbers for the bytes 0 to 127, then -128 to -1."""
 
 
-def decoded_from(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
+def decoding_chain(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
     """
     Return the f32 SSA values that a chain of single-use ops computes from a byte, each
     with its numbers for all bytes. Other operands must be constants or constant tables.

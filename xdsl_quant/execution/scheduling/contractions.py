@@ -74,7 +74,7 @@ class Factor(NamedTuple):
         )
         return self._replace(value=value, conversion=None, zero_point=0)
 
-    def in_memory(self) -> Factor:
+    def prevent_fusion(self) -> Factor:
         """Return the reshaped factor; the reshape prevents fusion of its producer."""
         zero = ir.AffineExpr.get_constant(0)
         value = reshape_tensor(self.value, [1, *mixed_sizes(self.value)])

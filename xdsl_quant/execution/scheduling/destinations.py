@@ -185,7 +185,7 @@ def lower_strided_copies(module: ir.Module) -> None:
     """
     for copy in mlir.ops_in(module, "memref.copy"):
         source, target = copy.operands
-        if _uncast(source) == _uncast(target):
+        if _without_casts(source) == _without_casts(target):
             copy.erase()
         elif not all(map(_is_contiguous, copy.operands)):
             with ir.InsertionPoint(copy), copy.location:
@@ -199,7 +199,7 @@ def _is_contiguous(buffer: ir.Value) -> bool:
     return not is_ranked or has_identity_layout(buffer.type)
 
 
-def _uncast(buffer: ir.Value) -> ir.Value:
+def _without_casts(buffer: ir.Value) -> ir.Value:
     while cast := mlir.defining_op(buffer, "memref.cast"):
         buffer = cast.operands[0]
     return buffer

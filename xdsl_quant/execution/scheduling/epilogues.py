@@ -62,7 +62,7 @@ class Epilogue:
         return VectorBody(mlir.body_of(self.op), self.constants)
 
     @cached_property
-    def first(self) -> tuple[ir.Value, NDArray[np.int64]]:
+    def sums_and_initial_value(self) -> tuple[ir.Value, NDArray[np.int64]]:
         """
         Value in the body that stands for the sums, and their initial value. A constant
         addend of the sums is folded into the initial value.
@@ -73,7 +73,7 @@ class Epilogue:
             return total, start + numbers
         return value, start
 
-    def repeated(self, count: int) -> Epilogue:
+    def repeat_columns(self, count: int) -> Epilogue:
         """Return the epilogue for a matrix whose columns are repeated `count` times."""
         constants = {i: np.tile(n, count) for i, n in self.constants.items()}
         return replace(self, constants=constants)
@@ -241,7 +241,7 @@ def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
         buffer_of(value)
         for between in ops[ops.index(op) + 1 : ops.index(epilogue.op)]
         for inner in mlir.ops_in(between)
-        for value in _written(inner)
+        for value in _written_memrefs(inner)
     ]
     return all(map(is_distinct_buffer, written)) and not read & {*written}
 
@@ -249,7 +249,7 @@ def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
 _MEMREF_WRITES = "memref.dealloc", "memref.store"
 
 
-def _written(op: ir.Operation) -> Values:
+def _written_memrefs(op: ir.Operation) -> Values:
     """Return the memrefs that an op may write to or free."""
     operands = [*op.operands]
     if op.name.startswith("linalg.") and "operandSegmentSizes" in op.attributes:

@@ -39,14 +39,14 @@ def _can_be_outlined(nest: ir.Operation) -> bool:
     """Return True if a nest has no results, no assertions and only distinct buffers."""
     if nest.results or mlir.ops_in(nest, "cf.assert"):
         return False
-    memrefs = [v for v in _captured(nest) if isinstance(v.type, ir.MemRefType)]
+    memrefs = [v for v in _captured_values(nest) if isinstance(v.type, ir.MemRefType)]
     buffers = [buffer_of(memref) for memref in memrefs]
     return len({*buffers}) == len(buffers) and all(map(is_distinct_buffer, buffers))
 
 
 def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
     """Replace a loop nest of `caller` by a call of a new function."""
-    captured = _captured(nest)
+    captured = _captured_values(nest)
     constants = [value for value in captured if mlir.defining_op(value, *_CONSTANTS)]
     arguments = [value for value in captured if value not in constants]
     types = [value.type for value in arguments]
@@ -68,7 +68,7 @@ def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
             op.operands[i] = values.get(operand, operand)
 
 
-def _captured(nest: ir.Operation) -> Values:
+def _captured_values(nest: ir.Operation) -> Values:
     """Return the values that a loop nest uses but does not define."""
     ops = mlir.ops_in(nest)
     defined = {

@@ -16,7 +16,7 @@ from xdsl_quant.numerics.arrays import Array
 
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import arith, ir, llvm, vector
-from .constant_codes import codes_of, decoded_from
+from .constant_codes import codes_of, decoding_chain
 from .lane_loops import LaneIndex, LaneLoop, has_lanes
 from .memrefs import clone_global, read_global
 from .vector_code import LANES
@@ -47,7 +47,7 @@ def pack_constants(module: ir.Module) -> None:
                 loop, load
             ):
                 continue
-            for decoded, numbers in reversed(decoded_from(load.result, symbols)):
+            for decoded, numbers in reversed(decoding_chain(load.result, symbols)):
                 key = name, numbers.tobytes()
                 if key not in packed:
                     packed[key] = _packed_constant(symbols, name, numbers)

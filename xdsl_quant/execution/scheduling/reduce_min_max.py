@@ -21,7 +21,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions, MinMaxFunction
 from .. import mlir_bindings as mlir
 from ..building import index
 from ..mlir_bindings import FieldValue, Values, arith, func, ir, memref, scf, tensor
-from ..runtime_library import array_at, callback, guarded
+from ..runtime_library import array_at, call_unless_failed, callback
 from .generic_ops import build_generic, splat_tensor
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -93,7 +93,7 @@ def _callback(record: _Record, positions: NDArray[np.intp]) -> object:
     dtype = np.dtype(np.float64)
 
     def called(address: int) -> None:
-        guarded(lambda: record(positions, array_at(address, 2, dtype)))
+        call_unless_failed(lambda: record(positions, array_at(address, 2, dtype)))
 
     return callback(called, 1)
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache
 from threading import Condition
 
-from ..runtime_library import ThreadFunctions, attempt, callback
+from ..runtime_library import ThreadFunctions, call_and_keep_failure, callback
 
 
 class ThreadCalls:
@@ -32,7 +32,7 @@ class ThreadCalls:
 
     def _caller(self, names: Sequence[str]) -> Callable[..., None]:
         def called(*descriptors: int) -> None:
-            attempt(lambda: self._call(names, descriptors))
+            call_and_keep_failure(lambda: self._call(names, descriptors))
 
         return called
 

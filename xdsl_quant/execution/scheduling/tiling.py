@@ -41,7 +41,7 @@ def tile_contractions(module: ir.Module) -> None:
         if op.results and (contraction := contraction_of(op)) is not None:
             tiled = _TiledContraction(**vars(contraction))
             with ir.InsertionPoint(op), op.location:
-                mlir.replace_op(op, tiled.rewritten())
+                mlir.replace_op(op, tiled.rewrite())
 
 
 # Rewriting
@@ -139,7 +139,7 @@ class _TiledContraction(Contraction):
 
     # Ops
 
-    def rewritten(self) -> ir.Value:
+    def rewrite(self) -> ir.Value:
         """Build the tiled op and return its result."""
         total = self.op.operands[2]
         sizes = mixed_sizes(total)
@@ -150,11 +150,11 @@ class _TiledContraction(Contraction):
         if self.tiles:
             lhs, rhs = (factor.as_numbers(self.sum_type) for factor in (lhs, rhs))
         if self.tiles or (self.reuse(self.lhs) > 1 and lhs.is_computed):
-            lhs = lhs.in_memory()
+            lhs = lhs.prevent_fusion()
         if self.tiles or self.is_transposed:
             rhs = self._packed(rhs)
         elif self.reuse(self.rhs) > 1 and rhs.is_computed:
-            rhs = rhs.in_memory()
+            rhs = rhs.prevent_fusion()
         result_sizes, result_loops = self._tiled_result(sizes)
         indices = lhs.indices, rhs.indices, map(ir.AffineExpr.get_dim, result_loops)
         loop_count = self.loops.n_dims

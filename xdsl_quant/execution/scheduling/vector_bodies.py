@@ -168,7 +168,7 @@ class VectorBody:
                 return None
         return Interval(min(numbers), max(numbers))
 
-    def rounded(self, value: ir.Value) -> _FixedPointProduct | None:
+    def fixed_point_product(self, value: ir.Value) -> _FixedPointProduct | None:
         """Return a value as a rounded fixed-point product, or `None`."""
         if value not in self._products:
             product = (
@@ -263,7 +263,11 @@ class VectorBody:
             return None
         rounded, constant = added
         exact = self._exact_interval(value.owner.operation)
-        if not (product := self.rounded(rounded)) or not exact or not exact.fits(32):
+        if (
+            not (product := self.fixed_point_product(rounded))
+            or not exact
+            or not exact.fits(32)
+        ):
             return None
         if (np.ldexp(np.abs(constant), product.shift) >= 1 << 61).any():
             return None
@@ -386,7 +390,7 @@ class BodyCode:
             offset = self._table.add(numbers)
             loaded = code.load(code.at(self._columns, offset), _type(32), 64)
             return self._converted(loaded, 32, width)
-        if rounded := body.rounded(value):
+        if rounded := body.fixed_point_product(value):
             return self._converted(self._rounded(rounded), 32, width)
         op = value.owner.operation
         name = op.name.removeprefix("arith.")

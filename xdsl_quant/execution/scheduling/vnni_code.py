@@ -131,7 +131,7 @@ class WeightedSum:
             bound = most * int(np.abs(weights).sum(0).max())
         return Interval(-bound, bound)
 
-    def packed(self, vectors: int) -> NDArray[np.int8]:
+    def pack(self, vectors: int) -> NDArray[np.int8]:
         """Return the packed matrix, in tiles of `vectors` column vectors."""
         raise NotImplementedError
 
@@ -163,7 +163,7 @@ class Product(WeightedSum):
         count = -(-self.weights.shape[1] // LANES)
         return min(count, _REGISTERS[bits] // (3 if self.rows[-1].size == 1 else 6))
 
-    def packed(self, vectors: int) -> NDArray[np.int8]:
+    def pack(self, vectors: int) -> NDArray[np.int8]:
         assert not isinstance(self.weights, RuntimeMatrix)
         depth, width = self.weights.shape
         run = self.reductions[-1].size
@@ -203,7 +203,7 @@ class ChannelProduct(WeightedSum):
     def packed_bytes(self) -> int:
         return 64 * len(self.groups)
 
-    def packed(self, vectors: int) -> NDArray[np.int8]:
+    def pack(self, vectors: int) -> NDArray[np.int8]:
         assert not isinstance(self.weights, RuntimeMatrix)
         width = self.weights.shape[1]
         count = -(-width // LANES)
@@ -388,7 +388,7 @@ class EpilogueFunction:
         """`sums` is the interval of the sums without their initial value."""
         self._name = f"{name}_body"
         self._code = Code()
-        body, (first, start) = epilogue.body, epilogue.first
+        body, (first, start) = epilogue.body, epilogue.sums_and_initial_value
         body.set_interval(first, _shifted_interval(sums, start))
         values = [first, *map(body.argument, epilogue.inputs)]
         types = [f"vector<16x{value.type}>" for value in values]
@@ -434,7 +434,9 @@ class ProductFunction:
         self.body: EpilogueFunction | None = None
         self._name = name
         self._memrefs = memrefs
-        start = epilogue.first[1] if epilogue else np.zeros((), np.int64)
+        start = (
+            epilogue.sums_and_initial_value[1] if epilogue else np.zeros((), np.int64)
+        )
         self.table.add(correction + start)
         if epilogue is not None:
             self.body = EpilogueFunction(name, epilogue, product.sums, self.table)
@@ -524,7 +526,7 @@ class _VectorFunction(ProductFunction):
             if isinstance(product.weights, RuntimeMatrix):
                 weights, starts = others
             else:
-                packed = product.packed(self.vectors)
+                packed = product.pack(self.vectors)
                 weights, starts = self.constant("weights", packed), columns
             self._add_columns([weights, starts, columns, row_sums, *own])
 

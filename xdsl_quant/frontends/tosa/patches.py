@@ -33,7 +33,7 @@ from xdsl.ir import Block
 from xdsl.irdl import AttrConstraint, BaseAttr, IRDLOperation, PropertyDef, ResultDef
 from xdsl.traits import MemoryEffect, Pure
 
-from xdsl_quant.xdsl_patches.widening import UnionConstraint, takes
+from xdsl_quant.xdsl_patches.widening import UnionConstraint, accepts_types
 
 from .ops import ATTRIBUTES, OPERATIONS, parse_with_keywords, print_with_keywords
 
@@ -100,9 +100,9 @@ def widen_products() -> None:
     """
     narrow, wide = TensorType(i8, (2, 1, 1)), TensorType(i32, (2, 1, 1))
     one = TensorType(i8, (1,))
-    if not takes(MulOp, (narrow, narrow, one), wide):
+    if not accepts_types(MulOp, (narrow, narrow, one), wide):
         _widen_result(MulOp, TensorType.constr(MulOp.T))
-    if not takes(MatMulOp, (narrow, narrow, one, one), wide):
+    if not accepts_types(MatMulOp, (narrow, narrow, one, one), wide):
         _widen_result(MatMulOp, TensorType.constr(MatMulOp.T))
         _verify_batches()
 

@@ -123,7 +123,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> EmulatedTiles:
 
         def called(*operands: int) -> None:
             EmulatedTiles.counts[name] += 1
-            runtime_library.attempt(lambda: function(*operands))
+            runtime_library.call_and_keep_failure(lambda: function(*operands))
 
         return ctypes.CFUNCTYPE(None, *_TYPES[name])(called)
 
