@@ -82,7 +82,7 @@ def foreign_code(*, with_tiles: bool = False) -> Generator[None]:
 class ForeignCode(MachineCode):
     """Functions that LLVM optimizes for another CPU."""
 
-    def _start(self, module: Any, names: Sequence[str]) -> None:
+    def _compile(self, module: Any, names: Sequence[str]) -> None:
         translate: Any = import_module("mlir._mlir_libs._mlirDialectsLLVM")
         text = _TARGET + translate.translate_module_to_llvmir(module.operation)
         addresses = runtime_library.addresses(self._callbacks)
