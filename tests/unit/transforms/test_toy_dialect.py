@@ -135,7 +135,7 @@ class LowerReverse(DequantizeFallback[ReverseOp]):
         *others, dimension = dimensions(range(len(shape_of(value))))
         source = [*others, AffineConstantExpr(last) + dimension * -1]
         type_ = cast(TensorType, result_types[0])
-        return [builder.rearranged(value, type_, builder.sizes(value), source)]
+        return [builder.rearrange(value, type_, builder.sizes(value), source)]
 
 
 class LowerElementwise(DequantizeFallback[ElementwiseOp]):
@@ -177,7 +177,7 @@ class LowerDense(DequantizeFallback[DenseOp]):
         x, weights, bias = operands
         type_ = cast(TensorType, result_types[0])
         row, column, inner = dimensions(range(3))
-        start = builder.rearranged(bias, type_, type_.get_shape(), [column])
+        start = builder.rearrange(bias, type_, type_.get_shape(), [column])
 
         def body(builder: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
             product = builder.add(arith.MulfOp(args[0], args[1]))

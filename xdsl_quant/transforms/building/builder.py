@@ -268,7 +268,7 @@ class LoweringBuilder(Builder):
         """Return a size times a factor."""
         return self._size_op(arith.MuliOp, int.__mul__, lhs, factor, 1)
 
-    def floor_divided(self, lhs: Size, divisor: int) -> Size:
+    def floor_divide(self, lhs: Size, divisor: int) -> Size:
         """Return a size divided by a divisor, rounded down."""
         return self._size_op(arith.FloorDivSIOp, int.__floordiv__, lhs, divisor, 1)
 
@@ -289,7 +289,7 @@ class LoweringBuilder(Builder):
         ]
         return self.op(tensor.EmptyOp, dynamic, type_)
 
-    def filled(
+    def fill(
         self,
         type_: TensorType,
         sizes: Sequence[Size],
@@ -297,12 +297,12 @@ class LoweringBuilder(Builder):
         body: Body | None = None,
     ) -> SSAValue:
         """Build a tensor that repeats the element of a tensor of rank 0."""
-        return self.rearranged(value, type_, sizes, (), body)
+        return self.rearrange(value, type_, sizes, (), body)
 
     def zeros(self, type_: TensorType, sizes: Sequence[Size]) -> SSAValue:
-        return self.repeated(0, type_, sizes)
+        return self.filled_tensor(0, type_, sizes)
 
-    def repeated(
+    def filled_tensor(
         self, value: float, type_: TensorType, sizes: Sequence[Size]
     ) -> SSAValue:
         """Build a tensor filled with one number."""
@@ -439,7 +439,7 @@ class LoweringBuilder(Builder):
             names,
         )
 
-    def rearranged(
+    def rearrange(
         self,
         value: SSAValue,
         type_: TensorType,
@@ -451,7 +451,7 @@ class LoweringBuilder(Builder):
         body = body or (lambda _, args: args[0])
         return self.map([(value, source)], type_, sizes, body)
 
-    def transposed(self, value: SSAValue, permutation: Sequence[int]) -> SSAValue:
+    def transpose(self, value: SSAValue, permutation: Sequence[int]) -> SSAValue:
         """
         Build a `linalg.transpose`, or return the tensor if the order does not change.
 
@@ -468,7 +468,7 @@ class LoweringBuilder(Builder):
 
     # Parts of tensors
 
-    def part(
+    def extract_slice(
         self,
         value: SSAValue,
         offsets: Sequence[Size],
@@ -479,7 +479,7 @@ class LoweringBuilder(Builder):
         type_ = TensorType(element_type_of(value), static_sizes(sizes))
         return self.add(tensor.ExtractSliceOp(value, offsets, sizes, strides, type_))
 
-    def inserted(
+    def insert_slice(
         self,
         part: SSAValue,
         into: SSAValue,
@@ -514,7 +514,7 @@ class LoweringBuilder(Builder):
         for axis, size in enumerate(self.sizes(value)):
             parts = [size]
             if (block_size := block_sizes.get(axis)) is not None:
-                parts = [self.floor_divided(size, block_size), block_size]
+                parts = [self.floor_divide(size, block_size), block_size]
             groups.append([*range(len(sizes), len(sizes) + len(parts))])
             sizes += parts
         type_ = TensorType(element_type_of(value), static_sizes(sizes))
@@ -523,7 +523,7 @@ class LoweringBuilder(Builder):
         op = tensor.ExpandShapeOp(value, dynamic, indices, type_.get_shape(), type_)
         return self.add(op)
 
-    def reshaped(
+    def reshape(
         self, value: SSAValue, type_: TensorType, sizes: Sequence[Size]
     ) -> SSAValue:
         """Reshape a tensor; its elements keep their order."""

@@ -334,7 +334,7 @@ def _block_count(builder: LoweringBuilder, size: Size, block_size: int) -> Size:
     """Return the number of blocks along a dimension; the last block may be shorter."""
     if isinstance(size, int):
         return -(-size // block_size)
-    return builder.floor_divided(builder.plus(size, block_size - 1), block_size)
+    return builder.floor_divide(builder.plus(size, block_size - 1), block_size)
 
 
 def _whole_blocks(
@@ -353,4 +353,4 @@ def _whole_blocks(
     type_ = TensorType(element_type_of(value), static_sizes(padded_sizes))
     into = builder.zeros(type_, padded_sizes)
     count = len(sizes)
-    return builder.inserted(value, into, [0] * count, sizes, [1] * count)
+    return builder.insert_slice(value, into, [0] * count, sizes, [1] * count)

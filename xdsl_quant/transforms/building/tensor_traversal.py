@@ -219,7 +219,7 @@ def _reshape_flat(
     builder: LoweringBuilder, value: SSAValue, sizes: Values, shape: Sequence[int]
 ) -> SSAValue:
     result_type = TensorType(scalar_or_element_type(value.type), shape)
-    return builder.reshaped(value, result_type, sizes)
+    return builder.reshape(value, result_type, sizes)
 
 
 def _element_count(builder: LoweringBuilder, shape: SSAValue) -> SSAValue:

@@ -67,8 +67,8 @@ def sizes(builder: LoweringBuilder, tensor: SSAValue, size: SSAValue) -> None:
     assert builder.plus(size, 0) is size
     assert builder.times(2, 3) == 6
     assert builder.times(size, 1) is size
-    assert builder.floor_divided(7, 2) == 3
-    assert builder.floor_divided(size, 1) is size
+    assert builder.floor_divide(7, 2) == 3
+    assert builder.floor_divide(size, 1) is size
     assert [builder.at_least_zero(n) for n in (-3, 0, 4)] == [0, 0, 4]
     assert builder.size(tensor, 1) == 3
     assert builder.size_value(size) is size
@@ -76,7 +76,7 @@ def sizes(builder: LoweringBuilder, tensor: SSAValue, size: SSAValue) -> None:
     builder.plus(2, size)
     builder.plus(0, size)
     builder.times(size, 4)
-    builder.floor_divided(size, 5)
+    builder.floor_divide(size, 5)
     builder.at_least_zero(size)
     first, second, third = builder.sizes(tensor)
     assert second == 3
@@ -109,9 +109,9 @@ def test_sizes():
 
 
 def parts(builder: LoweringBuilder, tensor: SSAValue, size: SSAValue) -> None:
-    builder.part(tensor, [0, size, 1], [2, size, 4], [1, 2, 1])
-    part = builder.part(tensor, [0, 0, 0], [2, size, 4], [1, 1, 1])
-    builder.inserted(part, tensor, [0, 1, 0], [2, size, 4], [1, 2, 3])
+    builder.extract_slice(tensor, [0, size, 1], [2, size, 4], [1, 2, 1])
+    part = builder.extract_slice(tensor, [0, 0, 0], [2, size, 4], [1, 1, 1])
+    builder.insert_slice(part, tensor, [0, 1, 0], [2, size, 4], [1, 2, 3])
 
 
 def test_parts():
@@ -127,13 +127,13 @@ def test_parts():
 
 def shapes(builder: LoweringBuilder, tensor: SSAValue, size: SSAValue) -> None:
     assert builder.cast(tensor, TYPE) is tensor
-    assert builder.transposed(tensor, [0, 1, 2]) is tensor
-    assert builder.reshaped(tensor, TYPE, [size, 3, size]) is tensor
+    assert builder.transpose(tensor, [0, 1, 2]) is tensor
+    assert builder.reshape(tensor, TYPE, [size, 3, size]) is tensor
     known = builder.cast(tensor, TensorType(i8, [2, 3, 4]))
-    builder.reshaped(known, TensorType(i8, [6, 4]), [6, 4])
+    builder.reshape(known, TensorType(i8, [6, 4]), [6, 4])
     dynamic = [DYNAMIC_INDEX, DYNAMIC_INDEX, 3]
-    builder.reshaped(tensor, TensorType(i8, dynamic), [size, size, 3])
-    builder.transposed(tensor, [2, 0, 1])
+    builder.reshape(tensor, TensorType(i8, dynamic), [size, size, 3])
+    builder.transpose(tensor, [2, 0, 1])
 
 
 def test_shapes():
@@ -200,8 +200,8 @@ def test_true_is_1():
 def tensors(builder: LoweringBuilder, tensor: SSAValue, size: SSAValue) -> None:
     sizes = [size, 3, size]
     zero = builder.zero(i8)
-    builder.filled(TYPE, sizes, zero)
-    builder.filled(
+    builder.fill(TYPE, sizes, zero)
+    builder.fill(
         TensorType(i8, [2]),
         [2],
         zero,

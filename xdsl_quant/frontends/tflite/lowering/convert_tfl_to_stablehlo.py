@@ -101,7 +101,7 @@ def _rebuilding_form(op: Operation, *, is_stored: bool) -> Form:
             for operand in op.operands
         ]
         if not is_stored:
-            operands = [operand and b.expressed(operand) for operand in operands]
+            operands = [operand and b.dequantize(operand) for operand in operands]
         built = LOWERINGS[type(op)](b, op, *operands)
         values = (built,) if isinstance(built, SSAValue) else built
         return [

@@ -171,7 +171,7 @@ class _TosaConversion:
         for argument, new in zip(old.args, self.block.args, strict=True):
             new.name_hint = argument.name_hint
             self.values[argument] = (
-                builder.reinterpreted(new, to_signed=True)
+                builder.reinterpret(new, to_signed=True)
                 if is_unsigned(argument.type)
                 else new
             )
@@ -293,7 +293,7 @@ class _TosaConversion:
             if value is None:
                 return
             if is_unsigned(operand.type):
-                value = builder.reinterpreted(value, to_signed=False)
+                value = builder.reinterpret(value, to_signed=False)
             values.append(value)
         builder.insert(func.ReturnOp(*values))
 

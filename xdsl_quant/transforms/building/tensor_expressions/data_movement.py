@@ -62,7 +62,7 @@ def reshaped(x: TensorExpression, shape: Sequence[int]) -> TensorExpression:
         return View(x, shape, lambda indices: _joined_indices(parts, shape, indices))
     value = x.computed.value
     type_ = TensorType(cast(TensorType, value.type).element_type, shape)
-    result = x.builder.reshaped(value, type_, shape)
+    result = x.builder.reshape(value, type_, shape)
     return Loaded(x.builder, result, x.dtype, x.computed.bounds)
 
 
@@ -169,7 +169,7 @@ def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
         return reshaped(x, shape)
     if not isinstance(x, View) and all(range_.step > 0 for range_ in ranges):
         base = x.computed
-        part = x.builder.part(
+        part = x.builder.extract_slice(
             base.value,
             [range_.start for range_ in ranges],
             [len(range_) for range_ in ranges],
@@ -265,10 +265,10 @@ def _padded_elements(
         size + low + high for size, (low, high) in zip(x.shape, pairs, strict=True)
     )
     type_ = TensorType(cast(TensorType, base.value.type).element_type, shape)
-    filled = x.builder.repeated(value.item(), type_, shape)
+    filled = x.builder.filled_tensor(value.item(), type_, shape)
     if 0 in x.shape:
         return Loaded(x.builder, filled, x.dtype, base.bounds)
-    result = x.builder.inserted(
+    result = x.builder.insert_slice(
         base.value, filled, [low for low, _ in pairs], x.shape, [1] * x.ndim
     )
     bounds = base.bounds

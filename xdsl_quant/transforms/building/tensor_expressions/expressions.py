@@ -283,7 +283,7 @@ class Transposed(TensorExpression):
     @cached_property
     def computed(self) -> Loaded:
         base = self.base.computed
-        value = self.builder.transposed(base.value, self.order)
+        value = self.builder.transpose(base.value, self.order)
         return Loaded(self.builder, value, self.dtype, base.bounds)
 
     def tensor(self, element_type: Attribute) -> SSAValue:

@@ -157,7 +157,7 @@ class Loops:
         if [*shape] == part:
             return value
         rank = len(shape)
-        return self.outer.part(value, [0] * rank, part, [1] * rank)
+        return self.outer.extract_slice(value, [0] * rank, part, [1] * rank)
 
 
 def loops_of(positions: Sequence[int]) -> Indices:

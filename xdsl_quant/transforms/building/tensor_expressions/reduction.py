@@ -121,7 +121,9 @@ def _contracted(
         bounds = ends = _bounds(kind, arrays, result, sizes, count, scalar.bounds)
         type_ = type_for(bounds)
     dtype = np.dtype(dtype or _DTYPES.get(type_, np.int64))
-    initial = builder.repeated(_IDENTITY[kind](ends), TensorType(type_, shape), shape)
+    initial = builder.filled_tensor(
+        _IDENTITY[kind](ends), TensorType(type_, shape), shape
+    )
     if 0 in (*shape, count):
         return Loaded(builder, initial, dtype, bounds)
     op_type = _COMBINED[kind][isinstance(scalar, IntegerExpression)]
@@ -240,7 +242,7 @@ def _first_index(
         type_, ends = type_for(scalar.bounds), scalar.bounds
     worst = ends[0] if is_better is np.greater else ends[1]
     initial = [
-        x.builder.repeated(worst, TensorType(type_, shape), shape),
+        x.builder.filled_tensor(worst, TensorType(type_, shape), shape),
         x.builder.zeros(TensorType(i32, shape), shape),
     ]
 

@@ -266,7 +266,7 @@ class IntegerKernel:
             type_ = type_for(constant.bounds)
         tensor_type = TensorType(type_, shape_of(value))
         sizes = self._sizes(value)
-        filled = self.builder.repeated(constant.bounds[0], tensor_type, sizes)
+        filled = self.builder.filled_tensor(constant.bounds[0], tensor_type, sizes)
         return replace(constant, value=filled)
 
     def _with_one_scale(self, tensors: Sequence[Integers]) -> list[Integers]:
@@ -460,7 +460,7 @@ class IntegerKernel:
             sizes = sizes_of(self.builder, nest.shape, nest.indices, inputs, maps)
         except Unsupported:
             sizes = self._sizes(nest.op.operands[-1])
-        starts = self.builder.repeated(start, TensorType(type_, nest.shape), sizes)
+        starts = self.builder.filled_tensor(start, TensorType(type_, nest.shape), sizes)
         # Tensors that the body does not read only define iteration counts.
         unread = [
             (operand, map_)

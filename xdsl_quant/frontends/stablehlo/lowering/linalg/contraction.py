@@ -72,7 +72,7 @@ def sum_of_products(
     )
     if sum_type == element_type:
         return sums
-    return builder.rearranged(
+    return builder.rearrange(
         sums,
         TensorType(element_type, shape),
         result_sizes,
@@ -164,7 +164,7 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         del sizes[result_feature]
         sizes[result_feature] = builder.times(output_size, groups)
         type_ = TensorType(element_type_of(result), static_sizes(sizes))
-        return [builder.reshaped(result, type_, sizes)]
+        return [builder.reshape(result, type_, sizes)]
 
 
 def _group_size(
@@ -174,7 +174,7 @@ def _group_size(
     size = builder.size(value, dimension)
     if group_count > 1 and not isinstance(size, int):
         raise without_linalg("has groups in a dimension of unknown size")
-    return builder.floor_divided(size, group_count)
+    return builder.floor_divide(size, group_count)
 
 
 def _reversed_along(
@@ -188,4 +188,4 @@ def _reversed_along(
     for d in along:
         source[d] = source[d] * -1 + (shape[d] - 1)
     type_ = cast(TensorType, value.type)
-    return builder.rearranged(value, type_, builder.sizes(value), source)
+    return builder.rearrange(value, type_, builder.sizes(value), source)

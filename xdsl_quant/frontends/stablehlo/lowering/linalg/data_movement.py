@@ -121,7 +121,7 @@ class LowerReshape(LinalgLowering[ReshapeOp]):
         type_ = stored_type(op.results[0].type)
         if DYNAMIC_INDEX in (shape := type_.get_shape()):
             raise without_linalg("has a result of unknown size")
-        return [builder.reshaped(args[0], type_, shape)]
+        return [builder.reshape(args[0], type_, shape)]
 
 
 class LowerTranspose(LinalgLowering[TransposeOp]):
@@ -130,7 +130,7 @@ class LowerTranspose(LinalgLowering[TransposeOp]):
     op_type = TransposeOp
 
     def lower(self, builder: LoweringBuilder, op: TransposeOp, args: Values) -> Values:
-        return [builder.transposed(args[0], op.permutation.get_values())]
+        return [builder.transpose(args[0], op.permutation.get_values())]
 
 
 class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
@@ -154,7 +154,7 @@ class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
                 shape, op.broadcast_dimensions.get_values(), strict=True
             )
         ]
-        return [builder.rearranged(args[0], type_, sizes, source)]
+        return [builder.rearrange(args[0], type_, sizes, source)]
 
 
 # Concatenation, slices and gather
@@ -181,7 +181,7 @@ class LowerSlice(LinalgLowering[SliceOp]):
     def lower(self, builder: LoweringBuilder, op: SliceOp, args: Values) -> Values:
         sizes = op.inferred_type().get_shape()
         starts, strides = op.start_indices.get_values(), op.strides.get_values()
-        return [builder.part(args[0], starts, sizes, strides)]
+        return [builder.extract_slice(args[0], starts, sizes, strides)]
 
 
 class LowerPad(LinalgLowering[PadOp]):
@@ -269,7 +269,7 @@ def _clamped_index(
 
 def window_count(builder: LoweringBuilder, along: WindowDimension, size: Size) -> Size:
     """Return the number of window positions along a padded dimension."""
-    steps = builder.floor_divided(builder.plus(size, -along.extent), along.stride)
+    steps = builder.floor_divide(builder.plus(size, -along.extent), along.stride)
     return builder.at_least_zero(builder.plus(steps, 1))
 
 
@@ -315,8 +315,8 @@ def padded(
     if padded_sizes != sizes:
         type_ = TensorType(element_type_of(value), static_sizes(padded_sizes))
         padding_value = padding_value or builder.zero(type_.element_type)
-        filled = builder.filled(type_, padded_sizes, padding_value)
-        value = builder.inserted(value, filled, offsets, sizes, steps)
+        filled = builder.fill(type_, padded_sizes, padding_value)
+        value = builder.insert_slice(value, filled, offsets, sizes, steps)
     if result_sizes == padded_sizes:
         return value
-    return builder.part(value, starts, result_sizes, [1] * len(result_sizes))
+    return builder.extract_slice(value, starts, result_sizes, [1] * len(result_sizes))

@@ -166,7 +166,7 @@ def _region_loops(
 
     def filled(value: SSAValue, init_value: SSAValue, result: SSAValue) -> SSAValue:
         element_type = stored_type(result.type).element_type
-        return builder.filled(
+        return builder.fill(
             TensorType(element_type, static_sizes(result_sizes)),
             result_sizes,
             value,

@@ -74,7 +74,7 @@ def _check_is_static(shape: Sequence[int]) -> None:
 class StableHLOBuilder(LoweringBuilder):
     """Builder of StableHLO ops on ranked tensors, which may be quantized."""
 
-    def expressed(self, value: SSAValue) -> SSAValue:
+    def dequantize(self, value: SSAValue) -> SSAValue:
         """Dequantize a value with `quant.dcast` if it is quantized."""
         type_ = QuantizedType.cast_to_expressed_type(value.type)
         return value if type_ is None else self.op(DequantizeCastOp, (value,), type_)
@@ -106,7 +106,7 @@ class StableHLOBuilder(LoweringBuilder):
         attribute = DenseIntOrFPElementsAttr.from_list(values_type, [value])
         return self.op(stablehlo.ConstantOp, (), type_, {"value": attribute})
 
-    def with_shape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    def reshape_to(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         """Reshape a value."""
         if shape_of(value) == (*shape,):
             return value
@@ -150,7 +150,7 @@ class StableHLOBuilder(LoweringBuilder):
             )
         )
 
-    def sliced(
+    def slice(
         self,
         value: SSAValue,
         starts: Sequence[int],
@@ -166,11 +166,11 @@ class StableHLOBuilder(LoweringBuilder):
             )
         )
 
-    def joined(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
+    def concatenate(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
         """Concatenate tensors."""
         return self.add(stablehlo.ConcatenateOp(values, dimension=axis))
 
-    def reduced(
+    def reduce(
         self,
         op_type: type[BinaryOp],
         value: SSAValue,
@@ -182,11 +182,11 @@ class StableHLOBuilder(LoweringBuilder):
         init = self.scalar(start, element_type_of(value))
         return self.add(stablehlo.ReduceOp([value], [init], op_type, dimensions=axes))
 
-    def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
+    def clamp(self, value: SSAValue, low: float, high: float) -> SSAValue:
         least, most = (self.scalar(end, element_type_of(value)) for end in (low, high))
         return self.add(stablehlo.ClampOp(least, value, most))
 
-    def activated(self, op: Operation, value: SSAValue) -> SSAValue:
+    def apply_activation(self, op: Operation, value: SSAValue) -> SSAValue:
         """
         Apply the fused activation of an op.
 
@@ -200,4 +200,4 @@ class StableHLOBuilder(LoweringBuilder):
             return self.op(stablehlo.TanhOp, (value,), value.type)
         if activation not in CLIPPED:
             raise Unsupported(f"has the unsupported activation '{activation}'")
-        return self.clamped(value, *CLIPPED[activation])
+        return self.clamp(value, *CLIPPED[activation])

@@ -23,7 +23,7 @@ from .windows import over_windows
 
 
 def _reshape(b: StableHLOBuilder, op: Operation, x: SSAValue, *_: SSAValue) -> SSAValue:
-    return b.with_shape(x, result_shape(op))
+    return b.reshape_to(x, result_shape(op))
 
 
 def _transpose(
@@ -44,7 +44,7 @@ def _slice(
         whole if count == -1 else start + count
         for start, count, whole in zip(starts, integers(size), shape_of(x), strict=True)
     ]
-    return b.sliced(x, starts, limits)
+    return b.slice(x, starts, limits)
 
 
 def _strided_slice(
@@ -69,7 +69,7 @@ def _strided_slice(
     if min(strides, default=1) < 0:
         raise Unsupported("has a negative stride")
     limits = [max(pair) for pair in zip(starts, limits, strict=True)]
-    return b.with_shape(b.sliced(x, starts, limits, strides), result_shape(op))
+    return b.reshape_to(b.slice(x, starts, limits, strides), result_shape(op))
 
 
 def _split_parts(
@@ -79,7 +79,7 @@ def _split_parts(
     axis %= len(shape)
     ends = pairwise(accumulate(sizes, initial=0))
     return [
-        b.sliced(
+        b.slice(
             x,
             [start if i == axis else 0 for i in range(len(shape))],
             [end if i == axis else size for i, size in enumerate(shape)],
@@ -99,7 +99,7 @@ def _split(
 
 def _unpack(b: StableHLOBuilder, op: tfl.UnpackOp, x: SSAValue) -> Sequence[SSAValue]:
     parts = _split_parts(b, x, number(op.axis), [1] * len(op.results))
-    return [b.with_shape(part, result_shape(op)) for part in parts]
+    return [b.reshape_to(part, result_shape(op)) for part in parts]
 
 
 # Concatenation and padding
@@ -109,14 +109,14 @@ def _concatenate(
     b: StableHLOBuilder, op: tfl.ConcatenationOp, *parts: SSAValue
 ) -> SSAValue:
     axis = number(op.axis) % len(shape_of(parts[0]))
-    return b.activated(op, b.joined(parts, axis))
+    return b.apply_activation(op, b.concatenate(parts, axis))
 
 
 def _pack(b: StableHLOBuilder, op: tfl.PackOp, *parts: SSAValue) -> SSAValue:
     shape = [*result_shape(op)]
     axis = number(op.axis) % len(shape)
     shape[axis] = 1
-    return b.joined([b.with_shape(part, shape) for part in parts], axis)
+    return b.concatenate([b.reshape_to(part, shape) for part in parts], axis)
 
 
 def _pad(
@@ -132,7 +132,7 @@ def _pad(
     return b.add(
         stablehlo.PadOp(
             x,
-            b.with_shape(fill, ()),
+            b.reshape_to(fill, ()),
             edge_padding_low=low,
             edge_padding_high=high,
             interior_padding=[0] * len(low),
@@ -164,15 +164,15 @@ def _reduction(op_type: type[BinaryOp], worst: float) -> Lowering:
     def lower(
         b: StableHLOBuilder, op: Operation, x: SSAValue, axes: SSAValue
     ) -> SSAValue:
-        value = b.reduced(op_type, x, worst, integers(axes))
-        return b.with_shape(value, result_shape(op))
+        value = b.reduce(op_type, x, worst, integers(axes))
+        return b.reshape_to(value, result_shape(op))
 
     return lower
 
 
 def _max_pool(b: StableHLOBuilder, op: tfl.MaxPool2DOp, x: SSAValue) -> SSAValue:
     value = over_windows(b, op, stablehlo.MaximumOp, x, -np.inf)
-    return b.activated(op, value)
+    return b.apply_activation(op, value)
 
 
 LOWERINGS: Mapping[type[Operation], Any] = {

@@ -20,7 +20,7 @@ def _operands(
 ) -> list[SSAValue]:
     """Return the operands as floats, broadcast to the shape of the result."""
     shape = result_shape(op)
-    return [b.expressed(b.broadcast(operand, shape)) for operand in operands]
+    return [b.dequantize(b.broadcast(operand, shape)) for operand in operands]
 
 
 def _elementwise(op_type: type[Operation]) -> Lowering:
@@ -30,7 +30,7 @@ def _elementwise(op_type: type[Operation]) -> Lowering:
         if "fused_activation_function" not in op.properties:
             return value
         # TensorFlow Lite clamps stored values.
-        return b.activated(op, b.as_type(value, op.results[0].type))
+        return b.apply_activation(op, b.as_type(value, op.results[0].type))
 
     return lower
 
@@ -55,7 +55,7 @@ def _relu(activation: str) -> Lowering:
         type_ = op.results[0].type
         if element_type_of(x) != scalar_or_element_type(type_):
             x = b.op(stablehlo.UniformQuantizeOp, (x,), type_)
-        return b.clamped(x, *CLIPPED[activation])
+        return b.clamp(x, *CLIPPED[activation])
 
     return lower
 
@@ -88,7 +88,7 @@ def _quantize(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
 
 
 def _dequantize(b: StableHLOBuilder, op: tfl.DequantizeOp, x: SSAValue) -> SSAValue:
-    return b.expressed(x)
+    return b.dequantize(x)
 
 
 def _squared_difference(

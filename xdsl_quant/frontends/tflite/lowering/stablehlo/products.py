@@ -36,13 +36,13 @@ def _with_bias_and_activation(
     b: StableHLOBuilder, op: Operation, value: SSAValue, bias: SSAValue | None
 ) -> SSAValue:
     if bias is not None:
-        wide = b.expressed(b.broadcast(bias, shape_of(value)))
+        wide = b.dequantize(b.broadcast(bias, shape_of(value)))
         if wide.type != value.type:
             raise Unsupported(
                 f"has a bias of type '{bias.type}', expected a quantized or float type"
             )
         value = b.op(stablehlo.AddOp, (value, wide), value.type)
-    return b.activated(op, value)
+    return b.apply_activation(op, value)
 
 
 def _convolution(
@@ -64,7 +64,7 @@ def _convolution(
         weights: SSAValue,
         bias: SSAValue | None,
     ) -> SSAValue:
-        lhs, rhs = b.expressed(x), b.expressed(weights)
+        lhs, rhs = b.dequantize(x), b.dequantize(weights)
         window, shape = window_of(op), shape_of(weights)
         product = stablehlo.ConvolutionOp(
             lhs,
@@ -97,7 +97,7 @@ def _dot(
     numbers = stablehlo.DotDimensionNumbersAttr(
         [*range(batch)], [*range(batch)], *([axis] for axis in contracting)
     )
-    lhs, rhs = b.expressed(lhs), b.expressed(rhs)
+    lhs, rhs = b.dequantize(lhs), b.dequantize(rhs)
     return b.add(stablehlo.DotGeneralOp(lhs, rhs, dot_dimension_numbers=numbers))
 
 
@@ -115,10 +115,10 @@ def _fully_connected(
     if shape[-1] != inputs or len(shape) != len(result):
         is_dynamic = DYNAMIC_INDEX in shape
         rows = DYNAMIC_INDEX if is_dynamic else prod(shape) // max(inputs, 1)
-        x = b.with_shape(x, (rows, inputs))
+        x = b.reshape_to(x, (rows, inputs))
     value = _dot(b, x, weights, (len(shape_of(x)) - 1, 1))
     value = _with_bias_and_activation(b, op, value, bias)
-    return b.with_shape(b.as_type(value, op.results[0].type), result)
+    return b.reshape_to(b.as_type(value, op.results[0].type), result)
 
 
 def _batch_matmul(
@@ -138,15 +138,15 @@ def _sum_or_mean(*, is_mean: bool) -> Lowering:
     def lower(
         b: StableHLOBuilder, op: Operation, x: SSAValue, axes: SSAValue
     ) -> SSAValue:
-        x = b.expressed(x)
-        value = b.reduced(stablehlo.AddOp, x, 0, integers(axes))
+        x = b.dequantize(x)
+        value = b.reduce(stablehlo.AddOp, x, 0, integers(axes))
         if is_mean:
             shape = shape_of(x)
             dimensions = {axis % len(shape) for axis in integers(axes)}
             count = prod(shape[axis] for axis in dimensions)
             divisor = b.splat(count, cast(TensorType, value.type))
             value = b.op(stablehlo.DivideOp, (value, divisor), value.type)
-        return b.with_shape(value, result_shape(op))
+        return b.reshape_to(value, result_shape(op))
 
     return lower
 
@@ -157,7 +157,7 @@ def _average_pool(
     """Divide the sum of each window by the number of its elements inside the image."""
     if DYNAMIC_INDEX in shape_of(x)[1:3]:
         raise Unsupported("has an image of dynamic size")
-    x = b.expressed(x)
+    x = b.dequantize(x)
     value = over_windows(b, op, stablehlo.AddOp, x, 0)
     sizes = number(op.filter_height), number(op.filter_width)
     inside = windows(np.ones((1, *shape_of(x)[1:3], 1)), sizes, window_of(op))
@@ -167,7 +167,7 @@ def _average_pool(
     divisor = b.op(stablehlo.ConstantOp, (), type_, {"value": attribute})
     divisor = b.broadcast(divisor, shape_of(value), (1, 2))
     value = b.op(stablehlo.DivideOp, (value, divisor), value.type)
-    return b.activated(op, b.as_type(value, op.output.type))
+    return b.apply_activation(op, b.as_type(value, op.output.type))
 
 
 LOWERINGS: Mapping[type[Operation], Any] = {

@@ -83,7 +83,7 @@ def _pad(
     base, constant = apart(x)
     shape = [size + sum(pad) for size, pad in zip(x.shape, pads, strict=True)]
     fill = constant_values - constant
-    result = base.like(lambda: x.builder.padded(base.native, pads, fill), shape)
+    result = base.like(lambda: x.builder.pad(base.native, pads, fill), shape)
     result.bounds = union(base.bounds, (fill, fill))
     return together(result, constant)
 
@@ -176,7 +176,7 @@ def _concatenate(parts: Sequence[TosaTensor | Array], axis: int = 0) -> TosaTens
     shape = [*every[0].shape]
     shape[axis] = sum(x.shape[axis] for x in every)
     axis %= len(shape)
-    return _build_joint(every, lambda values: builder.concatenated(values, axis), shape)
+    return _build_joint(every, lambda values: builder.concatenate(values, axis), shape)
 
 
 @tosa_form("as_expression_like")
@@ -197,8 +197,8 @@ def _take(
     def build(values: Sequence[SSAValue]) -> SSAValue:
         rows = builder.with_shape(values[0], (outer, x.shape[axis], inner))
         positions = builder.with_shape(indices.value, (1, math.prod(indices.shape)))
-        positions = builder.tiled(positions, (outer, 1))
-        return builder.with_shape(builder.rows(rows, positions), shape)
+        positions = builder.tile(positions, (outer, 1))
+        return builder.with_shape(builder.gather_rows(rows, positions), shape)
 
     return _build_joint([x], build, shape)
 
@@ -247,7 +247,7 @@ def _reduce(
     def build() -> SSAValue:
         value = base.value if is_sum else base.native
         for d in axes:
-            value = x.builder.reduced(_REDUCTIONS[kind], value, d)
+            value = x.builder.reduce(_REDUCTIONS[kind], value, d)
         return value
 
     result = base.like(build, shape)
@@ -324,7 +324,7 @@ def _top_k(x: TosaTensor, count: int) -> tuple[TosaTensor, TosaTensor]:
 
     def build(values: Sequence[SSAValue]) -> SSAValue:
         elements = builder.with_shape(values[0], (*rows.shape, 1))
-        found = builder.rows(elements, indices.value)
+        found = builder.gather_rows(elements, indices.value)
         return builder.with_shape(found, (*outer, count))
 
     return _build_joint([x], build, (*outer, count)), indices.reshape(*outer, count)

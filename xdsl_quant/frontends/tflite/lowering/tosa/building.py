@@ -136,7 +136,7 @@ class TosaBuilder(LoweringBuilder):
     def shape(self, sizes: Sequence[int]) -> SSAValue:
         return self.add(tosa_ops.ConstShapeOp([int(size) for size in sizes]))
 
-    def rescaled(
+    def rescale(
         self,
         value: SSAValue,
         multiplier: Multiplier,
@@ -189,7 +189,7 @@ class TosaBuilder(LoweringBuilder):
         )
         return rescale.build(self, value, TensorType(element_type, shape_of(value)))
 
-    def reinterpreted(self, value: SSAValue, *, to_signed: bool) -> SSAValue:
+    def reinterpret(self, value: SSAValue, *, to_signed: bool) -> SSAValue:
         """Reinterpret `u8` as `i8` by subtracting 128, or the inverse."""
         rescale = Rescale(
             np.array([1 << 30]),
@@ -201,13 +201,13 @@ class TosaBuilder(LoweringBuilder):
         )
         return rescale.build(self, value, TensorType(i8, shape_of(value)))
 
-    def with_elements(self, value: SSAValue, element_type: Attribute) -> SSAValue:
+    def cast_elements(self, value: SSAValue, element_type: Attribute) -> SSAValue:
         """Cast the elements with `tosa.cast`."""
         if element_type_of(value) == element_type:
             return value
         return self.tosa(tosa_ops.CastOp, (value,), shape_of(value), element_type)
 
-    def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
+    def clamp(self, value: SSAValue, low: float, high: float) -> SSAValue:
         type_ = element_type_of(value)
         if type_ == f32:
             limits = FloatAttr(low, f32), FloatAttr(high, f32)
@@ -223,12 +223,12 @@ class TosaBuilder(LoweringBuilder):
             min_val=limits[0],
         )
 
-    def bounded(self, value: SSAValue, low: int, high: int) -> SSAValue:
+    def clamp_stored(self, value: SSAValue, low: int, high: int) -> SSAValue:
         """Clamp stored values to `low` and `high` unless this is the range of the type."""
         width = cast(IntegerType, element_type_of(value)).bitwidth
         if low <= -(1 << (width - 1)) and high >= (1 << (width - 1)) - 1:
             return value
-        return self.clamped(value, low, high)
+        return self.clamp(value, low, high)
 
     def binary(
         self,
@@ -256,7 +256,7 @@ class TosaBuilder(LoweringBuilder):
         shape = shape_of(value)
         return self.with_shape(value, (*[1] * (rank - len(shape)), *shape))
 
-    def permuted(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
+    def permute(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
         if [*order] == [*range(len(order))]:
             return value
         shape = shape_of(value)
@@ -268,7 +268,7 @@ class TosaBuilder(LoweringBuilder):
             perms=DenseArrayBase.from_list(i32, [int(axis) for axis in order]),
         )
 
-    def sliced(
+    def slice(
         self, value: SSAValue, start: Sequence[int], sizes: Sequence[int]
     ) -> SSAValue:
         if shape_of(value) == tuple(sizes):
@@ -276,14 +276,14 @@ class TosaBuilder(LoweringBuilder):
         operands = value, self.shape(start), self.shape(sizes)
         return self.tosa(tosa_ops.SliceOp, operands, sizes, element_type_of(value))
 
-    def tiled(self, value: SSAValue, counts: Sequence[int]) -> SSAValue:
+    def tile(self, value: SSAValue, counts: Sequence[int]) -> SSAValue:
         if {*counts} <= {1}:
             return value
         shape = [a * b for a, b in zip(shape_of(value), counts, strict=True)]
         operands = value, self.shape(counts)
         return self.tosa(tosa_ops.TileOp, operands, shape, element_type_of(value))
 
-    def padded(
+    def pad(
         self, value: SSAValue, pads: Sequence[tuple[int, int]], fill: float
     ) -> SSAValue:
         if not any(map(any, pads)):
@@ -294,7 +294,7 @@ class TosaBuilder(LoweringBuilder):
         operands = value, self.shape(flat), self.one(fill, type_)
         return self.tosa(tosa_ops.PadOp, operands, shape, type_)
 
-    def concatenated(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
+    def concatenate(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
         if len(values) == 1:
             return values[0]
         shape = [*shape_of(values[0])]
@@ -307,29 +307,29 @@ class TosaBuilder(LoweringBuilder):
             axis=IntegerAttr(axis, i32),
         )
 
-    def gathered(self, value: SSAValue, indices: NDArray[Any]) -> SSAValue:
+    def gather(self, value: SSAValue, indices: NDArray[Any]) -> SSAValue:
         """Gather elements by flat indices, in the shape of the indices."""
         size = int(np.prod(shape_of(value), dtype=np.int64))
         flat = self.with_shape(value, (1, size, 1))
         is_wide = element_type_of(value) == i64
         positions = self.array(indices.reshape(1, -1), i64 if is_wide else i32)
-        return self.with_shape(self.rows(flat, positions), indices.shape)
+        return self.with_shape(self.gather_rows(flat, positions), indices.shape)
 
-    def rows(self, values: SSAValue, indices: SSAValue) -> SSAValue:
+    def gather_rows(self, values: SSAValue, indices: SSAValue) -> SSAValue:
         """Gather rows of `[batch, row, column]` by `[batch, index]`."""
         type_ = element_type_of(values)
         if type_ == i1:
             # `tosa.gather` does not support i1.
-            return self.with_elements(
-                self.rows(self.with_elements(values, i8), indices), i1
+            return self.cast_elements(
+                self.gather_rows(self.cast_elements(values, i8), indices), i1
             )
         if type_ == i64:
             # Indices must have the width of the values.
-            indices = self.with_elements(indices, i64)
+            indices = self.cast_elements(indices, i64)
         shape = *shape_of(indices), shape_of(values)[2]
         return self.tosa(tosa_ops.GatherOp, (values, indices), shape, type_)
 
-    def reduced(self, op_type: type[Operation], value: SSAValue, axis: int) -> SSAValue:
+    def reduce(self, op_type: type[Operation], value: SSAValue, axis: int) -> SSAValue:
         """Build a reduction along `axis`; the result has size 1 there."""
         shape = [*shape_of(value)]
         shape[axis] = 1

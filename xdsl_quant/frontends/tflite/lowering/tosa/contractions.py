@@ -143,7 +143,7 @@ class _Steps:
     def part(self, image: TosaTensor) -> SSAValue:
         """Crop an image to the elements that windows reach."""
         sizes = *self.sizes, image.shape[3]
-        return image.builder.sliced(image.native, [0] * 4, sizes)
+        return image.builder.slice(image.native, [0] * 4, sizes)
 
 
 def _convolution(

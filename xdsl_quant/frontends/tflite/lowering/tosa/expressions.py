@@ -286,9 +286,9 @@ def operand(
     if isinstance(number, TosaInteger) and element_type == f32:
         number = number.as_float(f32)
     if isinstance(number, TosaInteger) and not is_checked:
-        return like.builder.with_elements(number.low, element_type)
+        return like.builder.cast_elements(number.low, element_type)
     if isinstance(number, TosaTensor):
-        return like.builder.with_elements(number.value, element_type)
+        return like.builder.cast_elements(number.value, element_type)
     if element_type == i32:
         number = (int(cast(SupportsIndex, number)) + (1 << 31)) % (1 << 32) - (1 << 31)
     return like.builder.array(
@@ -321,7 +321,7 @@ class TosaTruth(Truth, TosaTensor):
     @property
     def number(self) -> TosaInteger:
         def build() -> SSAValue:
-            return self.builder.with_elements(self.value, i32)
+            return self.builder.cast_elements(self.value, i32)
 
         return TosaInteger(self.builder, build, self.shape, i32, (0, 1))
 
@@ -393,7 +393,7 @@ class TosaRescaling(NamedTuple):
             value, constant = self.x.value, 0
         else:
             value = x.native
-        return builder.rescaled(value, multiplier, element_type, -constant, output_zp)
+        return builder.rescale(value, multiplier, element_type, -constant, output_zp)
 
     def expression(self, bounds: Bounds | None = None) -> TosaInteger:
         builder = self.x.builder
@@ -435,9 +435,9 @@ class TosaInteger(TosaTensor, Integer):
         """Lowest 32 bits as `i32`; `i64` elements are returned unchanged."""
         if self.element_type == i48:
             # The factor 1 as a 31-bit multiplier, which `rescaled` reduces to 16 bits.
-            return self.builder.rescaled(self.native, Multiplier(1 << 30, 31 - 30), i32)
+            return self.builder.rescale(self.native, Multiplier(1 << 30, 31 - 30), i32)
         type_ = i64 if self.element_type == i64 else i32
-        return self.builder.with_elements(self.native, type_)
+        return self.builder.cast_elements(self.native, type_)
 
     @property
     def value(self) -> SSAValue:
@@ -565,9 +565,7 @@ class TosaInteger(TosaTensor, Integer):
         limits = int(cast(SupportsIndex, low)), int(cast(SupportsIndex, high))
         if are_within(self.bounds, limits):
             return self
-        result = self.like(
-            lambda: self.builder.clamped(self.native, *limits), self.shape
-        )
+        result = self.like(lambda: self.builder.clamp(self.native, *limits), self.shape)
         result.bounds = limits
         return result
 
@@ -589,7 +587,7 @@ class TosaInteger(TosaTensor, Integer):
             raise Unsupported("casts 'i64' to 'f32', which TOSA does not support")
 
         def build() -> SSAValue:
-            return self.builder.with_elements(self.value, type_)
+            return self.builder.cast_elements(self.value, type_)
 
         low, high = map(float, self.bounds)
         return TosaReal(self.builder, build, self.shape, type_, (low, high))
@@ -621,17 +619,17 @@ class TosaInteger(TosaTensor, Integer):
             zero_point -= offset
             if not zero_point or element_type == i8:
                 result = rescaling.build(builder, element_type, zero_point)
-                return builder.bounded(result, low - offset, high - offset)
+                return builder.clamp_stored(result, low - offset, high - offset)
         if self.parts.nearest is not None:
             nearest = (
                 self.parts.nearest - float(offset) if offset else self.parts.nearest
             )
-            return builder.with_elements(nearest.value, element_type)
+            return builder.cast_elements(nearest.value, element_type)
         value = (self - offset).value
         if element_type != i64:
             # TOSA casts narrow integers from and to i32.
-            value = builder.with_elements(value, i32)
-        return builder.with_elements(value, element_type)
+            value = builder.cast_elements(value, i32)
+        return builder.cast_elements(value, element_type)
 
 
 FORMS.update(
@@ -728,7 +726,7 @@ class TosaReal(TosaTensor, Real):
             case "expm1":
                 return (self.function("exp", self) - 1.0).value
             case "rint":
-                return builder.with_elements(self.nearest_integer().low, f32)
+                return builder.cast_elements(self.nearest_integer().low, f32)
             case "trunc":
                 return self.as_integer().as_float(f32).value
             case "divide":
@@ -754,7 +752,7 @@ class TosaReal(TosaTensor, Real):
         bounds = float(cast(float, low)), float(cast(float, high))
 
         def build() -> SSAValue:
-            return self.builder.clamped(self.value, *bounds)
+            return self.builder.clamp(self.value, *bounds)
 
         return TosaReal(self.builder, build, self.shape, f32, bounds)
 
@@ -765,7 +763,7 @@ class TosaReal(TosaTensor, Real):
     def as_float(self, type_: AnyFloat) -> Any:
         if type_ == self.type:
             return self
-        value = self.builder.with_elements(self.native, type_)
+        value = self.builder.cast_elements(self.native, type_)
         return TosaReal.of(self.builder, value)
 
     def as_integer(self) -> TosaInteger:
@@ -779,7 +777,7 @@ class TosaReal(TosaTensor, Real):
         """Round half to even."""
 
         def build() -> SSAValue:
-            return self.builder.with_elements(self.value, i32)
+            return self.builder.cast_elements(self.value, i32)
 
         low, high = (int(np.clip(bound, *INT32)) for bound in self.bounds)
         result = TosaInteger(self.builder, build, self.shape, i32, (low, high))

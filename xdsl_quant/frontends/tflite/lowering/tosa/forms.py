@@ -267,7 +267,7 @@ def _lookup(table: Array, indices: TosaInteger) -> TosaInteger:
     def build() -> SSAValue:
         entries = builder.array(table.reshape(1, -1, 1), i32)
         rows = builder.with_shape(indices.value, (1, math.prod(shape)))
-        return builder.with_shape(builder.rows(entries, rows), shape)
+        return builder.with_shape(builder.gather_rows(entries, rows), shape)
 
     return TosaInteger(builder, build, shape, i32, bounds)
 
@@ -287,7 +287,7 @@ def _interpolated_lookup(table: Array, x: TosaInteger) -> TosaInteger:
         operands = x.native, builder.array(table, i16)
         fine = builder.tosa(tosa_ops.TableOp, operands, x.shape, i32)
         # `DOUBLE_ROUND` rounds once for shifts up to 31.
-        return builder.rescaled(fine, Multiplier(1 << 24, 0), i16)
+        return builder.rescale(fine, Multiplier(1 << 24, 0), i16)
 
     return TosaInteger(builder, build, x.shape, i16, signed_bounds(16))
 
@@ -397,7 +397,9 @@ def _quantize_exactly(x: TosaReal, result: QuantizationParameters) -> TosaIntege
     index = builder.with_shape((guess - low).value, (1, math.prod(shape)))
 
     def limit(entries: NDArray[np.float32]) -> TosaReal:
-        found = builder.rows(builder.array(entries.reshape(1, -1, 1), f32), index)
+        found = builder.gather_rows(
+            builder.array(entries.reshape(1, -1, 1), f32), index
+        )
         return TosaReal.of(builder, builder.with_shape(found, shape))
 
     is_below, is_above = limit(least[:-1]) > numbers, numbers >= limit(least[1:])

@@ -29,7 +29,7 @@ def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAVal
     if (*periods,) != positions.shape:
         once = positions[tuple(map(slice, periods))]
         counts = [n // m for n, m in zip(positions.shape, periods, strict=True)]
-        return builder.tiled(taken(builder, value, once), counts)
+        return builder.tile(taken(builder, value, once), counts)
     if (part := _box(builder, value, positions)) is not None:
         return part
     steps = _steps(positions)
@@ -38,7 +38,7 @@ def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAVal
         order = sorted(range(len(steps)), key=lambda axis: -abs(steps[axis]))
         in_order = np.flip(positions, tuple(backward)).transpose(order)
         if (part := _box(builder, value, in_order)) is not None:
-            part = builder.permuted(part, np.argsort(order).tolist())
+            part = builder.permute(part, np.argsort(order).tolist())
             for axis in backward:
                 part = builder.tosa(
                     tosa_ops.ReverseOp,
@@ -48,7 +48,7 @@ def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAVal
                     axis=IntegerAttr(axis, i32),
                 )
             return part
-    return builder.gathered(value, positions)
+    return builder.gather(value, positions)
 
 
 def _period(positions: Positions, axis: int) -> int:
@@ -78,7 +78,7 @@ def _box(
     box = tuple(slice(a, b + 1) for a, b in zip(first, last, strict=True))
     if not np.array_equal(positions_of(shape)[box].ravel(), positions.ravel()):
         return None
-    part = builder.sliced(value, first, sizes) if shape else value
+    part = builder.slice(value, first, sizes) if shape else value
     return builder.with_shape(part, positions.shape)
 
 
