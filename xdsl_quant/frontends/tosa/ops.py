@@ -1028,12 +1028,12 @@ class ReshapeOp(TosaOp):
                 )
 
 
-class _MovingOp(TosaOp, ABC):
+class _DataMovementOp(TosaOp, ABC):
     CHECKS: ClassVar = (_has_elements_of_operand, _has_rank_of_operand)
 
 
 @irdl_op_definition
-class TileOp(_MovingOp):
+class TileOp(_DataMovementOp):
     """Repeat a tensor along its dimensions."""
 
     name = "tosa.tile"
@@ -1048,7 +1048,7 @@ class TileOp(_MovingOp):
 
 
 @irdl_op_definition
-class PadOp(_MovingOp):
+class PadOp(_DataMovementOp):
     """Pad a tensor; `padding` has two counts per dimension: elements before and after."""
 
     name = "tosa.pad"
@@ -1074,7 +1074,7 @@ class PadOp(_MovingOp):
 
 
 @irdl_op_definition
-class SliceOp(_MovingOp):
+class SliceOp(_DataMovementOp):
     """Slice of a tensor from `start` with sizes `size`."""
 
     name = "tosa.slice"
@@ -1090,7 +1090,7 @@ class SliceOp(_MovingOp):
 
 
 @irdl_op_definition
-class TransposeOp(_MovingOp):
+class TransposeOp(_DataMovementOp):
     """Permute dimensions: dimension k of the result is `perms[k]` of the operand."""
 
     name = "tosa.transpose"
@@ -1110,7 +1110,7 @@ class TransposeOp(_MovingOp):
 
 
 @irdl_op_definition
-class ReverseOp(_MovingOp):
+class ReverseOp(_DataMovementOp):
     """Reverse the elements along an axis."""
 
     name = "tosa.reverse"

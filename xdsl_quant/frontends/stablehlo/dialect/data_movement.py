@@ -55,7 +55,7 @@ __all__ = [
 Numbers = DenseArrayBase.constr(i64)
 
 
-class MovingOp(StableHLOOp, ABC):
+class DataMovementOp(StableHLOOp, ABC):
     """Data movement op with one operand."""
 
     operand = operand_def(kinds.TENSOR_OR_PER_AXIS)
@@ -67,7 +67,7 @@ class MovingOp(StableHLOOp, ABC):
 
 
 @irdl_op_definition
-class ReshapeOp(MovingOp):
+class ReshapeOp(DataMovementOp):
     """
     Tensor with another shape and the same elements in row-major order.
 
@@ -100,7 +100,7 @@ class ReshapeOp(MovingOp):
 
 
 @irdl_op_definition
-class TransposeOp(InferredTypeOp, MovingOp):
+class TransposeOp(InferredTypeOp, DataMovementOp):
     """
     Tensor with permuted dimensions: dimension `i` of the result is dimension
     `permutation[i]` of the operand.
@@ -135,7 +135,7 @@ class TransposeOp(InferredTypeOp, MovingOp):
 
 
 @irdl_op_definition
-class BroadcastInDimOp(MovingOp):
+class BroadcastInDimOp(DataMovementOp):
     """
     Tensor broadcast along dimensions: dimension `i` of the operand becomes dimension
     `broadcast_dimensions[i]` of the result.
@@ -318,7 +318,7 @@ class PadOp(PartsOp):
         for size, low, high, interior in self.by_dimension(
             "edge_padding_low", "edge_padding_high", "interior_padding"
         ):
-            padded = Padding(low, high, interior).padded(size)
+            padded = Padding(low, high, interior).padded_size(size)
             is_dynamic = size == DYNAMIC_INDEX
             require(
                 interior >= 0 and (is_dynamic or padded >= 0),

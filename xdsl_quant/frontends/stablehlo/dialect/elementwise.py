@@ -95,7 +95,7 @@ class BinaryOp(ElementwiseOp, ABC):
         SAME_SHAPE.verify(self)
 
 
-class NumberOp(BinaryOp, ABC):
+class BinaryNumberOp(BinaryOp, ABC):
     """Binary op on numbers."""
 
     lhs = operand_def(kinds.NUMBER)
@@ -115,7 +115,7 @@ class LogicalOp(BinaryOp, ABC):
     traits = traits_def(COMPATIBLE_TYPES, Commutative())
 
 
-class AccuracyOp(UnaryOp, ABC):
+class ResultAccuracyOp(UnaryOp, ABC):
     """Transcendental function with an optional accuracy requirement."""
 
     operand = operand_def(kinds.FLOAT_OR_COMPLEX)
@@ -165,7 +165,7 @@ class AddOp(InferredTypeOp, BinaryOp):
 
 
 @irdl_op_definition
-class SubtractOp(NumberOp):
+class SubtractOp(BinaryNumberOp):
     """
     Difference.
 
@@ -203,7 +203,7 @@ class MultiplyOp(BinaryOp):
 
 
 @irdl_op_definition
-class DivideOp(NumberOp):
+class DivideOp(BinaryNumberOp):
     """
     Quotient; integers are rounded toward zero.
 
@@ -364,7 +364,7 @@ class AbsOp(InferredTypeOp, UnaryOp):
 
 
 @irdl_op_definition
-class ExponentialOp(AccuracyOp):
+class ExponentialOp(ResultAccuracyOp):
     """
     Exponential function.
 
@@ -381,7 +381,7 @@ class ExponentialOp(AccuracyOp):
 
 
 @irdl_op_definition
-class LogisticOp(AccuracyOp):
+class LogisticOp(ResultAccuracyOp):
     """
     Logistic function, `1 / (1 + exp(-x))`.
 
@@ -400,7 +400,7 @@ class LogisticOp(AccuracyOp):
 
 
 @irdl_op_definition
-class TanhOp(AccuracyOp):
+class TanhOp(ResultAccuracyOp):
     """
     Hyperbolic tangent.
 
@@ -419,7 +419,7 @@ class TanhOp(AccuracyOp):
 
 
 @irdl_op_definition
-class SqrtOp(AccuracyOp):
+class SqrtOp(ResultAccuracyOp):
     """
     Square root.
 
@@ -436,7 +436,7 @@ class SqrtOp(AccuracyOp):
 
 
 @irdl_op_definition
-class RsqrtOp(AccuracyOp):
+class RsqrtOp(ResultAccuracyOp):
     """
     Reciprocal of the square root.
 

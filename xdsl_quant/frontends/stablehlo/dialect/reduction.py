@@ -113,7 +113,7 @@ def region_op(reduce: ReduceOp) -> BinaryOp | None:
             return None
 
 
-class ReducingOp(StableHLOOp, ABC):
+class ReductionOp(StableHLOOp, ABC):
     """Op that combines elements by the function in its region."""
 
     inputs = var_operand_def(VariadicOf(kinds.TENSOR))
@@ -269,7 +269,7 @@ def _verify_input(
 
 
 @irdl_op_definition
-class ReduceOp(ReducingOp):
+class ReduceOp(ReductionOp):
     """
     Reduction along dimensions by the function in the region.
 
@@ -403,7 +403,7 @@ def _parse_reducer(parser: Parser) -> Region:
 
 
 @irdl_op_definition
-class ReduceWindowOp(ReducingOp):
+class ReduceWindowOp(ReductionOp):
     """
     Reduction of the elements at each window position by the function in the region.
 

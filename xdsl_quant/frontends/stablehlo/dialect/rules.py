@@ -56,7 +56,7 @@ class Padding(NamedTuple):
     interior: int = 0
     """Number of elements inserted between neighboring elements."""
 
-    def padded(self, size: int) -> int:
+    def padded_size(self, size: int) -> int:
         """Return the padded size of a dimension."""
         return size + self.low + self.high + max(size - 1, 0) * self.interior
 
@@ -82,7 +82,7 @@ class WindowDimension(NamedTuple):
         """Return the number of window positions along a dimension of `size`, unpadded."""
         if DYNAMIC_INDEX in (size, self.size):
             return DYNAMIC_INDEX
-        room = self.padding.padded(size) - self.extent
+        room = self.padding.padded_size(size) - self.extent
         return room // self.stride + 1 if room >= 0 else 0
 
 

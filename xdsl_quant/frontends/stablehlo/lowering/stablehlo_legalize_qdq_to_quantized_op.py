@@ -32,7 +32,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 
 from .adoption import adopt_ops
-from .stablehlo_legalize_quantized_op_to_qdq import COMPUTING
+from .stablehlo_legalize_quantized_op_to_qdq import COMPUTE_TRAITS
 
 
 def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
@@ -40,7 +40,7 @@ def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
     op = quantize.operand.owner
     if (
         isinstance(op, Operation)
-        and has_quantization_trait(op, *COMPUTING, MovesElements)
+        and has_quantization_trait(op, *COMPUTE_TRAITS, MovesElements)
         and len(op.results) == 1
         and all(isinstance(value.owner, UniformDequantizeOp) for value in op.operands)
     ):

@@ -88,17 +88,17 @@ from .integers.elementwise import (
     IntegerPattern,
     Values,
     formula_form,
-    have_one_meaning,
-    quantizations,
+    have_same_parameters,
     quantized_type_of,
     replace_with_form,
+    scaled_tensors,
     storage_of,
-    widened,
+    widen_stored,
     wider_type,
 )
 from .integers.products import ProductToIntegers
 from .linalg.data_movement import elements_of_type
-from .stablehlo_legalize_quantized_op_to_qdq import decompose, takes_quantized
+from .stablehlo_legalize_quantized_op_to_qdq import decompose, has_quantized_operands
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class SameScaleToIntegers(IntegerPattern):
             result_types = [*map(storage_of, op.result_types)]
             if not is_wider:
                 return builder.same_op(op, operands, result_types)
-            operands = [widened(builder, value, target) for value in operands]
+            operands = [widen_stored(builder, value, target) for value in operands]
             wide_type = wider_type(target)
             wide_types = [with_element_type(type_, wide_type) for type_ in result_types]
             results = builder.same_op(op, operands, wide_types)
@@ -171,7 +171,7 @@ class SameScaleToIntegers(IntegerPattern):
             i: cast(Form, formula_form(REQUANTIZATION, pair, self.rounding))
             for i, operand_type in enumerate(op.operand_types)
             if quantized_type_of(operand_type)
-            and not have_one_meaning((operand_type, type_))
+            and not have_same_parameters((operand_type, type_))
             for pair in [(operand_type, with_element_type(operand_type, target))]
         }
 
@@ -202,7 +202,7 @@ class ReductionToIntegers(IntegerPattern):
         block = op.regions[0].block
         values = (*op.operands, *op.results, *block.args)
         types = {scalar_or_element_type(value.type) for value in values}
-        if len(types) > 1 or quantizations(op.result_types) is None:
+        if len(types) > 1 or scaled_tensors(op.result_types) is None:
             return None
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
@@ -308,7 +308,7 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
         candidates = [
             inner
             for inner in [*plans, *without_form]
-            if takes_quantized(inner)
+            if has_quantized_operands(inner)
             or has_quantization_trait(inner, CastsQuantization)
         ]
         changed = 0
@@ -367,7 +367,7 @@ def _needs_integer_form(op: Operation) -> bool:
     trait = quantization_trait(op, AcceptsStoredValues)
     passes_on = trait is not None and not isinstance(trait, MovesElements)
     return (
-        takes_quantized(op)
+        has_quantized_operands(op)
         and not passes_on
         and not has_quantization_trait(op, CastsQuantization)
     )

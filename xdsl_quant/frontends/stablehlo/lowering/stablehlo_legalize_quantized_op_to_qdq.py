@@ -45,7 +45,7 @@ from xdsl_quant.transforms.building.type_replacement import is_quantized
 
 from .adoption import adopt_ops
 
-COMPUTING = (ComputesElementwise, OrdersElements, MultipliesAndAccumulates)
+COMPUTE_TRAITS = (ComputesElementwise, OrdersElements, MultipliesAndAccumulates)
 """Traits of ops that are computed with floats."""
 
 
@@ -57,7 +57,7 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
     quantize_op = UniformQuantizeOp
 
     def matches(self, op: Operation) -> TypeGuard[Operation]:
-        return super().matches(op) and has_quantization_trait(op, *COMPUTING)
+        return super().matches(op) and has_quantization_trait(op, *COMPUTE_TRAITS)
 
     def check(self, op: Operation) -> None:
         super().check(op)
@@ -105,7 +105,7 @@ def decompose(ops: Iterable[Operation]) -> int:
     return len(matched)
 
 
-def takes_quantized(op: Operation) -> bool:
+def has_quantized_operands(op: Operation) -> bool:
     """Return True for an op outside builtin and quant that has a quantized operand."""
     dialect_name, _, _ = op.name.partition(".")
     return dialect_name not in ("builtin", "quant") and any(
@@ -133,9 +133,9 @@ class StablehloLegalizeQuantizedOpToQdqPass(CountingPass):
         unknown = [
             inner
             for inner in ops
-            if takes_quantized(inner)
+            if has_quantized_operands(inner)
             and not has_quantization_trait(
-                inner, *COMPUTING, AcceptsStoredValues, CastsQuantization, Reduces
+                inner, *COMPUTE_TRAITS, AcceptsStoredValues, CastsQuantization, Reduces
             )
         ]
         if unknown and not self.partial:
@@ -145,7 +145,7 @@ class StablehloLegalizeQuantizedOpToQdqPass(CountingPass):
                 "use 'partial=true' to keep them, or give them traits of "
                 "'xdsl_quant.dialects.quant.traits'",
             )
-        candidates = [inner for inner in ops if takes_quantized(inner)]
+        candidates = [inner for inner in ops if has_quantized_operands(inner)]
         with without_garbage_collection():
             changed = decompose(ops)
         return PassOutcome(
@@ -155,3 +155,7 @@ class StablehloLegalizeQuantizedOpToQdqPass(CountingPass):
             unknown,
             "give them traits of 'xdsl_quant.dialects.quant.traits'",
         )
+
+
+# Former name, kept for compatibility.
+takes_quantized = has_quantized_operands

@@ -84,7 +84,7 @@ __all__ = [
 ]
 
 
-class MovingOp(TFLOp, ABC):
+class DataMovementOp(TFLOp, ABC):
     """Base class of ops that move elements of their first operand."""
 
     traits = traits_def(*moves(0))
@@ -143,7 +143,7 @@ def _reshaped_element_type(
 
 
 @irdl_op_definition
-class ReshapeOp(MovingOp):
+class ReshapeOp(DataMovementOp):
     """
     Reshape a tensor.
 
@@ -235,7 +235,7 @@ class ReshapeOp(MovingOp):
 
 
 @irdl_op_definition
-class SqueezeOp(MovingOp):
+class SqueezeOp(DataMovementOp):
     """
     Remove dimensions of size 1.
 
@@ -256,7 +256,7 @@ class SqueezeOp(MovingOp):
 
 
 @irdl_op_definition
-class ExpandDimsOp(MovingOp):
+class ExpandDimsOp(DataMovementOp):
     """
     Insert a dimension of size 1.
 
@@ -282,7 +282,7 @@ _TRANSPOSE_ELEMENTS = kinds.tensor_of(
 
 
 @irdl_op_definition
-class TransposeOp(MovingOp):
+class TransposeOp(DataMovementOp):
     """
     Permute the dimensions of a tensor.
 
@@ -341,7 +341,7 @@ _SLICE_ELEMENTS = kinds.tensor_of(
 
 
 @irdl_op_definition
-class SliceOp(MovingOp):
+class SliceOp(DataMovementOp):
     """
     Slice of a tensor from `begin` with sizes `size`; size -1 extends it to the end.
 
@@ -404,7 +404,7 @@ _STRIDED_SLICE_ELEMENTS = kinds.tensor_of(
 
 
 @irdl_op_definition
-class StridedSliceOp(MovingOp):
+class StridedSliceOp(DataMovementOp):
     """
     Slice from `begin` to `end` (exclusive) with `strides`. Masks have a bit per dimension.
 
@@ -599,7 +599,7 @@ class PackOp(TFLOp):
 
 
 @irdl_op_definition
-class UnpackOp(InferredTypesOp, MovingOp):
+class UnpackOp(InferredTypesOp, DataMovementOp):
     """
     All slices of size 1 along a dimension, without this dimension.
 
@@ -744,7 +744,7 @@ _PAD_ELEMENTS = kinds.tensor_of("f32 f8E4M3FN f8E5M2 i1 i32 i64 QI8 QUI8 quint8 
 
 
 @irdl_op_definition
-class PadOp(MovingOp):
+class PadOp(DataMovementOp):
     """
     Pad each dimension of a tensor with zeros.
 
@@ -817,7 +817,7 @@ _MIRROR_PAD_ELEMENTS = kinds.tensor_of("f32 i32 i64 i8 ui8 QI8 QUI8 QI16")
 
 
 @irdl_op_definition
-class MirrorPadOp(MovingOp):
+class MirrorPadOp(DataMovementOp):
     """
     Pad each dimension of a tensor with its own elements in reverse order.
 
@@ -846,7 +846,7 @@ _I16_I32_I64 = kinds.tensor_of("i16 i32 i64")
 
 
 @irdl_op_definition
-class GatherOp(MovingOp):
+class GatherOp(DataMovementOp):
     """
     Gather slices of a tensor by index along a dimension.
 
@@ -877,7 +877,7 @@ _GATHER_ND_ELEMENTS = kinds.tensor_of(
 
 
 @irdl_op_definition
-class GatherNdOp(MovingOp):
+class GatherNdOp(DataMovementOp):
     """
     Gather slices of a tensor by multi-dimensional index.
 
@@ -902,7 +902,7 @@ _TILE_ELEMENTS = kinds.tensor_of("f32 i1 i32 i64 ui8 QI8 QUI8 string")
 
 
 @irdl_op_definition
-class TileOp(MovingOp):
+class TileOp(DataMovementOp):
     """
     Repeat a tensor along each dimension.
 
@@ -928,7 +928,7 @@ _BROADCAST_TO_ELEMENTS = kinds.tensor_of(
 
 
 @irdl_op_definition
-class BroadcastToOp(MovingOp):
+class BroadcastToOp(DataMovementOp):
     """
     Broadcast a tensor to a shape.
 
@@ -964,7 +964,7 @@ _REVERSE_V2_ELEMENTS = kinds.tensor_of(
 
 
 @irdl_op_definition
-class ReverseV2Op(MovingOp):
+class ReverseV2Op(DataMovementOp):
     """
     Reverse a tensor along dimensions. The runtime copies stored values, whatever the scale.
 
@@ -984,7 +984,7 @@ class ReverseV2Op(MovingOp):
     traits = traits_def(Requires(SAME_INPUT, require_rank(1, 1)))
 
 
-class BlockRearrangeOp(OneInputOp, MovingOp, ABC):
+class BlockRearrangeOp(OneInputOp, DataMovementOp, ABC):
     """Base class of ops that move elements between image blocks and channels."""
 
     block_size = prop_def(props.POSITIVE_I32)
@@ -1028,7 +1028,7 @@ _SPACE_TO_BATCH_ND_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8 quint8 QI16"
 
 
 @irdl_op_definition
-class SpaceToBatchNdOp(MovingOp):
+class SpaceToBatchNdOp(DataMovementOp):
     """
     Pad images (NHWC) and move blocks into the batch dimension.
 
@@ -1055,7 +1055,7 @@ class SpaceToBatchNdOp(MovingOp):
 
 
 @irdl_op_definition
-class BatchToSpaceNdOp(MovingOp):
+class BatchToSpaceNdOp(DataMovementOp):
     """
     Move the batch dimension into blocks of images (NHWC) and crop them.
 

@@ -165,14 +165,18 @@ class Element(NamedTuple):
 
     is_signed: bool = True
 
-    def loaded(self, builder: LoweringBuilder, value: SSAValue) -> IntegerExpression:
+    def as_expression(
+        self, builder: LoweringBuilder, value: SSAValue
+    ) -> IntegerExpression:
         """Return the element as an expression in the loop body."""
         if not self.is_signed:
             value = builder.op(arith.ExtUIOp, (value,), type_for(self.bounds))
         return IntegerExpression(builder, value, self.bounds)
 
 
-def at_position(tensor: SSAValue, bounds: Bounds, is_signed: bool = True) -> Element:
+def element_at_result_index(
+    tensor: SSAValue, bounds: Bounds, is_signed: bool = True
+) -> Element:
     """Return the element of a tensor that has the same index as the result element."""
     return Element(tensor, dimensions(range(len(shape_of(tensor)))), bounds, is_signed)
 
@@ -183,7 +187,7 @@ def operand_elements(
     """Return, for each operand, its stored value at the index of the result element."""
     types = (operand.quantized_type for operand in operands)
     return [
-        at_position(tensor, type_.storage_range, type_.is_signed)
+        element_at_result_index(tensor, type_.storage_range, type_.is_signed)
         for tensor, type_ in zip(tensors, types, strict=True)
     ]
 
@@ -192,7 +196,7 @@ def zero_points(operands: Sequence[ScaledTensor]) -> Sequence[Integers]:
     return [operand.zero_points for operand in operands]
 
 
-def elementwise(
+def build_elementwise(
     builder: LoweringBuilder,
     elements: Sequence[Element],
     numbers: Sequence[Integers],
@@ -226,7 +230,7 @@ def elementwise(
     def body(inner: LoweringBuilder, args: Values) -> SSAValue:
         values = iter(args)
         numbers = [
-            operand.loaded(inner, next(values))
+            operand.as_expression(inner, next(values))
             if isinstance(operand, Element)
             else operand
             for operand in operands
@@ -288,7 +292,7 @@ class Rescaling:
         return np.clip(result + zero_point, smallest, largest)
 
 
-def constant_with(
+def build_constant(
     builder: LoweringBuilder, type_: TensorType, *values: float
 ) -> SSAValue:
     """Build a constant from its elements, or fill it with a single element."""
@@ -300,7 +304,7 @@ def constant_with(
 # Formulas
 
 
-def have_one_meaning(types: Sequence[Attribute]) -> bool:
+def have_same_parameters(types: Sequence[Attribute]) -> bool:
     """Return True if types are equal, ignoring which dimension is quantized."""
     first, *remaining = (
         (q.common_parameters, q.scale_array(), q.zero_point_array())
@@ -349,7 +353,7 @@ COMPARISONS: Mapping[ComparisonDirection, np.ufunc] = {
 """NumPy functions of `compare` by direction."""
 
 
-def quantizations(types: Sequence[Attribute]) -> Sequence[ScaledTensor] | None:
+def scaled_tensors(types: Sequence[Attribute]) -> Sequence[ScaledTensor] | None:
     """
     Return the quantization of each tensor, with parameters that broadcast to the last
     tensor; `None` if a tensor has no stored values.
@@ -376,7 +380,7 @@ def formula_form(
     Raises:
         ValueError: if a multiplier is not representable; the message is the reason.
     """
-    if (quantized := quantizations(types)) is None:
+    if (quantized := scaled_tensors(types)) is None:
         return None
     *operands, target = quantized
     if formula.is_sum:
@@ -393,7 +397,7 @@ def formula_form(
 
     def build(builder: LoweringBuilder, tensors: Values) -> Values:
         elements, type_ = operand_elements(tensors, operands), storage_of(types[-1])
-        return [elementwise(builder, elements, numbers, type_, stored)]
+        return [build_elementwise(builder, elements, numbers, type_, stored)]
 
     return build
 
@@ -429,9 +433,9 @@ class ComparisonToIntegers(IntegerPattern):
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, CompareOp):
             return None
-        if (operands := quantizations(op.operand_types)) is None:
+        if (operands := scaled_tensors(op.operand_types)) is None:
             return None
-        if have_one_meaning(op.operand_types):
+        if have_same_parameters(op.operand_types):
             return lambda builder, stored: LowerElementwise().lower(builder, op, stored)
         compare = COMPARISONS[op.comparison_direction.data]
         factors, numbers = comparison_factors(*operands), zero_points(operands)
@@ -442,7 +446,9 @@ class ComparisonToIntegers(IntegerPattern):
 
         def build(builder: LoweringBuilder, tensors: Values) -> Values:
             elements = operand_elements(tensors, operands)
-            return [elementwise(builder, elements, numbers, op.result.type, compared)]
+            return [
+                build_elementwise(builder, elements, numbers, op.result.type, compared)
+            ]
 
         return build
 
@@ -456,10 +462,15 @@ def wider_type(quantized_type: StoredQuantizedType) -> IntegerType:
     return IntegerType(next(size for size in (8, 16, 32, 64) if width < size))
 
 
-def widened(
+def widen_stored(
     builder: LoweringBuilder, stored: SSAValue, quantized_type: StoredQuantizedType
 ) -> SSAValue:
     """Return stored values as wider signed integers."""
     op_type = arith.ExtSIOp if quantized_type.is_signed else arith.ExtUIOp
     type_ = with_element_type(stored.type, wider_type(quantized_type))
     return builder.op(op_type, (stored,), type_)
+
+
+# Former names, kept for compatibility.
+at_position, have_one_meaning = element_at_result_index, have_same_parameters
+elementwise, quantizations, widened = build_elementwise, scaled_tensors, widen_stored

@@ -41,7 +41,7 @@ from xdsl_quant.transforms.building.builder import (
 )
 
 from ..linalg.lowering import is_arithmetic
-from .elementwise import Form, IntegerPattern, Values, constant_with, quantized_type_of
+from .elementwise import Form, IntegerPattern, Values, build_constant, quantized_type_of
 
 _WeightType: TypeAlias = PerTensorType | PerAxisType
 
@@ -172,7 +172,7 @@ def _quantize(
     """Build ops that quantize a tensor; return the scales and the stored values."""
     element_type, shape = element_type_of(floats), shape_of(floats)
     scalar = TensorType(element_type, ())
-    zero, low, high = (constant_with(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
+    zero, low, high = (build_constant(builder, scalar, x) for x in (0, -_HIGH, _HIGH))
     magnitudes = builder.add(stablehlo.AbsOp(floats))
     reduced = [d for d in range(len(shape)) if d not in scale_dims]
     largest = builder.add(
@@ -181,9 +181,9 @@ def _quantize(
         )
     )
     scale_type = TensorType(element_type, shape_of(largest))
-    steps = constant_with(builder, scale_type, _HIGH)
+    steps = build_constant(builder, scale_type, _HIGH)
     scales = builder.add(stablehlo.DivideOp(largest, steps))
-    smallest = constant_with(builder, scale_type, _SMALLEST_SCALE)
+    smallest = build_constant(builder, scale_type, _SMALLEST_SCALE)
     scales = builder.add(stablehlo.MaximumOp(scales, smallest))
     divisors = _broadcast_along(builder, scales, scale_dims, floats.type)
     quotients = builder.add(stablehlo.DivideOp(floats, divisors))
@@ -201,10 +201,10 @@ def _times_weight_scales(
     """Multiply a tensor by the scales of weights, which may vary along `position`."""
     scales, type_ = weight_type.get_scales(), cast(TensorType, value.type)
     if position is None:
-        factors = constant_with(builder, type_, float(scales))
+        factors = build_constant(builder, type_, float(scales))
     else:
         along = TensorType(type_.element_type, scales.shape)
-        values = constant_with(builder, along, *scales.tolist())
+        values = build_constant(builder, along, *scales.tolist())
         factors = _broadcast_along(builder, values, [position], type_)
     return builder.add(stablehlo.MultiplyOp(value, factors))
 

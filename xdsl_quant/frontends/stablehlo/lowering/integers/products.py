@@ -32,7 +32,7 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 
-from ..linalg.data_movement import padded
+from ..linalg.data_movement import pad_tensor
 from .elementwise import (
     REQUANTIZATION,
     Element,
@@ -40,13 +40,13 @@ from .elementwise import (
     IntegerPattern,
     Rescaling,
     Values,
-    at_position,
-    constant_with,
-    elementwise,
+    build_constant,
+    build_elementwise,
+    element_at_result_index,
     operand_elements,
-    quantizations,
+    scaled_tensors,
     storage_of,
-    widened,
+    widen_stored,
     wider_type,
     zero_points,
 )
@@ -70,7 +70,7 @@ class ProductToIntegers(IntegerPattern):
         if not isinstance(op, ProductOp):
             return None
         types = [value.type for value in (op.lhs, op.rhs, op.result)]
-        if (quantized := quantizations(types)) is None:
+        if (quantized := scaled_tensors(types)) is None:
             return None
         lhs, rhs, target = quantized
         lhs_type, rhs_type = lhs.quantized_type, rhs.quantized_type
@@ -95,8 +95,8 @@ class ProductToIntegers(IntegerPattern):
             left, right = tensors
             is_fixed_point = rhs_type.is_fixed_point
             if not (is_fixed_point and lhs_type.is_signed and rhs_type.is_signed):
-                left = widened(builder, left, lhs_type)
-                widen = widened if is_fixed_point else _corrected_values
+                left = widen_stored(builder, left, lhs_type)
+                widen = widen_stored if is_fixed_point else _corrected_values
                 right = widen(builder, right, rhs_type)
             properties = dict(op.properties)
             if isinstance(op, ConvolutionOp) and zero_point:
@@ -107,12 +107,14 @@ class ProductToIntegers(IntegerPattern):
             sums_type = with_element_type(type_, accumulator)
             products = builder.op(type(op), (left, right), sums_type, properties)
             bound = largest_sum * lhs.largest_stored
-            elements = [at_position(products, (-bound, bound))]
+            elements = [element_at_result_index(products, (-bound, bound))]
             if zero_point:
                 sums = _contracted_sums(builder, right, free_dims, accumulator)
                 bounds = -largest_sum, largest_sum
                 elements.append(Element(sums, dimensions(positions), bounds))
-            return [elementwise(builder, elements, rescaling.numbers, type_, stored)]
+            return [
+                build_elementwise(builder, elements, rescaling.numbers, type_, stored)
+            ]
 
         return build
 
@@ -146,7 +148,7 @@ def _corrected_values(
     operands = [ScaledTensor(quantized_type, len(shape_of(stored)))]
     elements = operand_elements([stored], operands)
     type_ = with_element_type(stored.type, wider_type(quantized_type))
-    return elementwise(builder, elements, zero_points(operands), type_, sub)
+    return build_elementwise(builder, elements, zero_points(operands), type_, sub)
 
 
 def _contracted_sums(
@@ -159,7 +161,7 @@ def _contracted_sums(
     if element_type_of(value) != element_type:
         wider = with_element_type(value.type, element_type)
         value = builder.op(arith.ExtSIOp, (value,), wider)
-    zero = constant_with(builder, TensorType(element_type, ()), 0)
+    zero = build_constant(builder, TensorType(element_type, ()), 0)
     summed = [d for d in range(len(shape_of(value))) if d not in free_dims]
     return builder.add(ReduceOp([value], [zero], AddOp, dimensions=summed))
 
@@ -169,6 +171,6 @@ def _padded_lhs(
 ) -> SSAValue:
     """Pad and dilate the left operand of a convolution with its zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
-    value = constant_with(builder, TensorType(element_type_of(lhs), ()), zero_point)
+    value = build_constant(builder, TensorType(element_type_of(lhs), ()), zero_point)
     paddings = zip(spatial, (along.padding for along in op.window), strict=True)
-    return padded(builder, lhs, dict(paddings), value)
+    return pad_tensor(builder, lhs, dict(paddings), value)

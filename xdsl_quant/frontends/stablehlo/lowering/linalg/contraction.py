@@ -26,10 +26,10 @@ from xdsl_quant.transforms.building.builder import (
 )
 from xdsl_quant.transforms.building.signless_types import signless
 
-from .data_movement import element_index, padded, window_count
-from .elementwise import converted, product, total
+from .data_movement import element_index, pad_tensor, window_count
+from .elementwise import convert_scalar, product, total
 from .lowering import LinalgLowering, Values, bit_width, is_floating, without_linalg
-from .reduction import reducing_loops
+from .reduction import reduction_loops
 
 Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
 """Factor of a sum of products: a tensor, and its indices in terms of the loop indices."""
@@ -61,13 +61,13 @@ def sum_of_products(
 
     def body(body: LoweringBuilder, args: Values) -> Values:
         numbers = (
-            converted(body, value, factor_type, sum_type)
+            convert_scalar(body, value, factor_type, sum_type)
             for value, factor_type in zip(args[:2], factor_types, strict=True)
         )
         return [total(body, args[2], product(body, *numbers))]
 
     zeros = builder.zeros(TensorType(signless(sum_type), shape), result_sizes)
-    (sums,) = reducing_loops(
+    (sums,) = reduction_loops(
         builder, factors, [zeros], range(rank), rank + reduction_count, body
     )
     if sum_type == element_type:
@@ -77,7 +77,7 @@ def sum_of_products(
         TensorType(element_type, shape),
         result_sizes,
         dimensions(range(rank)),
-        lambda body, args: converted(body, args[0], sum_type, element_type),
+        lambda body, args: convert_scalar(body, args[0], sum_type, element_type),
     )
 
 
@@ -127,7 +127,7 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         output_size = _group_size(builder, rhs, outputs, groups)
 
         paddings = zip(spatial, (along.padding for along in window), strict=True)
-        lhs = padded(builder, lhs, dict(paddings))
+        lhs = pad_tensor(builder, lhs, dict(paddings))
         if (reversal := op.window_reversal) is not None:
             is_reversed = zip(kernel_spatial, reversal.get_values(), strict=True)
             rhs = _reversed_along(

@@ -40,7 +40,7 @@ from xdsl_quant.transforms.building.builder import (
     static_sizes,
 )
 
-from .elementwise import converted
+from .elementwise import convert_scalar
 from .lowering import (
     LinalgLowering,
     Values,
@@ -89,7 +89,7 @@ class LowerIota(LinalgLowering[IotaOp]):
         def body(body: LoweringBuilder, _: Sequence[SSAValue]) -> SSAValue:
             index = body.add(linalg.ops.IndexOp(op.iota_dimension.value.data))
             number = body.op(arith.IndexCastOp, (index,), i64)
-            return converted(body, number, i64, element_type)
+            return convert_scalar(body, number, i64, element_type)
 
         type_ = stored_type(op.output.type)
         return [builder.map((), type_, type_.get_shape(), body)]
@@ -193,7 +193,7 @@ class LowerPad(LinalgLowering[PadOp]):
         amounts = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
         values = (attribute.get_values() for attribute in amounts)
         paddings = [Padding(*numbers) for numbers in zip(*values, strict=True)]
-        return [padded(builder, args[0], dict(enumerate(paddings)), args[1])]
+        return [pad_tensor(builder, args[0], dict(enumerate(paddings)), args[1])]
 
 
 class LowerGather(LinalgLowering[GatherOp]):
@@ -254,7 +254,7 @@ def _clamped_index(
     builder: LoweringBuilder, value: SSAValue, type_: Attribute, last: int
 ) -> SSAValue:
     """Return an integer, clamped to the range 0 to `last`, as an index."""
-    value = converted(builder, value, type_, i64)
+    value = convert_scalar(builder, value, type_, i64)
     limit = builder.number(last, i64)
     if is_unsigned_type(type_):
         value = builder.add(arith.MinUIOp(value, limit))
@@ -280,7 +280,7 @@ def element_index(
     return position * along.stride + element * along.dilation
 
 
-def padded(
+def pad_tensor(
     builder: LoweringBuilder,
     value: SSAValue,
     paddings: Mapping[int, Padding],

@@ -123,19 +123,19 @@ def _sigmoid(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     (value,) = args
     type_ = value.type
     if bit_width(type_) < 32:
-        value = converted(builder, value, type_, f32)
+        value = convert_scalar(builder, value, type_, f32)
     zero, one = (builder.number(constant, value.type) for constant in (0, 1))
     size = builder.add(math.AbsFOp(value))
     power = builder.add(math.ExpOp(builder.add(arith.NegfOp(size))))
     is_negative = builder.add(arith.CmpfOp(value, zero, "olt"))
     above = builder.add(arith.SelectOp(is_negative, power, one))
     result = builder.add(arith.DivfOp(above, builder.add(arith.AddfOp(one, power))))
-    return converted(builder, result, result.type, type_)
+    return convert_scalar(builder, result, result.type, type_)
 
 
 def _convert(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     types = map(_element_type, (op.operands[0], op.results[0]))
-    return converted(builder, args[0], *types)
+    return convert_scalar(builder, args[0], *types)
 
 
 def _compare(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
@@ -228,7 +228,7 @@ class LowerElementwise(LinalgLowering):
 # Conversions
 
 
-def converted(
+def convert_scalar(
     builder: LoweringBuilder, value: SSAValue, source: Attribute, target: Attribute
 ) -> SSAValue:
     """

@@ -30,7 +30,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ReduceWindowOp,
     ReturnOp,
 )
-from xdsl_quant.frontends.stablehlo.dialect.reduction import ReducingOp
+from xdsl_quant.frontends.stablehlo.dialect.reduction import ReductionOp
 from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,
@@ -43,8 +43,8 @@ from xdsl_quant.transforms.building.builder import (
 )
 from xdsl_quant.unsupported import Unsupported
 
-from .data_movement import element_index, padded, window_count
-from .elementwise import FORMULAS, converted
+from .data_movement import element_index, pad_tensor, window_count
+from .elementwise import FORMULAS, convert_scalar
 from .lowering import (
     QUANTIZED_ARITHMETIC,
     LinalgLowering,
@@ -96,7 +96,7 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
                     "has an initial value of another type than its input"
                 )
             paddings = {d: along.padding for d, along in enumerate(window)}
-            inputs.append((padded(builder, value, paddings, init_value), source))
+            inputs.append((pad_tensor(builder, value, paddings, init_value), source))
         sizes = {
             d: window_count(builder, along, builder.size(inputs[0][0], d))
             for d, along in enumerate(window)
@@ -107,7 +107,7 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
         return _region_loops(builder, op, inputs, args[count:], sizes, 2 * rank)
 
 
-def reducing_loops(
+def reduction_loops(
     builder: LoweringBuilder,
     inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
     initial: Values,
@@ -145,7 +145,7 @@ def reducing_loops(
 
 def _region_loops(
     builder: LoweringBuilder,
-    op: ReducingOp,
+    op: ReductionOp,
     inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
     init_values: Values,
     sizes: Mapping[int, Size],
@@ -184,7 +184,7 @@ def _region_loops(
         return _inline_block(body, block, [*scalars])
 
     results = [*map(filled, init_values, op.init_values, op.results)]
-    return reducing_loops(builder, inputs, results, [*sizes], loop_count, body)
+    return reduction_loops(builder, inputs, results, [*sizes], loop_count, body)
 
 
 def _converted_element(
@@ -194,7 +194,7 @@ def _converted_element(
     types = element_type_of(source), element_type_of(target)
     if types[0] != types[1] and any(isinstance(t, QuantizedType) for t in types):
         raise without_linalg("has different quantized types in operands and body")
-    return converted(builder, value, *types)
+    return convert_scalar(builder, value, *types)
 
 
 # Regions
@@ -266,3 +266,7 @@ def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSA
             raise _unsupported_body(op, "which has no formula on scalars")
         raise _unsupported_body(op, "which is not elementwise")
     return builder.op(type(op), args, type_, op.properties)
+
+
+# Former name, kept for compatibility.
+reducing_loops = reduction_loops
