@@ -106,7 +106,7 @@ def _signature_widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
         for value, spec in ports_of(kernel)
     ]
     for signature in known.signatures:
-        fitted = signature.fitted(specs[:count], specs[count:])
+        fitted = signature.expand_ports(specs[:count], specs[count:])
         if fitted is None:
             continue
         width = _signature_width(kernel, fitted)

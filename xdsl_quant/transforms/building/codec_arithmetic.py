@@ -58,7 +58,7 @@ _where = cast(Any, np.where)
 # Small floats
 
 
-def encoded(
+def encode_small_float(
     number: FloatExpression, format: SmallFloat, *, saturate: bool = False
 ) -> SSAValue:
     """
@@ -83,7 +83,7 @@ def encoded(
     return code.as_type(IntegerType(format.bits))
 
 
-def decoded(
+def decode_small_float(
     builder: LoweringBuilder, code: SSAValue, format: SmallFloat
 ) -> FloatExpression:
     """
@@ -167,12 +167,16 @@ class FloatStorage(StorageArithmetic):
             # The result may be a zero of either sign: make it +0.
             number += 0.0
         number = FloatExpression(builder, number.value, bounds, may_be_nan=False)
-        code = encoded(number, self.format, saturate=True)
+        code = encode_small_float(number, self.format, saturate=True)
         return builder.op(arith.BitcastOp, (code,), self.casts.element_type)
 
     def load(self, builder: LoweringBuilder, stored: SSAValue) -> SSAValue:
         code = builder.op(arith.BitcastOp, (stored,), self.casts.storage)
-        return decoded(builder, code, self.format).as_float(self.casts.computed).value
+        return (
+            decode_small_float(builder, code, self.format)
+            .as_float(self.casts.computed)
+            .value
+        )
 
 
 class TableStorage(StorageArithmetic):

@@ -54,8 +54,8 @@ from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
 from .module_kernels import kernels_of
 from .resolution.axes import ports_without_axis
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
-from .resolution.kernels import Range, collect
-from .resolution.report import PropagationReport, describe, name_of, undecided_port
+from .resolution.kernels import Range, build_graph
+from .resolution.report import PropagationReport, build_report, name_of, undecided_port
 from .resolution.statistics import clamped_constants, clamped_values
 from .resolution.work_list import Resolver
 from .resolution.writing import duplicate_constants, overruled_specs, write_specs
@@ -132,7 +132,7 @@ class Propagation:
         self._target = target
         separated = separate_calls(module)
         with separated.undone_if_failed():
-            self.graph = collect(module, target, separated.calls)
+            self.graph = build_graph(module, target, separated.calls)
             Resolver(self.graph, target.range_rule).run()
         values = self.graph.all_values
         self._constants, self._cut_off = (
@@ -230,7 +230,7 @@ class Propagation:
 
     def report(self) -> PropagationReport:
         """Return the decisions and reasons; call it before the module changes."""
-        return describe(self._module, self._target.name, self.graph, self.copies)
+        return build_report(self._module, self._target.name, self.graph, self.copies)
 
 
 def _from_to(range_: Range) -> str:

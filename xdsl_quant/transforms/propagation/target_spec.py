@@ -144,7 +144,7 @@ class Signature:
     constraints: Sequence[Constraint] | None = None
     """Constraints between ports; `None` for those of the op's traits."""
 
-    def fitted(
+    def expand_ports(
         self, input_specs: Sequence[Attribute], output_specs: Sequence[Attribute]
     ) -> Signature | None:
         """
@@ -249,7 +249,7 @@ class KernelSpec:
                 constant; by default all operands are constant.
         """
         for signature in self.signatures:
-            fitted = signature.fitted(input_specs, output_specs)
+            fitted = signature.expand_ports(input_specs, output_specs)
             if fitted is not None and all(
                 not port.is_constant or is_constant(number)
                 for number, port in enumerate(fitted.inputs)

@@ -23,7 +23,10 @@ from xdsl_quant.machines.arith import FloatExpression
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS, SmallFloat
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions
 from xdsl_quant.transforms.building.checked_patterns import PatternPass
-from xdsl_quant.transforms.building.codec_arithmetic import decoded, encoded
+from xdsl_quant.transforms.building.codec_arithmetic import (
+    decode_small_float,
+    encode_small_float,
+)
 
 
 class ExpandSmallFloatConversion(RewritePattern):
@@ -80,10 +83,10 @@ def _converted_float(
     if source_format is not None:
         storage = IntegerType(source_format.bits)
         code = builder.op(arith.BitcastOp, (value,), storage)
-        number = decoded(builder, code, source_format)
+        number = decode_small_float(builder, code, source_format)
     if target_format is None:
         return number.as_float(target).value
-    code = encoded(number, target_format)
+    code = encode_small_float(number, target_format)
     return builder.op(arith.BitcastOp, (code,), target)
 
 

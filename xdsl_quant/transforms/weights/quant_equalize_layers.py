@@ -24,7 +24,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
-from .layers.channels import along, largest_weights
+from .layers.channels import broadcast_along, largest_weights
 from .layers.layer import SCALING_ACTIVATIONS, Layer, layer_of, only_user, scales_with
 from .quant_quantize_weights import weight_of
 
@@ -88,10 +88,12 @@ class EqualizePair(RewritePattern):
             factors = 2.0 ** np.rint(np.log2(factors))
         if np.abs(factors - 1).max(initial=0) < _BALANCED:
             return
-        first.set_weights(weights / along(factors, weights, first.dimension), rewriter)
+        first.set_weights(
+            weights / broadcast_along(factors, weights, first.dimension), rewriter
+        )
         if first.bias is not None and (biases := first.biases()).any():
             first.set_biases(biases / factors, rewriter)
-        next_weights = next_weights * along(factors, next_weights, dimension)
+        next_weights = next_weights * broadcast_along(factors, next_weights, dimension)
         second.set_weights(next_weights, rewriter)
 
 

@@ -37,7 +37,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
-from .layers.channels import along, of_channels
+from .layers.channels import broadcast_along, channel_numbers
 from .layers.layer import erase_unused, fused_activation, layer_of, only_user
 
 _SYMMETRIC = Adds, Multiplies
@@ -62,7 +62,7 @@ class FoldBatchNorm(RewritePattern):
         if index > (1 if has_quantization_trait(user, *_SYMMETRIC) else 0):
             return
         constant = user.operands[1 - index]
-        numbers = of_channels(constant, value.type, layer.channel)
+        numbers = channel_numbers(constant, value.type, layer.channel)
         if numbers is None or user.results[0].type != value.type:
             return
         is_factor = has_quantization_trait(user, Multiplies, Divides)
@@ -74,7 +74,7 @@ class FoldBatchNorm(RewritePattern):
             return
         weights, biases = layer.weights(), layer.biases()
         if is_factor:
-            weights = weights * along(numbers, weights, layer.dimension)
+            weights = weights * broadcast_along(numbers, weights, layer.dimension)
             biases = biases * numbers
         else:
             biases = biases + numbers

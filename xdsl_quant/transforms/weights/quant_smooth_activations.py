@@ -49,12 +49,12 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.unsupported import Unsupported
 
 from .layers.channels import (
-    along,
     are_finite_in,
+    broadcast_along,
+    build_channel_constant,
+    channel_numbers,
     constant_numbers,
-    constants_of_channels,
     largest_weights,
-    of_channels,
 )
 from .layers.layer import (
     SCALING_ACTIVATIONS,
@@ -81,7 +81,7 @@ Source = Layer | Constant | StatisticsOp
 """Layer, constant or `quant.stats` to divide so that an activation is divided."""
 
 
-def sources_of(statistics: StatisticsOp) -> Sequence[Source]:
+def division_sources(statistics: StatisticsOp) -> Sequence[Source]:
     """
     Return all sources to divide so that the operand of a `quant.stats` is divided.
 
@@ -136,7 +136,7 @@ def _constant_operand_of(op: Operation, axis: int) -> Constant | None:
     if not has_quantization_trait(op, Adds, Divides, Multiplies, Subtracts):
         return None
     for operand, value in enumerate(op.operands):
-        if of_channels(value, op.results[0].type, axis) is not None:
+        if channel_numbers(value, op.results[0].type, axis) is not None:
             is_divisor = operand == 1 and has_quantization_trait(op, Divides)
             return Constant(op, operand, is_divisor, axis)
     return None
@@ -157,7 +157,7 @@ class Consumer(NamedTuple):
     def multiplied(self, factors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weights multiplied by a factor per channel."""
         weights = self.layer.weights()
-        return weights * along(factors, weights, self.dimension)
+        return weights * broadcast_along(factors, weights, self.dimension)
 
 
 def consumer_of(statistics: StatisticsOp, op: Operation) -> Consumer | None:
@@ -230,7 +230,7 @@ class SmoothActivation(RewritePattern):
     ) -> Sequence[Source] | None:
         """Return the ops to divide, or `None` to insert a multiplication."""
         try:
-            sources = sources_of(op)
+            sources = division_sources(op)
             if other_users:
                 raise Unsupported(f"'{op_name(other_users[0])}' also uses the values")
         except Unsupported:
@@ -265,10 +265,10 @@ def _quotients(
     """Return the divided weights and biases of a layer, or twice a divided constant."""
     if isinstance(source, Layer):
         weights = source.weights()
-        factors_of_weights = along(factors, weights, source.dimension)
+        factors_of_weights = broadcast_along(factors, weights, source.dimension)
         return weights / factors_of_weights, source.biases() / factors
     op, operand, is_divisor, dimension = source
-    numbers = of_channels(op.operands[operand], op.results[0].type, dimension)
+    numbers = channel_numbers(op.operands[operand], op.results[0].type, dimension)
     assert numbers is not None
     numbers = numbers * factors if is_divisor else numbers / factors
     return numbers, numbers
@@ -295,7 +295,7 @@ def _divide_channels(
         return
     op, operand, _, dimension = source
     own = dialect_ops(op_name(op).partition(".")[0])
-    ops = constants_of_channels(
+    ops = build_channel_constant(
         own,
         _repeated_constant(op.operands[operand]),
         numbers,
@@ -323,7 +323,7 @@ def _insert_multiply(
     assert op.axis is not None
     own = dialect_ops(op_name(layers[0].product).partition(".")[0])
     value = op.result
-    *constants, last = constants_of_channels(
+    *constants, last = build_channel_constant(
         own,
         layers[0].weight.value,
         1 / factors,
@@ -430,3 +430,7 @@ class QuantSmoothActivationsPass(CountingPass):
             "contractions of a per-axis 'quant.stats' with constant weights",
             is_explained=bool(statistics),
         )
+
+
+# Former name, kept for compatibility.
+sources_of = division_sources

@@ -30,7 +30,10 @@ from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.numerics.small_floats import SmallFloat
 from xdsl_quant.transforms.building.builder import Body, LoweringBuilder
-from xdsl_quant.transforms.building.codec_arithmetic import decoded, encoded
+from xdsl_quant.transforms.building.codec_arithmetic import (
+    decode_small_float,
+    encode_small_float,
+)
 
 SOURCES = [Float16Type(), BFloat16Type(), Float32Type(), Float64Type()]
 
@@ -76,7 +79,7 @@ def inputs_of(source: Any, format: SmallFloat) -> NDArray[Any]:
 def test_encoded(format: SmallFloat, source: Any, saturate: bool):
     def body(builder: LoweringBuilder, args: Any) -> SSAValue:
         number = FloatExpression(builder, args[0])
-        return encoded(number, format, saturate=saturate)
+        return encode_small_float(number, format, saturate=saturate)
 
     values = inputs_of(source, format)
     module = module_of(source, IntegerType(format.bits), values.size, body)
@@ -89,7 +92,7 @@ def test_encoded(format: SmallFloat, source: Any, saturate: bool):
 @formats
 def test_decoded(format: SmallFloat):
     def body(builder: LoweringBuilder, args: Any) -> SSAValue:
-        return decoded(builder, args[0], format).value
+        return decode_small_float(builder, args[0], format).value
 
     codes = all_codes(format)
     if format.name == "f8E5M2FNUZ":
@@ -109,7 +112,9 @@ def test_ops_of_an_encoding():
 
     def body(builder: LoweringBuilder, args: Any) -> SSAValue:
         number = FloatExpression(builder, args[0], (-6, 6), may_be_nan=False)
-        return encoded(number, SmallFloat("f4E2M1FN", 2, 1, 1, 0x7), saturate=True)
+        return encode_small_float(
+            number, SmallFloat("f4E2M1FN", 2, 1, 1, 0x7), saturate=True
+        )
 
     module = module_of(f32, IntegerType(4), 4, body)
     text = str(module)

@@ -48,7 +48,7 @@ from xdsl_quant.transforms.building.tensor_expressions import (
     with_expression,
 )
 from xdsl_quant.transforms.building.tensor_expressions.expressions import (
-    Loaded,
+    InMemoryArray,
     Mapped,
     View,
     storage_type,
@@ -685,7 +685,7 @@ def test_loop_nests(formula: Formula, count: int):
 def test_parts_of_tensors():
     """A part of a tensor is a slice with the bounds of the tensor."""
     part = an_input(Y)[:2, 1:]
-    assert isinstance(part, Loaded)
+    assert isinstance(part, InMemoryArray)
     assert isinstance(part.value.owner, ExtractSliceOp)
     assert part.bounds == (-128, 127)
 
@@ -753,7 +753,7 @@ def test_wide_bounds_are_unsigned():
     """An element is extended with zeros if its type has no such signed number."""
     builder, block = inputs_of([TensorType(i8, [1])])
     for largest, type_ in ((127, i8), (128, i32)):
-        x = Loaded(builder, block.args[0], np.dtype(np.int64), (0, largest))
+        x = InMemoryArray(builder, block.args[0], np.dtype(np.int64), (0, largest))
         scalar: Any = x.element(Loops(builder), ())
         assert scalar.value.type == type_
 

@@ -21,9 +21,9 @@ from xdsl_quant.machines.expression import Bounds, union
 from .expressions import (
     ZERO,
     Array,
-    Loaded,
+    GatheredArray,
+    InMemoryArray,
     Mapped,
-    Picked,
     Shape,
     TensorExpression,
     Transposed,
@@ -63,7 +63,7 @@ def reshaped(x: TensorExpression, shape: Sequence[int]) -> TensorExpression:
     value = x.computed.value
     type_ = TensorType(cast(TensorType, value.type).element_type, shape)
     result = x.builder.reshape(value, type_, shape)
-    return Loaded(x.builder, result, x.dtype, x.computed.bounds)
+    return InMemoryArray(x.builder, result, x.dtype, x.computed.bounds)
 
 
 def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
@@ -175,7 +175,7 @@ def _basic_slice(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
             [len(range_) for range_ in ranges],
             [range_.step for range_ in ranges],
         )
-        return reshaped(Loaded(x.builder, part, x.dtype, base.bounds), shape)
+        return reshaped(InMemoryArray(x.builder, part, x.dtype, base.bounds), shape)
 
     def source(indices: Indices) -> Indices:
         rest = iter(
@@ -230,7 +230,7 @@ def _elements_at(
         )
 
     shape = (*x.shape[:axis], *shape, *x.shape[axis + len(expressions) :])
-    return Picked(x.computed, shape, source)
+    return GatheredArray(x.computed, shape, source)
 
 
 @implements("lookup")
@@ -267,14 +267,14 @@ def _padded_elements(
     type_ = TensorType(cast(TensorType, base.value.type).element_type, shape)
     filled = x.builder.filled_tensor(value.item(), type_, shape)
     if 0 in x.shape:
-        return Loaded(x.builder, filled, x.dtype, base.bounds)
+        return InMemoryArray(x.builder, filled, x.dtype, base.bounds)
     result = x.builder.insert_slice(
         base.value, filled, [low for low, _ in pairs], x.shape, [1] * x.ndim
     )
     bounds = base.bounds
     if x.dtype.kind == "i":
         bounds = union(bounds, (int(value), int(value)))
-    return Loaded(x.builder, result, x.dtype, bounds)
+    return InMemoryArray(x.builder, result, x.dtype, bounds)
 
 
 def _preimage(x: Mapped, value: object) -> tuple[TensorExpression, int] | None:
@@ -287,7 +287,10 @@ def _preimage(x: Mapped, value: object) -> tuple[TensorExpression, int] | None:
     if len(tensors) != 1 or len(x.operands) > 2 or x.dtype.kind != "i":
         return None
     (inner,) = tensors
-    if not isinstance(inner, Loaded) or inner.bounds[1] - inner.bounds[0] > 1 << 16:
+    if (
+        not isinstance(inner, InMemoryArray)
+        or inner.bounds[1] - inner.bounds[0] > 1 << 16
+    ):
         return None
     low, high = inner.bounds
     numbers = np.arange(low, high + 1)
@@ -328,10 +331,10 @@ def _with_part(
         [1] * x.ndim,
         offsets=[o for o in offsets if isinstance(o, SSAValue)],
     )
-    return Loaded(builder, builder.add(op), x.dtype, bounds)
+    return InMemoryArray(builder, builder.add(op), x.dtype, bounds)
 
 
-def _common(parts: Sequence[Loaded]) -> tuple[Bounds, Attribute]:
+def _common(parts: Sequence[InMemoryArray]) -> tuple[Bounds, Attribute]:
     """Return the bounds of the elements of all parts, and an element type for them."""
     bounds = union(*(part.bounds for part in parts))
     types = {cast(TensorType, part.value.type).element_type for part in parts}
@@ -353,11 +356,11 @@ def _concatenation(parts: Sequence[Value], axis: int = 0) -> TensorExpression:
         # Slices that MLIR derives from a `tensor.concat` without elements do not
         # verify.
         empty = builder.empty(TensorType(type_, shape), shape)
-        return Loaded(builder, empty, expressions[0].dtype, bounds)
+        return InMemoryArray(builder, empty, expressions[0].dtype, bounds)
     values = [part.tensor(type_) for part in loaded]
     axis = axis % expressions[0].ndim
     result = builder.add(tensor.ConcatOp(values, axis, TensorType(type_, shape)))
-    return Loaded(builder, result, expressions[0].dtype, bounds)
+    return InMemoryArray(builder, result, expressions[0].dtype, bounds)
 
 
 @implements(np.expand_dims)

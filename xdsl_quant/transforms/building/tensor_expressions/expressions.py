@@ -88,21 +88,23 @@ class TensorExpression(ArrayExpression):
         return False
 
     @cached_property
-    def computed(self) -> Loaded:
+    def computed(self) -> InMemoryArray:
         """The same array, materialized in memory."""
         loops = Loops(self.builder)
         scalar = self.element(loops, loops_of(range(self.ndim)))
         return self._with_elements(loops, scalar, memory_type(scalar, self.dtype))
 
-    def _with_elements(self, loops: Loops, scalar: Scalar, type_: Attribute) -> Loaded:
+    def _with_elements(
+        self, loops: Loops, scalar: Scalar, type_: Attribute
+    ) -> InMemoryArray:
         value = as_scalar(loops.builder, scalar, type_)
         tensor_type = TensorType(type_, self.shape)
         output = self.builder.empty(tensor_type, self.shape)
         if 0 in self.shape:
-            return Loaded(self.builder, output, self.dtype, (0, 0))
+            return InMemoryArray(self.builder, output, self.dtype, (0, 0))
         dimensions = range(self.ndim)
         (result,) = loops.nest(self.shape, [output], dimensions, lambda _: [value])
-        return Loaded(self.builder, result, self.dtype, integer_bounds(scalar))
+        return InMemoryArray(self.builder, result, self.dtype, integer_bounds(scalar))
 
     def tensor(self, element_type: Attribute) -> SSAValue:
         """Materialize the array with a signless element type that holds its bounds."""
@@ -127,7 +129,11 @@ class TensorExpression(ArrayExpression):
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
             return self
-        if isinstance(self, Loaded) and self.dtype.kind in "iu" and dtype == np.int64:
+        if (
+            isinstance(self, InMemoryArray)
+            and self.dtype.kind in "iu"
+            and dtype == np.int64
+        ):
             return replace(self, dtype=dtype)
         return Mapped(
             self.builder, self.shape, dtype, partial(as_dtype, dtype=dtype), (self,)
@@ -142,7 +148,7 @@ class TensorExpression(ArrayExpression):
 
 
 @dataclass(eq=False)
-class Loaded(TensorExpression):
+class InMemoryArray(TensorExpression):
     """Array in memory: a tensor."""
 
     builder: LoweringBuilder
@@ -161,7 +167,7 @@ class Loaded(TensorExpression):
         return True
 
     @cached_property
-    def computed(self) -> Loaded:
+    def computed(self) -> InMemoryArray:
         return self
 
     def tensor(self, element_type: Attribute) -> SSAValue:
@@ -185,7 +191,7 @@ class Loaded(TensorExpression):
         return IntegerExpression(builder, value, self.bounds)
 
 
-class Known(Loaded):
+class ConstantArray(InMemoryArray):
     """Array of constants, whose tensor is built on first use."""
 
     def __init__(self, builder: LoweringBuilder, array: Array):
@@ -206,7 +212,7 @@ class Known(Loaded):
         return constant_tensor(self.builder, self.array, type_)
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> TensorExpression:
-        return Known(self.builder, self.array.astype(dtype))
+        return ConstantArray(self.builder, self.array.astype(dtype))
 
     def tensor(self, element_type: Attribute) -> SSAValue:
         return constant_tensor(self.builder, self.array, element_type)
@@ -281,10 +287,10 @@ class Transposed(TensorExpression):
         return True
 
     @cached_property
-    def computed(self) -> Loaded:
+    def computed(self) -> InMemoryArray:
         base = self.base.computed
         value = self.builder.transpose(base.value, self.order)
-        return Loaded(self.builder, value, self.dtype, base.bounds)
+        return InMemoryArray(self.builder, value, self.dtype, base.bounds)
 
     def tensor(self, element_type: Attribute) -> SSAValue:
         return self.computed.tensor(element_type)
@@ -294,10 +300,10 @@ class Transposed(TensorExpression):
 
 
 @dataclass(eq=False)
-class Picked(TensorExpression):
+class GatheredArray(TensorExpression):
     """Elements of a tensor at indices that may be elements of other arrays."""
 
-    base: Loaded
+    base: InMemoryArray
     shape: Shape
     source: Callable[[Indices], Sequence[AffineExpr | tuple[TensorExpression, Indices]]]
     """Map from an element's indices to base indices: affine, or elements of arrays."""
@@ -332,7 +338,7 @@ class Picked(TensorExpression):
 
 def stored(
     builder: LoweringBuilder, value: SSAValue, *, is_signed: bool = True
-) -> Loaded:
+) -> InMemoryArray:
     """
     Return the elements of a tensor of a signless type. Integer arithmetic on these
     elements is exact: results get wider types, instead of wrapping around (see `plain`).
@@ -345,17 +351,17 @@ def stored(
     type_ = cast(TensorType, value.type).element_type
     if isinstance(type_, AnyFloat):
         (dtype,) = (d for d, t in FLOAT_TYPES.items() if t == type_)
-        return Loaded(builder, value, dtype)
+        return InMemoryArray(builder, value, dtype)
     if type_ == i1:
-        return Loaded(builder, value, np.dtype(np.bool_))
+        return InMemoryArray(builder, value, np.dtype(np.bool_))
     width = cast(IntegerType, type_).bitwidth
     bounds = signed_bounds(width) if is_signed else (0, (1 << width) - 1)
-    return Loaded(builder, value, np.dtype(np.int64), bounds)
+    return InMemoryArray(builder, value, np.dtype(np.int64), bounds)
 
 
 def plain(
     builder: LoweringBuilder, value: SSAValue, *, is_signed: bool = True
-) -> Loaded:
+) -> InMemoryArray:
     """Return the elements of a tensor; arithmetic wraps around at the bit width."""
     result = stored(builder, value, is_signed=is_signed)
     if result.dtype == np.int64:
@@ -364,9 +370,9 @@ def plain(
     return result
 
 
-def constant(builder: LoweringBuilder, array: Array) -> Known:
+def constant(builder: LoweringBuilder, array: Array) -> ConstantArray:
     """Return an array as an expression, with the smallest type that holds it."""
-    return Known(builder, np.asarray(array))
+    return ConstantArray(builder, np.asarray(array))
 
 
 def constant_tensor(

@@ -22,8 +22,8 @@ from .data_movement import axes_of, expanded, reshaped
 from .expressions import (
     FUNCTIONS,
     ZERO,
-    Known,
-    Loaded,
+    ConstantArray,
+    InMemoryArray,
     TensorExpression,
     Transposed,
     Value,
@@ -125,7 +125,7 @@ def _contracted(
         _IDENTITY[kind](ends), TensorType(type_, shape), shape
     )
     if 0 in (*shape, count):
-        return Loaded(builder, initial, dtype, bounds)
+        return InMemoryArray(builder, initial, dtype, bounds)
     op_type = _COMBINED[kind][isinstance(scalar, IntegerExpression)]
 
     def body(accumulators: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -134,7 +134,7 @@ def _contracted(
 
     loop_sizes = [sizes[name] for name in (*result, *reduced)]
     (value,) = loops.nest(loop_sizes, [initial], range(len(result)), body)
-    return Loaded(builder, value, dtype, bounds)
+    return InMemoryArray(builder, value, dtype, bounds)
 
 
 def _in_memory_order(
@@ -175,7 +175,7 @@ def _sum_bounds(
     if bounds == ANY_INTEGER:
         return bounds
     low, high = bounds[0] * count, bounds[1] * count
-    constants = [(x, names) for x, names in arrays if isinstance(x, Known)]
+    constants = [(x, names) for x, names in arrays if isinstance(x, ConstantArray)]
     if len(arrays) != 2 or len(constants) != 1:
         return low, high
     ((weights, names),) = constants
@@ -258,7 +258,7 @@ def _first_index(
 
     sizes = (*shape, x.shape[axis])
     _, indices = loops.nest(sizes, initial, range(len(shape)), body)
-    return Loaded(x.builder, indices, np.dtype(np.int64), (0, x.shape[axis] - 1))
+    return InMemoryArray(x.builder, indices, np.dtype(np.int64), (0, x.shape[axis] - 1))
 
 
 @implements("folded")
@@ -279,7 +279,7 @@ def _folded(
 
     outputs = [first.tensor(i32)]
     (value,) = loops.nest((*shape, size - 1), outputs, range(len(shape)), body)
-    return Loaded(x.builder, value, x.dtype, bounds)
+    return InMemoryArray(x.builder, value, x.dtype, bounds)
 
 
 @implements("top_k")

@@ -82,7 +82,7 @@ from .float_kernels import (
 )
 from .integer_kernels import IntegerKernel, Value, multiplies
 from .integers import Integers, StoredRange
-from .loop_nests import Empty, RealConstant, constant_or_empty, known_numbers
+from .loop_nests import EmptyTensor, RealConstant, constant_or_empty, known_numbers
 from .loops import loop_over
 
 _PortKey: TypeAlias = tuple[int, int]
@@ -226,11 +226,11 @@ class CodegenExport(KernelExport):
                 port = StoredRange.of(spec)
                 value = self._operand(builder, (index, i), value, port, may_wait[i])
                 is_same &= value.is_same_at_port and not value.difference
-                is_same &= port.is_of(value)
+                is_same &= port.has_type_of(value)
             elif is_float_value(argument):
                 self._read[value] = None
                 kernel.destinations[argument] = value
-                value = cast(RealConstant | Empty, constant_or_empty(value.owner))
+                value = cast(RealConstant | EmptyTensor, constant_or_empty(value.owner))
             kernel.values[argument] = value
         return [
             self._result(builder, (index, len(body.args) + i), region, value, is_same)
@@ -249,7 +249,7 @@ class CodegenExport(KernelExport):
     ) -> Integers:
         """Return the integers that represent an operand of a kernel."""
         integers = self._integers.get(value)
-        if integers is not None and may_wait and not port.is_of(integers):
+        if integers is not None and may_wait and not port.has_type_of(integers):
             if integers.port == port.type:
                 return integers
             clamped = self._clamped(builder, integers, port)
@@ -276,7 +276,7 @@ class CodegenExport(KernelExport):
             raise Unsupported("a result is constant")
         if not isinstance(value, Integers):
             raise Unsupported("a result has undefined elements")
-        if port.cuts_off(value):
+        if port.clamps(value):
             number = float((value.bounds[0] - value.zero_point) * min(value.scales))
             message = f"a result exceeds the range of '{port.type}'"
             raise ResultOutOfRange(message, number)
@@ -335,7 +335,7 @@ class CodegenExport(KernelExport):
             integers = self._integers.get(value)
             if integers is None:
                 self._stored[known] = _stored_at_port(value, port)
-            elif port.is_of(integers) and integers.port == port.type:
+            elif port.has_type_of(integers) and integers.port == port.type:
                 self._stored[known] = integers
             else:
                 stored = self._rescaled_to(value, port)
@@ -368,7 +368,7 @@ class CodegenExport(KernelExport):
     def _rescaled(
         self, builder: LoweringBuilder, integers: Integers, port: StoredRange
     ) -> Integers:
-        if port.is_of(integers):
+        if port.has_type_of(integers):
             stored = replace(integers, port=port.type, rounding=integers.error)
             return replace(stored, error=Fraction(0), array=None)
         loop, element = loop_over(builder, integers)
@@ -527,7 +527,7 @@ def _waits_for_a_kernel(result: SSAValue, port: StoredRange) -> bool:
 
 def _check_fits(integers: Integers, port: StoredRange) -> None:
     """Raise `Unsupported` unless a later rescale to a port's type is possible."""
-    if not port.is_of(integers):
+    if not port.has_type_of(integers):
         scratch = InsertPoint.at_end(Block())
         builder = LoweringBuilder(scratch, location=UnknownLoc())
         loop, element = loop_over(builder, integers)

@@ -102,7 +102,7 @@ def check_uses_own_values(op: Operation) -> None:
 # Constants
 
 
-def fits(value: SSAValue, type_: QuantizedType) -> bool:
+def is_in_range(value: SSAValue, type_: QuantizedType) -> bool:
     """
     Return True if a type does not clamp any element of a constant.
 
@@ -125,7 +125,7 @@ def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
     Raises:
         Unsupported: if an element is NaN, or the elements are unknown.
     """
-    if not fits(value, type_) or not isinstance(type_, ScaledQuantizedType):
+    if not is_in_range(value, type_) or not isinstance(type_, ScaledQuantizedType):
         return False
     units = numbers_of(value)[..., None] / type_.get_scales()
     return bool((units == units.round()).all())
@@ -276,7 +276,7 @@ def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
         Unsupported: if `region` computes anything else.
     """
     for index, (_, value, spec) in enumerate(operands_of(region)):
-        if value not in numbers or not cuts_off(spec, number := numbers[value]):
+        if value not in numbers or not clamps_number(spec, number := numbers[value]):
             continue
         *ops, _ = region.body.block.ops
         message = f"operand {index} exceeds the range of '{spec}'"
@@ -285,7 +285,7 @@ def check_operands(region: RegionOp, numbers: Mapping[SSAValue, float]) -> None:
         raise Unsupported(message)
 
 
-def cuts_off(spec: Attribute, number: float) -> bool:
+def clamps_number(spec: Attribute, number: float) -> bool:
     """Return True if a specification has parameters that clamp a number."""
     if not isinstance(spec, ScaledQuantizedType):
         return False
@@ -371,4 +371,6 @@ class KernelExport(ABC):
 
     def is_clamped(self, value: SSAValue, spec: Attribute) -> bool:
         """Return True if a port would clamp a value that stays in floating point."""
-        return value in self.out_of_range and cuts_off(spec, self.out_of_range[value])
+        return value in self.out_of_range and clamps_number(
+            spec, self.out_of_range[value]
+        )

@@ -44,7 +44,7 @@ from .float_kernels import check_uses_own_values, in_names_of_kernel
 from .integers import Integers, common_scale
 from .loop_nests import (
     MAXIMA,
-    Empty,
+    EmptyTensor,
     LoopNest,
     RealConstant,
     constant_or_empty,
@@ -56,7 +56,7 @@ from .loops import (
     IntegerLoop,
     ScaledNumber,
     StoredInteger,
-    bounded,
+    clamp_to_other_range,
     loop_axis,
     loop_over,
     product_of,
@@ -67,7 +67,7 @@ _CONSTANT_BITS = 24
 """Width of integers for constants inside kernels: that of the `f32` significand."""
 
 
-Value: TypeAlias = Integers | RealConstant | Empty | SSAValue
+Value: TypeAlias = Integers | RealConstant | EmptyTensor | SSAValue
 """Value of a kernel in integer arithmetic; an `SSAValue` if it is not float."""
 
 Element: TypeAlias = ScaledNumber | SSAValue
@@ -202,7 +202,7 @@ class IntegerKernel:
             raise Unsupported(f"'{op.name}' moves elements of several tensors")
         if len(source.scales) > 1:
             raise Unsupported(f"'{op.name}' moves elements of different scales")
-        if any(isinstance(value, RealConstant | Empty) for value in operands):
+        if any(isinstance(value, RealConstant | EmptyTensor) for value in operands):
             raise Unsupported(f"'{op.name}' has no integer form")
         values = [
             value.value if isinstance(value, Integers) else cast(SSAValue, value)
@@ -236,7 +236,7 @@ class IntegerKernel:
         operands = [*(x.value for x in parts), *cast(Values, offsets)]
         (value,) = self.builder.same_op(op, operands, [result_type])
         return replace(
-            first.computed(value, bounds),
+            first.with_result(value, bounds),
             error=max(x.error for x in parts),
             difference=max(x.difference for x in parts),
         )
@@ -259,7 +259,7 @@ class IntegerKernel:
             )
         exact = known.number
         if isinf(exact):
-            exact = bounded(exact, like, is_maximum=exact < 0)
+            exact = clamp_to_other_range(exact, like, is_maximum=exact < 0)
         constant = IntegerLoop(self.builder, 0).constant(Fraction(exact), like)
         type_ = _storage_of(like)
         if not _has_room(type_, union(like.bounds, constant.bounds)):
@@ -437,7 +437,7 @@ class IntegerKernel:
             for x, map_ in zip(factors, maps, strict=True)
         ]
         result = replace(
-            for_loops[0].computed(value, (-largest, largest)),
+            for_loops[0].with_result(value, (-largest, largest)),
             zero_point=0,
             error=count * factors[0].error,
             difference=count * factors[0].difference,
@@ -490,7 +490,7 @@ class IntegerKernel:
             raise Unsupported(f"'{nest.name}' has a non-constant initial value")
         if len(x.scales) > 1:
             raise Unsupported(f"'{nest.name}' combines elements of different scales")
-        number = bounded(init.number, x, is_maximum=is_maximum)
+        number = clamp_to_other_range(init.number, x, is_maximum=is_maximum)
         units = number / x.scale + x.zero_point
         is_exact = units.denominator == 1
         # If the operand's integers cannot represent the number, compare with it last.
@@ -505,7 +505,7 @@ class IntegerKernel:
         value = self._reduced(nest, [x.value], [map_], start, type_, body)
         order = max if is_maximum else min
         low, high = (order(start, bound) for bound in x.bounds)
-        result = replace(x.computed(value, (low, high)), axis=None)
+        result = replace(x.with_result(value, (low, high)), axis=None)
         if is_exact:
             return result
         loop, element = loop_over(self.builder, result)

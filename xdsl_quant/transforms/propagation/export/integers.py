@@ -38,7 +38,7 @@ terms more exact, but leave fewer of 63 bits for the multiplier that rescales th
 """
 
 
-def nearest(x: Fraction) -> int:
+def round_half_up(x: Fraction) -> int:
     """Round to the nearest integer, half up."""
     return (x + HALF).__floor__()
 
@@ -97,7 +97,7 @@ class Integers(ScaledRange):
     is_same_at_port: bool = False
     """True if rescaling only at the last port equals rescaling at every port."""
 
-    def computed(self, value: SSAValue, bounds: Bounds) -> Integers:
+    def with_result(self, value: SSAValue, bounds: Bounds) -> Integers:
         """Return the result of an op, with the scales and errors of these integers."""
         return replace(
             self,
@@ -176,7 +176,7 @@ class StoredRange(ScaledRange):
             is_same_at_port=True,
         )
 
-    def cuts_off(self, integers: Integers) -> bool:
+    def clamps(self, integers: Integers) -> bool:
         """Return True if this type would clamp all values in the bounds of integers."""
         low, high = (
             [(end - integers.zero_point) * scale for scale in integers.scales]
@@ -188,7 +188,7 @@ class StoredRange(ScaledRange):
         )
         return min(low) > max(last) or max(high) < min(first)
 
-    def is_of(self, integers: Integers) -> bool:
+    def has_type_of(self, integers: Integers) -> bool:
         """Return True if integers have the storage type and parameters of this type."""
         return (
             scalar_or_element_type(integers.value.type)
@@ -211,7 +211,7 @@ def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
     exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
     exponent += ratio >= Fraction(2) ** exponent
     shift = min(bits - exponent, MAX_SHIFT)
-    multiplier = nearest(ratio * Fraction(2) ** shift)
+    multiplier = round_half_up(ratio * Fraction(2) ** shift)
     if multiplier == 1 << bits:
         multiplier, shift = multiplier >> 1, shift - 1
     if shift < MIN_SHIFT or not multiplier:
@@ -258,12 +258,12 @@ def common_scale(values: Sequence[Integers]) -> Fraction:
     largest = max(scales)
 
     def fits(scale: Fraction) -> bool:
-        total = sum(x.largest * nearest(x.scale / scale) for x in values)
+        total = sum(x.largest * round_half_up(x.scale / scale) for x in values)
         return total.bit_length() <= SUM_BITS
 
     for scale in (min(scales), reduce(_common_divisor, scales)):
         if largest / scale < 1 << MULTIPLIER_BITS and fits(scale):
-            if all(_is_near(s, nearest(s / scale) * scale) for s in scales):
+            if all(_is_near(s, round_half_up(s / scale) * scale) for s in scales):
                 return scale
     candidates: list[tuple[Fraction, Fraction]] = []
     for base in {x.scale for x in values}:

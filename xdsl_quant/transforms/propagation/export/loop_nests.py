@@ -44,15 +44,15 @@ class RealConstant:
         return float(np.asarray(self.values).flat[0])
 
 
-class Empty:
+class EmptyTensor:
     """Tensor with undefined elements."""
 
 
-def constant_or_empty(op: Operation | Block) -> RealConstant | Empty | None:
+def constant_or_empty(op: Operation | Block) -> RealConstant | EmptyTensor | None:
     """Return the result of an op if it is constant or undefined, else `None`."""
     match op:
         case tensor.EmptyOp():
-            return Empty()
+            return EmptyTensor()
         case linalg.ops.FillOp() | tensor.SplatOp():
             return constant_or_empty(op.operands[0].owner)
         case Operation() if (numbers := known_numbers(op)) is not None:

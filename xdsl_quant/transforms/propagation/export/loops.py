@@ -37,7 +37,7 @@ from .integers import (
     aligned_scales,
     common_scale,
     multiplier_and_shift,
-    nearest,
+    round_half_up,
 )
 
 _LEAST_MULTIPLIER_BITS = 8
@@ -98,7 +98,7 @@ class IntegerLoop:
         """
         argument = self.argument(tensor.value, indices)
         axis = loop_axis(tensor, indices)
-        return replace(tensor.computed(argument, tensor.bounds), axis=axis)
+        return replace(tensor.with_result(argument, tensor.bounds), axis=axis)
 
     def parameter(
         self, numbers: Sequence[int], axis: int | None
@@ -156,7 +156,7 @@ class IntegerLoop:
     def with_scale(self, x: Integers, scale: Fraction) -> Integers:
         """Convert a number to a given scale and a zero point of 0."""
         x = self._corrected(x)
-        factors = [nearest(s / scale) for s in x.scales]
+        factors = [round_half_up(s / scale) for s in x.scales]
         lost = max(abs(s - f * scale) for s, f in zip(x.scales, factors, strict=True))
         number = self.number(x) * self.parameter(factors, x.axis)
         error = x.error + x.largest * lost
@@ -181,7 +181,7 @@ class IntegerLoop:
         scales, axis, zero_point = like.scales, like.axis, like.zero_point
         if like.largest < _FINE and any((number / s).denominator > 1 for s in scales):
             scales, axis, zero_point = (Fraction(1, number.denominator),), None, 0
-        integers = [nearest(number / s) + zero_point for s in scales]
+        integers = [round_half_up(number / s) + zero_point for s in scales]
         error = max(
             abs((n - zero_point) * s - number)
             for n, s in zip(integers, scales, strict=True)
@@ -246,7 +246,7 @@ class IntegerLoop:
         if not isinstance(a, Integers):
             return max(a, cast(float, b)) if is_maximum else min(a, cast(float, b))
         if not isinstance(b, Integers):
-            b = self.constant(bounded(b, a, is_maximum=is_maximum), a)
+            b = self.constant(clamp_to_other_range(b, a, is_maximum=is_maximum), a)
         a, b = self._aligned(a, b)
         order = IntegerExpression.maximum if is_maximum else IntegerExpression.minimum
         return _combination(order(self.number(a), self.number(b)), a, b, max)
@@ -277,7 +277,9 @@ class IntegerLoop:
         error = Fraction(0)
         for end in port.bounds:
             exact = [(end - port.zero_point) * s for s in port_scales]
-            integers = [nearest(e / s) for e, s in zip(exact, scales, strict=True)]
+            integers = [
+                round_half_up(e / s) for e, s in zip(exact, scales, strict=True)
+            ]
             ends.append([n + x.zero_point for n in integers])
             lost = (
                 abs(n * s - e) for n, s, e in zip(integers, scales, exact, strict=True)
@@ -379,7 +381,7 @@ def _fraction(number: float) -> Fraction:
     return Fraction(number)
 
 
-def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
+def clamp_to_other_range(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     """
     Clamp the constant operand of a maximum or minimum with `x`: to the lower end of the
     range of `x` for a maximum, else to the upper end. This does not change the result.

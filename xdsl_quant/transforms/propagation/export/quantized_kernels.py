@@ -42,8 +42,8 @@ from ..module_kernels import ParametersType, is_float_value
 from .float_kernels import (
     check_not_clamped,
     check_uses_own_values,
-    fits,
     is_exact,
+    is_in_range,
     keeps_order,
     op_or_reducing_op,
     out_of_range,
@@ -232,7 +232,7 @@ class QuantizedKernel:
                 common = _sum_type(op, operands[0])
             elif needs_no_axis:
                 raise Unsupported(f"'{op.name}' does not accept per-axis scales")
-            if not all([fits(x, common or peer) for x in constants]):
+            if not all([is_in_range(x, common or peer) for x in constants]):
                 raise Unsupported(out_of_range(op, common or peer))
         return [
             self._as(x, common or peer)

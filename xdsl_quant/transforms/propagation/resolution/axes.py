@@ -13,7 +13,7 @@ from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantizatio
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics.arrays import Array
 
-from .kernels import Kernel, PortValue, computing_ops
+from .kernels import Kernel, PortValue, compute_ops
 from .parameters import with_axis
 
 
@@ -74,7 +74,7 @@ def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
     return axis, pairs
 
 
-def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
+def mapped_parameters(kernel: Kernel, source: int, port: int) -> UniformType | None:
     """
     Return the parameters at `source`, with the axis mapped to `port` of a same-scale
     kernel. Return `None` for per-axis parameters if the mapping is unknown: the ops are
@@ -84,7 +84,7 @@ def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
     assert parameters is not None
     if source == port or parameters.is_per_tensor:
         return parameters
-    ops = computing_ops(kernel.op)
+    ops = compute_ops(kernel.op)
     values = [value for value in kernel.values if value is not None]
     if all(value.ssa.type == values[0].ssa.type for value in values) and all(
         has_quantization_trait(op, traits.ComputesElementwise) for op in ops

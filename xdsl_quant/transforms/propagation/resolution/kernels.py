@@ -273,7 +273,7 @@ def constraints_of(op: RegionOp, signature: Signature) -> Constraints:
     return constraints
 
 
-def computing_ops(op: RegionOp) -> Sequence[Operation]:
+def compute_ops(op: RegionOp) -> Sequence[Operation]:
     """Return the ops of a kernel, except constants."""
     *ops, _ = op.body.block.ops
     return [inner for inner in ops if not inner.has_trait(ConstantLike)]
@@ -291,7 +291,7 @@ def _operand_port(block: Block, op: Operation, operand: int) -> int | None:
 
 def _constraints_of_ops(op: RegionOp) -> Constraints:
     block = op.body.block
-    ops = computing_ops(op)
+    ops = compute_ops(op)
     constraints = Constraints(
         is_same_scale=bool(ops)
         and all(
@@ -374,7 +374,7 @@ def _sources(calls: Mapping[CallOp, FuncOp]) -> _Source:
     return source
 
 
-def collect(
+def build_graph(
     module: ModuleOp, target: TargetSpec, calls: Mapping[CallOp, FuncOp]
 ) -> Graph:
     """
@@ -411,11 +411,11 @@ def collect(
         graph.items += [entry] if isinstance(entry, Kernel) else entry
     for value in graph.all_values:
         _read_specs(value)
-    _couple(graph)
+    _couple_values(graph)
     return graph
 
 
-def _couple(graph: Graph) -> None:
+def _couple_values(graph: Graph) -> None:
     """Couple values of the same float type whose ports share a key."""
     by_key: dict[tuple[str, Attribute], list[PortValue]] = {}
     for kernel in graph.kernels:

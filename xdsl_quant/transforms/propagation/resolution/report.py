@@ -208,7 +208,7 @@ def _shortened(parameters: str) -> str:
 # Construction of the report
 
 
-def describe(
+def build_report(
     module: ModuleOp, target: str, graph: Graph, copies: Mapping[FuncOp, FuncOp]
 ) -> PropagationReport:
     """

@@ -16,7 +16,7 @@ from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.dialects.quant.traits import has_quantization_trait
 from xdsl_quant.dialects.quant.types import UniformType
 
-from .kernels import Kernel, PortValue, Range, computing_ops
+from .kernels import Kernel, PortValue, Range, compute_ops
 
 
 def unite_ranges(kernels: Iterable[Kernel]) -> None:
@@ -123,7 +123,7 @@ def _has_range_of_operand(value: PortValue) -> bool:
 
 
 @dataclass(frozen=True)
-class Clamped:
+class ClampedValue:
     """Value that exceeds the range of its parameters where it is computed or used."""
 
     value: PortValue
@@ -139,7 +139,7 @@ class Clamped:
     port: int
 
 
-def clamped_values(values: Iterable[PortValue]) -> Sequence[Clamped]:
+def clamped_values(values: Iterable[PortValue]) -> Sequence[ClampedValue]:
     """
     Return the values whose statistics exceed the range of their parameters. If only data
     movement and ordering kernels use a value, check the results of these kernels instead.
@@ -152,9 +152,9 @@ def clamped_values(values: Iterable[PortValue]) -> Sequence[Clamped]:
     ]
 
 
-def clamped_constants(values: Iterable[PortValue]) -> Sequence[Clamped]:
+def clamped_constants(values: Iterable[PortValue]) -> Sequence[ClampedValue]:
     """Return constants that exceed a shared range, if clamping them changes results."""
-    clamped: list[Clamped] = []
+    clamped: list[ClampedValue] = []
     for value in values:
         if not value.is_constant:
             continue
@@ -178,11 +178,11 @@ def clamped_constants(values: Iterable[PortValue]) -> Sequence[Clamped]:
             min(high, limits[1]) if "minimum" in names else high,
         )
         if _exceeds(numbers, limits, tolerance):
-            clamped.append(Clamped(value, (low, high), limits, kernel, port))
+            clamped.append(ClampedValue(value, (low, high), limits, kernel, port))
     return clamped
 
 
-def _clamped_parameters(value: PortValue, numbers: Range) -> Clamped | None:
+def _clamped_parameters(value: PortValue, numbers: Range) -> ClampedValue | None:
     kernel, port = value.producer or value.users[0]
     computed = value.parameters
     if value.producer is not None:
@@ -199,14 +199,14 @@ def _clamped_parameters(value: PortValue, numbers: Range) -> Clamped | None:
             )
             or not all(_is_judged_by_results(user) for user, _ in value.users)
         ):
-            return Clamped(value, numbers, limits, kernel, port)
+            return ClampedValue(value, numbers, limits, kernel, port)
     for user, use in value.users:
         type_ = user.parameters(use)
         if type_ is None or _is_judged_by_results(user):
             continue
         limits, tolerance = _range_limits(type_)
         if _exceeds(numbers, limits, tolerance):
-            return Clamped(value, numbers, limits, user, use)
+            return ClampedValue(value, numbers, limits, user, use)
     return None
 
 
@@ -222,7 +222,7 @@ def _is_judged_by_results(kernel: Kernel) -> bool:
             has_quantization_trait(
                 op, traits.Clamps, traits.MovesElements, traits.OrdersElements
             )
-            for op in computing_ops(kernel.op)
+            for op in compute_ops(kernel.op)
         )
     )
 

@@ -23,7 +23,7 @@ from xdsl_quant.numerics import RangeRule
 from xdsl_quant.numerics.arrays import Floats
 
 from ..target_spec import QuantFn
-from .axes import carried, channel_axis, coefficient_axis, coefficient_ranges
+from .axes import channel_axis, coefficient_axis, coefficient_ranges, mapped_parameters
 from .kernels import SPECIFICATION, Graph, Kernel, PortValue
 from .parameters import ParameterChoice, with_scales
 from .statistics import remove_redundant_statistics, unite_ranges
@@ -209,7 +209,7 @@ class Resolver:
             return False
         fixed = (port for port in known if _is_immutable(kernel, port))
         source = next(fixed, known[0])
-        by_port = {port: carried(kernel, source, port) for port in ports}
+        by_port = {port: mapped_parameters(kernel, source, port) for port in ports}
         decision = kernel.rule_text("same scale")
         if None in by_port.values():
             for port in ports:

@@ -137,14 +137,14 @@ def attribute_ranges(attributes: Mapping[str, Attribute]) -> ValueRanges | None:
     """
     per_axis = axis_ranges(attributes)
     if (stats := attributes.get(LAYER_STATS)) is None:
-        return of_all_indices(*per_axis) if per_axis else None
+        return value_ranges_from_axis(*per_axis) if per_axis else None
     if isa(stats, DenseArrayBase[Float64Type]) and len(stats) == 2:
         axis, pairs = per_axis or (None, None)
         return ValueRanges(_checked_pairs(np.array([stats.get_values()])), axis, pairs)
     raise ValueError(f"expects '{LAYER_STATS}' with two numbers of type f64")
 
 
-def of_all_indices(axis: int, pairs: Floats) -> ValueRanges:
+def value_ranges_from_axis(axis: int, pairs: Floats) -> ValueRanges:
     """
     Return the ranges of a value from its per-axis ranges, of shape `(n, 2)`.
 
@@ -198,3 +198,7 @@ def _checked_pairs(pairs: Floats) -> Floats:
         reason = "reversed" if low > high else "not finite"
         raise ValueError(f"range {low} to {high} is {reason}")
     return pairs
+
+
+# Former name, kept for compatibility.
+of_all_indices = value_ranges_from_axis

@@ -57,7 +57,7 @@ def constant_numbers(value: SSAValue) -> NDArray[np.floating] | None:
         return None
 
 
-def of_channels(
+def channel_numbers(
     value: SSAValue, type_: Attribute, dimension: int
 ) -> NDArray[np.float64] | None:
     """
@@ -115,7 +115,7 @@ def constant_like(
     )
 
 
-def constants_of_channels(
+def build_channel_constant(
     ops: DialectOps,
     like: SSAValue,
     numbers: NDArray[np.float64],
@@ -157,7 +157,7 @@ def largest_weights(
     return np.abs(weights).max(reduced)
 
 
-def along(
+def broadcast_along(
     numbers: NDArray[np.float64], weights: NDArray[np.float64], dimension: int
 ) -> NDArray[np.float64]:
     """Reshape per-channel numbers so that they broadcast to weights."""
@@ -173,3 +173,8 @@ def are_finite_in(type_: Attribute, *arrays: NDArray[np.float64]) -> bool:
     limit = float(float_info(float_dtype(element_type.name)).max)
     # Comparisons with NaN are false.
     return all(bool((np.abs(numbers) <= limit).all()) for numbers in arrays)
+
+
+# Former names, kept for compatibility.
+along, of_channels = broadcast_along, channel_numbers
+constants_of_channels = build_channel_constant

@@ -29,10 +29,10 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from ..quant_quantize_weights import Weight, weight_of
 from .channels import (
     are_finite_in,
+    build_channel_constant,
+    channel_numbers,
     constant_like,
     constant_numbers,
-    constants_of_channels,
-    of_channels,
 )
 
 _ACTIVATION = "fused_activation_function"
@@ -113,7 +113,7 @@ class Layer:
         elif self.bias.op is self.product:
             # The bias of a product is broadcast as in NumPy.
             broadcasts = True
-        ops = constants_of_channels(
+        ops = build_channel_constant(
             ops_of_dialect,
             self.weight.value,
             numbers,
@@ -270,7 +270,7 @@ def _bias_of_channels(
     value, type_ = op.operands[operand], layer.product.results[0].type
     if isinstance(value.type, NoneType):
         return np.zeros(cast("ShapedType", type_).get_shape()[layer.channel])
-    return of_channels(value, type_, layer.channel)
+    return channel_numbers(value, type_, layer.channel)
 
 
 def _adds_nothing(value: SSAValue) -> bool:
