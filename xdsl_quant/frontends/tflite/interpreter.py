@@ -37,7 +37,7 @@ from xdsl_quant.unsupported import Unsupported
 # Results
 
 
-def typed(op: Operation, *results: Any) -> tuple[NDArray[Any], ...]:
+def as_result_types(op: Operation, *results: Any) -> tuple[NDArray[Any], ...]:
     """
     Convert results to arrays with the dtypes of the op's result types.
 
@@ -68,7 +68,9 @@ def _interpreter_function(implementation: kernels.Implementation) -> Implementat
             raise failure(op, str(e)) from None
         except (ArithmeticError, IndexError, MemoryError) as e:
             raise ValueError(str(e)) from e
-        return typed(op, *(results if isinstance(results, tuple) else (results,)))
+        return as_result_types(
+            op, *(results if isinstance(results, tuple) else (results,))
+        )
 
     return run
 
@@ -104,7 +106,7 @@ def _read_variable(
     variables = _interpreter_data(interpreter, "variables", dict)
     if handle not in variables:
         raise failure(op, f"reads variable '{handle[1]}' before it is assigned")
-    return typed(op, variables[handle])
+    return as_result_types(op, variables[handle])
 
 
 def _assign_variable(
@@ -143,9 +145,9 @@ def _svdf(
     except Unsupported as e:
         raise failure(op, str(e)) from None
     if op.next_state is not None:
-        return typed(op, values, next_state)
+        return as_result_types(op, values, next_state)
     states[op] = next_state.astype(state.dtype)
-    return typed(op, values)
+    return as_result_types(op, values)
 
 
 # Control flow

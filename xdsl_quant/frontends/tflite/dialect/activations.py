@@ -29,7 +29,7 @@ from .base import (
     Requires,
     TFLOp,
     has_rank,
-    result_like,
+    result_has_operand_type,
     static_shape_of,
 )
 
@@ -183,7 +183,9 @@ class PReluOp(TFLOp):
         Pure(),
         Requires(
             SAME_OPERANDS,
-            result_like(0, "input and output must have the same element type"),
+            result_has_operand_type(
+                0, "input and output must have the same element type"
+            ),
             BROADCAST,
         ),
         quant.ComputesElementwise(),

@@ -175,7 +175,7 @@ def _have_one_storage(a: Attribute, b: Attribute) -> bool:
     return a == b or (storage is not None and _storage(a) == storage)
 
 
-def result_like(operand: int, words: str) -> Relation:
+def result_has_operand_type(operand: int, words: str) -> Relation:
     """Require that the first result has the element type or storage type of an operand."""
 
     def holds(op: Operation) -> bool:
@@ -355,8 +355,8 @@ SAME_SCALE = _same_scale(lambda a, b: False)
 SAME_SCALE_BUT_U8 = _same_scale(lambda a, b: _is_u8(a) and _is_u8(b))
 SAME_SCALE_OF_ANY_AXIS = _same_scale(lambda a, b: _parameters(a) == _parameters(b))
 
-SAME_FIRST = result_like(0, "values and output must have same element type")
-SAME_INPUT = result_like(0, "input and output must have same element type")
+SAME_FIRST = result_has_operand_type(0, "values and output must have same element type")
+SAME_INPUT = result_has_operand_type(0, "input and output must have same element type")
 
 
 def SAME_INPUT_OR_I16(op: Operation) -> str | None:
@@ -370,8 +370,10 @@ def SAME_INPUT_OR_I16(op: Operation) -> str | None:
     return SAME_INPUT(op)
 
 
-SAME_X_Y = result_like(0, "x and y must have same element type")
-SAME_PARAMS = result_like(0, "params and output must have same element type")
+SAME_X_Y = result_has_operand_type(0, "x and y must have same element type")
+SAME_PARAMS = result_has_operand_type(
+    0, "params and output must have same element type"
+)
 SAME_OPERANDS = require_operand_types(
     0, 1, "binary op operands have same element type", bytes_are=False
 )
@@ -534,7 +536,7 @@ def declare_elements(
             setattr(cls, name, result_def(tensor_of(elements)))
 
 
-def moves(*operands: int) -> tuple[OpTrait, ...]:
+def data_movement_traits(*operands: int) -> tuple[OpTrait, ...]:
     """Return the traits of an op that moves elements of `operands`, by default of all."""
     return (
         Pure(),

@@ -21,9 +21,9 @@ from .base import (
     SAME_SCALE,
     Requires,
     TFLOp,
-    moves,
+    data_movement_traits,
     require_rank,
-    result_like,
+    result_has_operand_type,
 )
 
 __all__ = [
@@ -147,9 +147,10 @@ class FillOp(TFLOp):
 
     traits = traits_def(
         Requires(
-            result_like(1, "input and result must have same element type"), SAME_SCALE
+            result_has_operand_type(1, "input and result must have same element type"),
+            SAME_SCALE,
         ),
-        *moves(1),
+        *data_movement_traits(1),
     )
 
 

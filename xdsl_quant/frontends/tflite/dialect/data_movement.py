@@ -43,9 +43,9 @@ from .base import (
     Shape,
     TFLOp,
     constant_integers,
+    data_movement_traits,
     has_rank,
     is_compatible_with_shape,
-    moves,
     normalized_axis,
     require_first_size_at_most,
     require_operand_types,
@@ -87,7 +87,7 @@ __all__ = [
 class DataMovementOp(TFLOp, ABC):
     """Base class of ops that move elements of their first operand."""
 
-    traits = traits_def(*moves(0))
+    traits = traits_def(*data_movement_traits(0))
 
 
 def _verify_parts(
@@ -479,7 +479,9 @@ class DynamicUpdateSliceOp(TFLOp):
     start_indices = operand_def(kinds.INDEX)
     output = result_def(_DYNAMIC_UPDATE_SLICE_ELEMENTS)
 
-    traits = traits_def(Requires(SAME_INPUT, SAME_SCALE_OF_ANY_AXIS), *moves(0, 1))
+    traits = traits_def(
+        Requires(SAME_INPUT, SAME_SCALE_OF_ANY_AXIS), *data_movement_traits(0, 1)
+    )
 
 
 @irdl_op_definition
@@ -509,7 +511,9 @@ class ConcatenationOp(TFLOp):
         )
     )
 
-    traits = traits_def(Requires(SAME_FIRST, SAME_SCALE_BUT_U8), *moves())
+    traits = traits_def(
+        Requires(SAME_FIRST, SAME_SCALE_BUT_U8), *data_movement_traits()
+    )
 
     def verify_(self) -> None:
         if (result := shape_of(self.output)) is None:
@@ -576,7 +580,7 @@ class PackOp(TFLOp):
         )
     )
 
-    traits = traits_def(Requires(SAME_FIRST, SAME_SCALE), *moves())
+    traits = traits_def(Requires(SAME_FIRST, SAME_SCALE), *data_movement_traits())
 
     def verify_(self) -> None:
         values, axis = self.values, self.axis.value.data
@@ -667,7 +671,7 @@ class SplitOp(TFLOp):
     num_splits = prop_def(props.POSITIVE_I32)
     outputs = var_result_def(kinds.variadic_of("f32 i16 i32 i8 ui8 QI8 QUI8 QI16"))
 
-    traits = traits_def(Requires(SINGLE_ELEMENT, SAME_SCALE), *moves(1))
+    traits = traits_def(Requires(SINGLE_ELEMENT, SAME_SCALE), *data_movement_traits(1))
 
     def verify_(self) -> None:
         num_splits = self.num_splits.value.data
@@ -809,7 +813,7 @@ class PadV2Op(TFLOp):
             ),
             SAME_SCALE,
         ),
-        *moves(0, 2),
+        *data_movement_traits(0, 2),
     )
 
 

@@ -24,10 +24,10 @@ from .base import (
     FunctionOp,
     Requires,
     TFLOp,
+    data_movement_traits,
     declare_elements,
-    moves,
     require_operand_types,
-    result_like,
+    result_has_operand_type,
 )
 
 __all__ = [
@@ -249,7 +249,7 @@ class DivOp(ArithmeticOp, elements="f32 f16 i32 QUI8 QI8 QI16"):
 
 _SAME_ELEMENTS = Requires(
     SAME_OPERANDS,
-    result_like(0, "lhs and output must have same element type"),
+    result_has_operand_type(0, "lhs and output must have same element type"),
     BROADCAST,
 )
 
@@ -756,7 +756,7 @@ class CastOp(TFLOp):
 
 _SAME_VALUES = (
     require_operand_types(1, 2, "operands have same element type"),
-    result_like(1, "operands and result have same element type"),
+    result_has_operand_type(1, "operands and result have same element type"),
 )
 
 
@@ -768,7 +768,7 @@ class SelectionOp(TFLOp, ABC):
     y = operand_def()
     output = result_def()
 
-    traits = traits_def(*moves(1, 2))
+    traits = traits_def(*data_movement_traits(1, 2))
 
     def __init_subclass__(cls, elements: str = "") -> None:
         super().__init_subclass__()

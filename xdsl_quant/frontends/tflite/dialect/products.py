@@ -39,7 +39,7 @@ from .base import (
     has_rank,
     is_true,
     require_rank,
-    result_like,
+    result_has_operand_type,
     shape_of,
     static_shape_of,
 )
@@ -194,7 +194,7 @@ class TransposeConvOp(TFLOp):
             require_rank(0, 1),
             require_rank(1, 4),
             require_rank(2, 4),
-            result_like(2, "input and output must have same element type"),
+            result_has_operand_type(2, "input and output must have same element type"),
         ),
         quant.MultipliesAndAccumulates(2, 1),
         quant.ChannelCoefficient(1, 0, -1, (3, 3)),
@@ -384,7 +384,9 @@ class SVDFOp(TFLOp):
 
     traits = traits_def(
         Requires(
-            result_like(0, "the input and result tensor elemental types must be same")
+            result_has_operand_type(
+                0, "the input and result tensor elemental types must be same"
+            )
         ),
         quant.MultipliesAndAccumulates(),
         quant.AffineOpCoefficient(),

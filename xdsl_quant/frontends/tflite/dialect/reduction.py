@@ -15,10 +15,10 @@ from .base import (
     OneInputOp,
     Requires,
     TFLOp,
+    data_movement_traits,
     has_rank,
-    moves,
     require_rank,
-    result_like,
+    result_has_operand_type,
 )
 
 __all__ = [
@@ -215,8 +215,8 @@ class TopKV2Op(TFLOp):
         Requires(
             has_rank(0, 1, None, "operand 0 is at least 1-D"),
             require_rank(1, 0),
-            result_like(0, "result and input element type match"),
+            result_has_operand_type(0, "result and input element type match"),
             SAME_SCALE,
         ),
-        *moves(0),
+        *data_movement_traits(0),
     )

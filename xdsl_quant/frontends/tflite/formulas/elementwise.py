@@ -28,12 +28,12 @@ from .fixed_point import (
 )
 from .quantized import (
     Quantized,
-    activated_integers,
     activation_bounds,
-    clamped,
+    apply_integer_activation,
     round_away,
     scale_of,
     scales_of,
+    store_corrected,
 )
 
 # Sums
@@ -102,7 +102,7 @@ def _sum(
     )
     unit = float(np.float32(1 << left_shift) * scale_of(result))
     total = rescaled(first + sign * second, quantized_multiplier(twice / unit))
-    return activated_integers(total, result, activation)
+    return apply_integer_activation(total, result, activation)
 
 
 def _twice_larger_scale(lhs: Quantized, rhs: Quantized) -> float:
@@ -137,7 +137,7 @@ def multiply(
     """Return the product of two tensors, broadcast as in NumPy, as stored values."""
     ratio = lhs.scale * rhs.scale / scale_of(result)
     product = rescaled(lhs.corrected * rhs.corrected, quantized_multiplier(ratio))
-    return activated_integers(product, result, activation)
+    return apply_integer_activation(product, result, activation)
 
 
 def squared_difference(
@@ -152,7 +152,9 @@ def squared_difference(
     difference = first - second
     unit = float(np.float32(1 << 14) * scale_of(result))
     square = wrapped(difference * difference)
-    return clamped(rescaled(square, quantized_multiplier(twice * twice / unit)), result)
+    return store_corrected(
+        rescaled(square, quantized_multiplier(twice * twice / unit)), result
+    )
 
 
 # Comparison
@@ -187,7 +189,7 @@ def compare(direction: str, lhs: Quantized, rhs: Quantized) -> NDArray[np.bool_]
 def requantize_integers(x: Quantized, result: QuantizationParameters) -> Integers:
     """Requantize stored values to the parameters of the result."""
     ratio = float(x.scale) / float(scale_of(result))
-    return clamped(rescaled(x.corrected, quantized_multiplier(ratio)), result)
+    return store_corrected(rescaled(x.corrected, quantized_multiplier(ratio)), result)
 
 
 @primitive
@@ -217,7 +219,7 @@ def relu(
     """Requantize, and clamp to the range of `activation`, e.g. `RELU6`."""
     ratio = x.scale / scale_of(result)
     values = rescaled(x.corrected, quantized_multiplier(ratio))
-    return activated_integers(values, result, activation)
+    return apply_integer_activation(values, result, activation)
 
 
 def leaky_relu(x: Quantized, result: QuantizationParameters, alpha: float) -> Integers:
@@ -225,7 +227,7 @@ def leaky_relu(x: Quantized, result: QuantizationParameters, alpha: float) -> In
     corrected, scale = x.corrected, scale_of(result)
     slope = x.scale * np.float32(alpha) / scale
     negative = rescaled(corrected, quantized_multiplier(abs(slope)))
-    return clamped(
+    return store_corrected(
         np.where(
             corrected >= 0,
             rescaled(corrected, quantized_multiplier(x.scale / scale)),
@@ -239,7 +241,7 @@ def prelu(x: Quantized, alpha: Quantized, result: QuantizationParameters) -> Int
     """Return `x`, or `alpha * x` where `x` is negative, as stored values."""
     corrected, scale = x.corrected, scale_of(result)
     slope = quantized_multiplier(x.scale * alpha.scale / scale)
-    return clamped(
+    return store_corrected(
         np.where(
             corrected >= 0,
             rescaled(corrected, quantized_multiplier(x.scale / scale)),
@@ -254,7 +256,7 @@ def absolute(x: Quantized, result: QuantizationParameters) -> Integers:
     values, ratio = np.abs(x.corrected), x.scale / scale_of(result)
     if ratio != 1:
         values = rescaled(values, quantized_multiplier(ratio))
-    return clamped(values, result)
+    return store_corrected(values, result)
 
 
 def square_root(x: Quantized, result: QuantizationParameters) -> Integers:
@@ -265,7 +267,7 @@ def square_root(x: Quantized, result: QuantizationParameters) -> Integers:
         ValueError: if a zero-point-corrected value is negative.
     """
     roots = np.sqrt(x.scale * radicand(x.corrected).astype(np.float32))
-    return clamped(np.trunc(roots / scale_of(result)), result).astype(np.int64)
+    return store_corrected(np.trunc(roots / scale_of(result)), result).astype(np.int64)
 
 
 def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Integers:
@@ -280,7 +282,7 @@ def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Inte
     root, exponent = inverse_square_root(radicand(corrected), -1)
     data = rescaled(np.ones_like(corrected), Multiplier(root, exponent + extra))
     value, shift = quantized_multiplier(1 / float(np.sqrt(x.scale) * scale_of(result)))
-    values = clamped(rescaled(data, Multiplier(value, shift - extra)), result)
+    values = store_corrected(rescaled(data, Multiplier(value, shift - extra)), result)
     return np.where(corrected == 0, result.storage_max, values)
 
 
@@ -302,7 +304,7 @@ def hard_swish(x: Quantized, result: QuantizationParameters) -> Integers:
     gated = gate * product
     # Round toward zero, as C does.
     gated = (gated + np.where(gated < 0, (1 << 15) - 1, 0)) >> 15
-    return clamped(rounding_divide(gated, -outer_exponent), result)
+    return store_corrected(rounding_divide(gated, -outer_exponent), result)
 
 
 def _upper_half(multiplier: Any) -> Any:

@@ -25,7 +25,7 @@ CLIPPED: Mapping[str, tuple[float, float]] = {
 }
 
 
-def activated(values: Array, activation: str) -> Array:
+def apply_activation(values: Array, activation: str) -> Array:
     """
     Apply an activation, given its name in `.tflite` files.
 

@@ -20,11 +20,11 @@ from xdsl_quant.numerics.primitives import (
 from .fixed_point import Integers, quantized_multiplier, rescale_wide
 from .quantized import (
     Quantized,
-    activated_integers,
-    clamped,
+    apply_integer_activation,
     round_away,
     scale_of,
     scales_of,
+    store_corrected,
 )
 
 
@@ -221,7 +221,7 @@ def convolution(
     )
     rescale = rescale_wide if has_wide_accumulator else rescaled
     scaled = rescale(accumulator, quantized_multiplier(ratio))
-    return activated_integers(scaled, result, activation)
+    return apply_integer_activation(scaled, result, activation)
 
 
 depthwise_convolution = partial(convolution, sums=depthwise_sums)
@@ -294,7 +294,7 @@ def fully_connected(
     else:
         rescale = rescale_wide if is_wide else rescaled
         scaled = rescale(sums, quantized_multiplier(ratio))
-    values = activated_integers(scaled, result, activation).astype(np.int64)
+    values = apply_integer_activation(scaled, result, activation).astype(np.int64)
     shape = x.values.shape[:-1] if keep_num_dims else (-1,)
     return values.reshape(*shape, matrix.shape[0])
 
@@ -325,7 +325,7 @@ def batch_matmul(
         float(x.scale * y.scale) / float(scale_of(result))
     )
     rescale = rescale_wide if x.parameters.storage_width == 16 else rescaled
-    return clamped(rescale(lhs @ rhs, multiplier), result)
+    return store_corrected(rescale(lhs @ rhs, multiplier), result)
 
 
 def svdf(
@@ -361,4 +361,6 @@ def svdf(
     if bias is not None:
         sums = sums + bias
     second = quantized_multiplier(state.scale * time.scale / scale_of(result))
-    return clamped(rescaled(sums, second), result), memory.reshape(state.values.shape)
+    return store_corrected(rescaled(sums, second), result), memory.reshape(
+        state.values.shape
+    )

@@ -62,7 +62,7 @@ def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:
 
 
 @primitive
-def tabulated(
+def tabulate(
     values: Integers, low: int, high: int, function: Callable[[Integers], Integers]
 ) -> Integers:
     """Return `function(values)`; lowerings may use a table for `low` to `high`."""
@@ -81,7 +81,7 @@ def nearest_stored(values: Array, parameters: QuantizationParameters) -> Integer
     return np.rint(steps).astype(np.int64)
 
 
-def clamped(values: Integers, parameters: QuantizationParameters) -> Integers:
+def store_corrected(values: Integers, parameters: QuantizationParameters) -> Integers:
     """Add the zero point to `values`, and clamp to the storage range."""
     zero_point = int(parameters.zero_points)
     low, high = parameters.storage_min, parameters.storage_max
@@ -115,7 +115,7 @@ def activation_bounds(
     return int(smallest), int(largest)
 
 
-def activated_integers(
+def apply_integer_activation(
     values: Integers, parameters: QuantizationParameters, activation: str
 ) -> Integers:
     """Add the zero point to `values`, and clamp to the range of an activation."""

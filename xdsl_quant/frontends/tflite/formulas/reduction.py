@@ -9,7 +9,7 @@ from xdsl_quant.numerics.parameters import QuantizationParameters
 from xdsl_quant.numerics.primitives import folded, rescaled, wrapped
 
 from .fixed_point import Integers, Multiplier, quantized_multiplier, rescale_wide
-from .quantized import Quantized, clamped, scale_of
+from .quantized import Quantized, scale_of, store_corrected
 
 
 def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
@@ -24,7 +24,7 @@ def sum_of(
     """Return sums along `axes`, reduced to size 1, as stored values."""
     sums, _ = _centered_sum(x, axes)
     ratio = float(x.scale) / float(scale_of(result))
-    return clamped(rescaled(sums, quantized_multiplier(ratio)), result)
+    return store_corrected(rescaled(sums, quantized_multiplier(ratio)), result)
 
 
 def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> Integers:
@@ -35,7 +35,7 @@ def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> I
     # is the zero point anyway.
     bits = count.bit_length() - 1
     divided = Multiplier((int(value) << bits) // count, int(exponent) - bits)
-    return clamped(rescaled(sums, divided), result)
+    return store_corrected(rescaled(sums, divided), result)
 
 
 def reduce_prod(
@@ -55,5 +55,5 @@ def reduce_prod(
         return wrapped(rescale_wide(product * factor, multiplier))
 
     product = folded(rows, step)
-    values = clamped(wrapped(rescale_wide(product, multiplier)), result)
+    values = store_corrected(wrapped(rescale_wide(product, multiplier)), result)
     return np.expand_dims(values, tuple(distinct))

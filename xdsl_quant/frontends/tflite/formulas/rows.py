@@ -27,7 +27,7 @@ from .fixed_point import (
     quantized_multiplier,
     reciprocal_of_one_plus,
 )
-from .quantized import Quantized, clamped
+from .quantized import Quantized, store_corrected
 from .tables import interpolated_lookup, table_of_16_bits
 
 
@@ -135,4 +135,4 @@ def l2_normalization(x: Quantized, result: QuantizationParameters) -> Integers:
     corrected = x.corrected
     squares = wrapped((corrected * corrected).sum(axis=-1, keepdims=True))
     value, exponent = inverse_square_root(squares, -1)
-    return clamped(rescaled(corrected, Multiplier(value, exponent + 7)), result)
+    return store_corrected(rescaled(corrected, Multiplier(value, exponent + 7)), result)

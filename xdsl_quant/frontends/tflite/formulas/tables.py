@@ -165,7 +165,9 @@ def interpolated_lookup(table: Integers, values: Integers) -> Integers:
     return wrapped(first + rounded_product(slope, values & 127, 7), 16)
 
 
-def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Integers:
+def compute_with_table(
+    name: str, x: Quantized, result: QuantizationParameters
+) -> Integers:
     """
     Compute an op with a lookup table.
 

@@ -50,7 +50,7 @@ from .kernels import (
 )
 from .tosa import arrays, contractions, floats, forms
 from .tosa.building import TosaBuilder, is_unsigned, lowered_type
-from .tosa.expressions import expression_of, lifted_array, stored_result, stored_results
+from .tosa.expressions import expression_of, lift_array, stored_result, stored_results
 from .tosa.special import (
     COMPUTED_IN_32_BITS,
     IMPLEMENTATIONS_IN_TOSA,
@@ -270,7 +270,7 @@ class _TosaConversion:
             builder.assumes_32_bits = False
             try:
                 operands = self._operands(builder, op)
-                values = floats.fallen_back(op, implementation, operands)
+                values = floats.float_results(op, implementation, operands)
                 self.fallbacks.append((op, str(e)))
                 return values
             except (Unsupported, ValueError):
@@ -288,7 +288,7 @@ class _TosaConversion:
         for operand in op.operands:
             value = self.values.get(operand)
             if operand in self.arrays:
-                array = lifted_array(builder, self.arrays[operand])
+                array = lift_array(builder, self.arrays[operand])
                 value = stored_result(array, operand.type)
             if value is None:
                 return

@@ -416,9 +416,9 @@ class TFLVariablesToArgumentsPass(CountingPass):
             # Rewrite copies first: an error leaves the module unchanged.
             new_functions = {
                 function: _Rewriting(function, copies).rewrite()
-                for function in functions.outer()
+                for function in functions.public_functions()
             }
-            vanishing = functions.vanishing()
+            vanishing = functions.unneeded_functions()
             for function, new_function in new_functions.items():
                 Rewriter.replace_op(function, new_function)
             for function in vanishing:

@@ -37,25 +37,25 @@ X = f32([-3.5, -1.0, -0.25, 0.0, 0.5, 1.0, 7.0])
     ],
 )
 def test_activations(activation: str, expected: Array):
-    assert same_bits(floats.activated(X, activation), expected)
+    assert same_bits(floats.apply_activation(X, activation), expected)
     integers = np.array([-3, 0, 7], np.int32)
     if activation.startswith("RELU"):
         low, high = -1 if "N1" in activation else 0, 6 if "6" in activation else 1
         top = 7 if activation == "RELU" else high
         clipped = np.array([low, 0, top], np.int32)
-        assert same_bits(floats.activated(integers, activation), clipped)
+        assert same_bits(floats.apply_activation(integers, activation), clipped)
 
 
 def test_activation_of_unsigned_integers():
     values = np.array([0, 1, 3], np.uint8)
     for activation in ("RELU_N1_TO_1", "RELU_0_TO_1"):
         clipped = np.array([0, 1, 1], np.uint8)
-        assert same_bits(floats.activated(values, activation), clipped)
+        assert same_bits(floats.apply_activation(values, activation), clipped)
 
 
 def test_unknown_activation():
     with pytest.raises(ValueError, match=r"^unknown activation 'SWISH'$"):
-        floats.activated(X, "SWISH")
+        floats.apply_activation(X, "SWISH")
 
 
 def test_prelu():

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.frontends.tflite.formulas import elementwise, rows
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
-from xdsl_quant.frontends.tflite.formulas.tables import looked_up
+from xdsl_quant.frontends.tflite.formulas.tables import compute_with_table
 from xdsl_quant.numerics import QuantizationParameters
 
 Integers = NDArray[np.int64]
@@ -136,7 +136,7 @@ _WIDE_TABLES = [
 
 def table(name: str) -> Callable[[Quantized, P], Integers]:
     def kernel(x: Quantized, result: P) -> Integers:
-        return looked_up(name, x, result)
+        return compute_with_table(name, x, result)
 
     return kernel
 

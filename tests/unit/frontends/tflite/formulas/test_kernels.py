@@ -17,7 +17,7 @@ from xdsl_quant.frontends.tflite.formulas import (
     windows,
 )
 from xdsl_quant.frontends.tflite.formulas.products import Window
-from xdsl_quant.frontends.tflite.formulas.tables import looked_up
+from xdsl_quant.frontends.tflite.formulas.tables import compute_with_table
 from xdsl_quant.numerics import QuantizationParameters, primitives
 
 from .cases import Case, cases
@@ -145,12 +145,12 @@ def quantize(case: Case) -> Any:
 def reciprocal_square_root(case: Case) -> Any:
     (x,) = quantized(case)
     if x.parameters.storage_width == 16:
-        return looked_up("rsqrt", x, result(case))
+        return compute_with_table("rsqrt", x, result(case))
     return elementwise.reciprocal_square_root(x, result(case))
 
 
 def table(name: str) -> Callable[[Case], Any]:
-    return lambda case: looked_up(name, quantized(case)[0], result(case))
+    return lambda case: compute_with_table(name, quantized(case)[0], result(case))
 
 
 def unary(kernel: Callable[..., Any]) -> Callable[[Case], Any]:

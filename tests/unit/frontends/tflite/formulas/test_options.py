@@ -20,10 +20,13 @@ from xdsl_quant.frontends.tflite.formulas import (
 from xdsl_quant.frontends.tflite.formulas.products import Window
 from xdsl_quant.frontends.tflite.formulas.quantized import (
     Quantized,
-    activated_integers,
     activation_bounds,
+    apply_integer_activation,
 )
-from xdsl_quant.frontends.tflite.formulas.tables import looked_up, sigmoid_table
+from xdsl_quant.frontends.tflite.formulas.tables import (
+    compute_with_table,
+    sigmoid_table,
+)
 from xdsl_quant.numerics import QuantizationParameters, primitives
 
 Array = NDArray[Any]
@@ -210,7 +213,7 @@ def test_unknown_activation():
     with pytest.raises(ValueError, match=message):
         activation_bounds(RESULT, "TANH")
     with pytest.raises(ValueError, match=message):
-        activated_integers(X.values, RESULT, "TANH")
+        apply_integer_activation(X.values, RESULT, "TANH")
 
 
 @pytest.mark.parametrize(
@@ -573,8 +576,8 @@ def test_sigmoid_table():
 def test_table_of_u8():
     x = Quantized(np.arange(256), P(0.02, 128, storage="u8"))
     signed = Quantized(np.arange(-128, 128), P(0.02, 0))
-    result = looked_up("exp", x, P(0.05, 0, storage="u8"))
-    expected = looked_up("exp", signed, P(0.05, -128)) + 128
+    result = compute_with_table("exp", x, P(0.05, 0, storage="u8"))
+    expected = compute_with_table("exp", signed, P(0.05, -128)) + 128
     assert result.tolist() == expected.tolist()
 
 

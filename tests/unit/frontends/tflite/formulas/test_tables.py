@@ -9,9 +9,9 @@ import pytest
 
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.frontends.tflite.formulas.tables import (
+    compute_with_table,
     function,
     interpolated_lookup,
-    looked_up,
     table_of_16_bits,
 )
 from xdsl_quant.numerics import QuantizationParameters
@@ -25,9 +25,9 @@ def test_value_outside_of_a_narrowed_range():
     result = QuantizationParameters(0.05, -128)
     narrow = QuantizationParameters(0.02, storage_min=-127)
     full = QuantizationParameters(0.02)
-    expected = looked_up("exp", Quantized(values, full), result)
+    expected = compute_with_table("exp", Quantized(values, full), result)
     assert expected.tolist() == [-126, -126, -108, 126]
-    assert looked_up("exp", Quantized(values, narrow), result).tolist() == [
+    assert compute_with_table("exp", Quantized(values, narrow), result).tolist() == [
         *expected.tolist()
     ]
 
@@ -36,7 +36,7 @@ def test_root_is_rounded_before_its_reciprocal():
     """Rounded once, `1 / sqrt(x)` would give 8858 here, which the kernel does not."""
     x = QuantizationParameters(0.00029962745611555874, storage="i16")
     result = QuantizationParameters(8.218483708333224e-05, storage="i16")
-    stored = looked_up("rsqrt", Quantized(np.array([6298]), x), result)
+    stored = compute_with_table("rsqrt", Quantized(np.array([6298]), x), result)
     assert stored.tolist() == [8859]
 
 
@@ -76,7 +76,10 @@ def test_steps_that_are_rounded_to_32_bits(
     name: str, x: P, value: int, result: P, expected: int
 ):
     """Each operand and each result is of type `f32`, as the kernel has it."""
-    assert looked_up(name, Quantized(np.array([value]), x), result).item() == expected
+    assert (
+        compute_with_table(name, Quantized(np.array([value]), x), result).item()
+        == expected
+    )
 
 
 def test_functions_where_they_are_not_defined():
@@ -89,7 +92,7 @@ def test_functions_where_they_are_not_defined():
 def test_exponentials_that_overflow():
     x = Quantized(np.array([-128, 0, 88, 89, 127]), P(1.0))
     with warnings.catch_warnings(action="error"):
-        assert looked_up("exp", x, P(0.5)).tolist() == [0, 2, 127, 127, 127]
+        assert compute_with_table("exp", x, P(0.5)).tolist() == [0, 2, 127, 127, 127]
 
 
 def test_slopes_and_results_of_tables_are_wrapped():
@@ -113,14 +116,14 @@ def test_slopes_and_results_of_tables_are_wrapped():
 )
 def test_sigmoids_of_large_scales(name: str, scale: float, expected: list[int]):
     x = Quantized(np.array([-1, 0, 1]), P(scale, storage="i16"))
-    assert looked_up(name, x, P(2**-15, storage="i16")).tolist() == expected
+    assert compute_with_table(name, x, P(2**-15, storage="i16")).tolist() == expected
 
 
 def test_gelu_is_computed_with_32_bits():
     """Each step is rounded to 32 bits: 11,138 and 14,056 with 64 bits."""
     x = QuantizationParameters(0.0001392145495628938, 0, storage="i16")
     result = QuantizationParameters(0.00027001567650586367, 0, storage="i16")
-    stored = looked_up("gelu", Quantized(np.array([21632, 27264]), x), result)
+    stored = compute_with_table("gelu", Quantized(np.array([21632, 27264]), x), result)
     assert stored.tolist() == [11139, 14055]
 
 
@@ -128,5 +131,7 @@ def test_approximate_gelu_is_computed_with_32_bits():
     """Rounded once, it would give 8096 here, which the kernel does not."""
     x = QuantizationParameters(0.00014932279009371996, storage="i16")
     result = QuantizationParameters(0.0001953816245077178, storage="i16")
-    stored = looked_up("approximate_gelu", Quantized(np.array([11131]), x), result)
+    stored = compute_with_table(
+        "approximate_gelu", Quantized(np.array([11131]), x), result
+    )
     assert stored.tolist() == [8095]

@@ -30,7 +30,7 @@ from xdsl_quant.frontends.tflite.formulas import elementwise
 from xdsl_quant.frontends.tflite.formulas.quantized import (
     Quantized,
     nearest_stored,
-    tabulated,
+    tabulate,
 )
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.parameters import storage_range
@@ -240,11 +240,11 @@ class Computation:
 
     def _by_fallback(self, op: Operation, values: Sequence[Array | None]) -> Array:
         pairs = zip(values, op.operand_types, strict=True)
-        floats = [x if x is None else expressed(x, type_) for x, type_ in pairs]
+        floats = [x if x is None else dequantize_array(x, type_) for x, type_ in pairs]
         if (index := self.operands.bias) is not None:
             floats[index] = self._expressed_bias(op, floats[index])
         result = self.formula(op, *floats)
-        return quantized(result, op.result_types[0], Rounding("nearest-even"))
+        return quantize_array(result, op.result_types[0], Rounding("nearest-even"))
 
     def _expressed_bias(self, op: Operation, bias: Array | None) -> Array | None:
         if bias is None or bias.dtype.kind == "f":
@@ -314,7 +314,7 @@ def _operand(value: Array | None, type_: Attribute) -> Array | Quantized | None:
     return Quantized(value.astype(np.int64), parameters)
 
 
-def expressed(value: Array, type_: Attribute) -> Array:
+def dequantize_array(value: Array, type_: Attribute) -> Array:
     """Dequantize a value if its type is quantized."""
     if (parameters := parameters_of(type_)) is None:
         return value
@@ -329,7 +329,7 @@ def expressed(value: Array, type_: Attribute) -> Array:
     return cast(Array, plain(value.builder, result))
 
 
-def quantized(value: Array, type_: Attribute, rounding: Rounding) -> Array:
+def quantize_array(value: Array, type_: Attribute, rounding: Rounding) -> Array:
     """Quantize floats if the type is quantized."""
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, ScaledQuantizedType):
@@ -402,7 +402,7 @@ def table_of(kernel: Kernel) -> Kernel:
         op: Operation, result: QuantizationParameters, x: Quantized
     ) -> Array:
         low, high = storage_range(x.parameters.storage)
-        return tabulated(
+        return tabulate(
             x.values, low, high, lambda v: kernel(op, result, x._replace(values=v))
         )
 

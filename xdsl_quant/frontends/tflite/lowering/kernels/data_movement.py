@@ -18,7 +18,7 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
     activation_bounds,
     round_away,
     scale_of,
-    tabulated,
+    tabulate,
 )
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.parameters import storage_range
@@ -34,7 +34,7 @@ from .computation import (
     Implementation,
     activation_of,
     check_moves_stored_values,
-    expressed,
+    dequantize_array,
     flag,
     have_one_scale,
     integers_of,
@@ -170,7 +170,7 @@ def _gather_nd(op: tfl.GatherNdOp, values: Array, indices: Array) -> Array:
 
 def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Array, table: Array) -> Array:
     if parameters_of(op.output.type) is None:
-        table = expressed(table, op.value.type)
+        table = dequantize_array(table, op.value.type)
     else:
         check_moves_stored_values(op.value.type, op.output.type)
     return np.take(*_with_indices(table, indices, np.shape(table)[0]), axis=0)
@@ -208,7 +208,9 @@ class _Concatenation(Computation):
 
 
 def _concatenate_floats(op: tfl.ConcatenationOp, *parts: Array) -> Array:
-    return floats.activated(np.concatenate(parts, number(op.axis)), activation_of(op))
+    return floats.apply_activation(
+        np.concatenate(parts, number(op.axis)), activation_of(op)
+    )
 
 
 def _concatenate(
@@ -235,7 +237,7 @@ def _requantize_in_f32(x: Quantized, result: QuantizationParameters) -> Array:
         stored = np.clip(steps + int(result.zero_points), low, high)
         return stored.astype(np.int64)
 
-    return tabulated(x.values, *storage_range(x.parameters.storage), rescaled)
+    return tabulate(x.values, *storage_range(x.parameters.storage), rescaled)
 
 
 def _pack(op: tfl.PackOp, *parts: Array) -> Array:

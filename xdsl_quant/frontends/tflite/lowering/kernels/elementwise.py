@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas import elementwise, floats, rows
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
-from xdsl_quant.frontends.tflite.formulas.tables import looked_up
+from xdsl_quant.frontends.tflite.formulas.tables import compute_with_table
 from xdsl_quant.numerics import QuantizationParameters as Parameters
 from xdsl_quant.numerics.primitives import wrapped
 from xdsl_quant.rounding_mode import Rounding
@@ -28,7 +28,7 @@ from .computation import (
     Requirement,
     activation_of,
     check_moves_stored_values,
-    expressed,
+    dequantize_array,
     flag,
     formula_of,
     has_one_scale,
@@ -37,7 +37,7 @@ from .computation import (
     number,
     on_stored_values,
     parameters_of,
-    quantized,
+    quantize_array,
     table_of,
 )
 
@@ -62,7 +62,7 @@ def _with_activation(
     requirement: Requirement | None = None,
 ) -> Implementation:
     def formula(op: Operation, *values: Array) -> Array:
-        return floats.activated(function(*values), activation_of(op))
+        return floats.apply_activation(function(*values), activation_of(op))
 
     return Computation(formula, kernel, requirement)
 
@@ -116,7 +116,7 @@ def _unary(
 
 
 def _table_kernel(name: str) -> Kernel:
-    return kernel_of(partial(looked_up, name))
+    return kernel_of(partial(compute_with_table, name))
 
 
 def _negate(op: Operation, result: Parameters, x: Quantized) -> Array:
@@ -127,7 +127,7 @@ def _negate(op: Operation, result: Parameters, x: Quantized) -> Array:
 
 def _reciprocal_square_root(op: Operation, result: Parameters, x: Quantized) -> Array:
     if result.storage_width == 16:
-        return looked_up("rsqrt", x, result)
+        return compute_with_table("rsqrt", x, result)
     return table_of(kernel_of(elementwise.reciprocal_square_root))(op, result, x)
 
 
@@ -136,7 +136,7 @@ def _relu(activation: str) -> Implementation:
         return activation
 
     return Computation(
-        formula_of(floats.activated, fixed), kernel_of(elementwise.relu, fixed)
+        formula_of(floats.apply_activation, fixed), kernel_of(elementwise.relu, fixed)
     )
 
 
@@ -150,7 +150,7 @@ def _is_approximate(op: tfl.GeluOp) -> bool:
 
 def _gelu(op: tfl.GeluOp, result: Parameters, x: Quantized) -> Array:
     name = "approximate_gelu" if _is_approximate(op) else "gelu"
-    return looked_up(name, x, result)
+    return compute_with_table(name, x, result)
 
 
 def _select(
@@ -187,7 +187,9 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
     )
     if is_wide or not (has_one_scale(source) and has_one_scale(result)):
         rounding = Rounding("nearest-away", "after-rounding")
-        return quantized(expressed(value, op.input.type), op.output.type, rounding)
+        return quantize_array(
+            dequantize_array(value, op.input.type), op.output.type, rounding
+        )
     if source is None:
         return elementwise.quantize(value, result)
     return elementwise.requantize_integers(
@@ -198,7 +200,7 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
 def _dequantize(op: tfl.DequantizeOp, value: Array) -> Array:
     parameters = parameters_of(op.input.type)
     if is_array(value) or parameters is None:
-        return expressed(value, op.input.type).astype(np.float32)
+        return dequantize_array(value, op.input.type).astype(np.float32)
     return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
 
 

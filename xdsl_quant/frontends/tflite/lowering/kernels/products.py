@@ -104,7 +104,7 @@ def _convolution(
     ) -> Array:
         window = window_of(op)
         values = hybrid.convolution(x, weights, bias, window, bool(is_depthwise))
-        return floats.activated(values, activation_of(op))
+        return floats.apply_activation(values, activation_of(op))
 
     hybrid_or_none = None if is_depthwise is None else hybrid_kernel
     return Computation(formula, kernel, takes_product(roles), roles, hybrid_or_none)
@@ -128,7 +128,9 @@ def _transposed_sums(
 
 
 def _with_bias(op: Operation, sums: Array, bias: Array | None) -> Array:
-    return floats.activated(sums if bias is None else sums + bias, activation_of(op))
+    return floats.apply_activation(
+        sums if bias is None else sums + bias, activation_of(op)
+    )
 
 
 def _size(sizes: Array) -> tuple[int, int]:
@@ -166,7 +168,7 @@ def _fully_connected(has_multiplier: bool) -> Computation:
     ) -> Array:
         options = flag(op.keep_num_dims), flag(op.asymmetric_quantize_inputs)
         result = hybrid.fully_connected(x, weights, bias, *options)
-        return floats.activated(result, activation_of(op))
+        return floats.apply_activation(result, activation_of(op))
 
     roles = Operands(plain=(2,), weights=1, bias=2)
     return Computation(
@@ -197,7 +199,7 @@ def _pooling(
     on_floats: Callable[..., Array], function: Callable[..., Array]
 ) -> Implementation:
     def formula(op: Operation, x: Array) -> Array:
-        return floats.activated(
+        return floats.apply_activation(
             on_floats(x, _sizes(op), window_of(op)), activation_of(op)
         )
 

@@ -41,7 +41,7 @@ class Functions:
             stateful |= more
         return stateful
 
-    def outer(self) -> Sequence[FuncOp]:
+    def public_functions(self) -> Sequence[FuncOp]:
         """Return the public stateful functions, which get state arguments and results."""
         return [
             function
@@ -49,7 +49,7 @@ class Functions:
             if name in self.stateful and not _is_inner(function)
         ]
 
-    def vanishing(self) -> Sequence[FuncOp]:
+    def unneeded_functions(self) -> Sequence[FuncOp]:
         """Return the private functions that the rewritten module no longer needs."""
         unused = self.stateful | (self.initializers - self.called)
         return [

@@ -34,10 +34,10 @@ from .expressions import (
     TosaReal,
     TosaTensor,
     TosaTruth,
-    apart,
-    lifted_array,
+    add_constant,
+    lift_array,
     shape_of_all,
-    together,
+    split_constant,
     tosa_form,
 )
 from .positions import Positions, positions_of
@@ -51,8 +51,8 @@ def _move_by_positions(
     """Move elements of `x` as `function` moves an array of their flat positions."""
     positions = function(positions_of(x.shape), *args, **options)
     if isinstance(positions, list):
-        return [x.taken(part) for part in cast("list[Positions]", positions)]
-    return x.taken(positions)
+        return [x.take(part) for part in cast("list[Positions]", positions)]
+    return x.take(positions)
 
 
 for _function in (
@@ -67,8 +67,8 @@ for _function in (
 @tosa_form("part")
 def _part(x: TosaTensor, key: tuple[object, ...]) -> TosaTensor:
     if any(isinstance(index, TosaTensor) for index in key):
-        raise Unsupported("has non-constant sizes, axes or indices")
-    return x.taken(positions_of(x.shape)[cast(Any, key)])
+        raise Unsupported("has sizes, axes or indices that are not constant")
+    return x.take(positions_of(x.shape)[cast(Any, key)])
 
 
 @tosa_form(np.pad)
@@ -80,12 +80,12 @@ def _pad(
     pads = np.broadcast_to(np.asarray(widths), (x.ndim, 2)).tolist()
     if not any(map(any, pads)):
         return x
-    base, constant = apart(x)
+    base, constant = split_constant(x)
     shape = [size + sum(pad) for size, pad in zip(x.shape, pads, strict=True)]
     fill = constant_values - constant
     result = base.like(lambda: x.builder.pad(base.native, pads, fill), shape)
     result.bounds = union(base.bounds, (fill, fill))
-    return together(result, constant)
+    return add_constant(result, constant)
 
 
 # Several tensors
@@ -123,7 +123,7 @@ def _stored_type_of(
     integers: Sequence[TosaTensor], bounds: Bounds
 ) -> tuple[Attribute, int]:
     """Return an element type for all integers, and the offset to subtract before casts."""
-    stored = [apart(x) for x in integers if not isinstance(x, KnownInteger)]
+    stored = [split_constant(x) for x in integers if not isinstance(x, KnownInteger)]
     kinds = {(x.element_type, offset) for x, offset in stored}
     if len(kinds) == 1:
         type_, offset = kinds.pop()
@@ -135,14 +135,14 @@ def _stored_type_of(
     return (i64 if any(x.element_type == i64 for x in integers) else i32), 0
 
 
-def lifted(
+def lift_number(
     number: TosaTensor | ArrayLike, builder: TosaBuilder, rank: int = 1
 ) -> TosaTensor:
     """Convert a number or an array to a tensor."""
     if isinstance(number, TosaTensor):
         return number
     array = np.asarray(number)
-    return lifted_array(builder, array.reshape(array.shape or (1,) * max(rank, 1)))
+    return lift_array(builder, array.reshape(array.shape or (1,) * max(rank, 1)))
 
 
 def tosa_builder_of(*values: object) -> TosaBuilder:
@@ -156,7 +156,7 @@ def _select(
 ) -> TosaTensor:
     builder = condition.builder
     rank = max(condition.ndim, np.ndim(cast(float, a)), np.ndim(cast(float, b)))
-    pair = [lifted(x, builder, rank) for x in (a, b)]
+    pair = [lift_number(x, builder, rank) for x in (a, b)]
     shape = shape_of_all(condition, *pair)
 
     def build(values: Sequence[SSAValue]) -> SSAValue:
@@ -172,7 +172,7 @@ def _select(
 @tosa_form(np.concatenate)
 def _concatenate(parts: Sequence[TosaTensor | Array], axis: int = 0) -> TosaTensor:
     builder = tosa_builder_of(*parts)
-    every = [lifted(x, builder) for x in parts if x.shape[axis]]
+    every = [lift_number(x, builder) for x in parts if x.shape[axis]]
     shape = [*every[0].shape]
     shape[axis] = sum(x.shape[axis] for x in every)
     axis %= len(shape)
@@ -181,7 +181,7 @@ def _concatenate(parts: Sequence[TosaTensor | Array], axis: int = 0) -> TosaTens
 
 @tosa_form("as_expression_like")
 def _alongside(values: TosaTensor | Array, *others: TosaTensor | Array) -> TosaTensor:
-    return lifted(values, tosa_builder_of(values, *others))
+    return lift_number(values, tosa_builder_of(values, *others))
 
 
 @tosa_form(np.take)
@@ -211,7 +211,7 @@ def _with_part(
         raise Unsupported("has non-constant sizes, axes or indices")
     own, other = positions_of(x.shape), positions_of(update.shape)
     positions = primitives.with_part(own, other + own.size, start)
-    return _concatenate([x.reshape(-1), update.reshape(-1)]).taken(positions)
+    return _concatenate([x.reshape(-1), update.reshape(-1)]).take(positions)
 
 
 # Along dimensions
@@ -241,7 +241,7 @@ def _reduce(
     axes = sorted({d % x.ndim for d in every})
     is_sum = kind == "sum"
     count = math.prod(x.shape[d] for d in axes) if is_sum else 1
-    base, constant = apart(x)
+    base, constant = split_constant(x)
     shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
 
     def build() -> SSAValue:
@@ -258,7 +258,7 @@ def _reduce(
     elif base.bounds != ANY_INTEGER:
         low, high = base.bounds
         result.bounds = low * count, high * count
-    result = together(result, constant * count)
+    result = add_constant(result, constant * count)
     return result if keepdims else _move_by_positions(np.squeeze, result, tuple(axes))
 
 
@@ -268,7 +268,7 @@ def _reduce(
 @tosa_form(np.argmax)
 def _largest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
     builder, axis = x.builder, axis % x.ndim
-    base, _ = apart(x)
+    base, _ = split_constant(x)
     shape = [size for d, size in enumerate(x.shape) if d != axis]
     if base.element_type not in (i8, i16, f32):
         # `tosa.argmax` does not support wider integers.
@@ -286,7 +286,7 @@ def _largest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
 def _smallest_index(x: TosaTensor, axis: int = 0) -> TosaTensor:
     if isinstance(x, TosaReal):
         return _largest_index(-x, axis)
-    base, _ = apart(x.number if isinstance(x, TosaTruth) else x)
+    base, _ = split_constant(x.number if isinstance(x, TosaTruth) else x)
 
     def build() -> SSAValue:
         type_ = base.element_type
@@ -306,7 +306,7 @@ def _largest_indices(rows: TosaTensor, count: int) -> TosaTensor:
         cast("TosaInteger", part) for part in (rows[:, :, None], rows[:, None, :])
     )
     numbers = positions_of((size,))
-    is_earlier = lifted_array(builder, (numbers < numbers[:, None])[None])
+    is_earlier = lift_array(builder, (numbers < numbers[:, None])[None])
     is_before = is_earlier.chosen(other >= own, other > own)
     # The rank of an element is its position in descending order.
     ranks = is_before.number.sum(2, keepdims=True)

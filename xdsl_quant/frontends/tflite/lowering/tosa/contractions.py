@@ -19,16 +19,16 @@ from xdsl_quant.frontends.tosa import ops as tosa_ops
 from xdsl_quant.numerics.primitives import Array
 from xdsl_quant.unsupported import Unsupported
 
-from .arrays import lifted, tosa_builder_of
+from .arrays import lift_number, tosa_builder_of
 from .building import TosaBuilder, i48
 from .expressions import (
     KnownInteger,
     TosaInteger,
     TosaReal,
     TosaTensor,
-    apart,
+    add_constant,
     definition,
-    together,
+    split_constant,
     tosa_form,
 )
 
@@ -48,7 +48,7 @@ class _Factor(NamedTuple):
     @classmethod
     def of(cls, values: Factors, builder: TosaBuilder) -> _Factor:
         """Return a factor with an element type that TOSA multiplies, and its zero point."""
-        x, constant = apart(lifted(values, builder))
+        x, constant = split_constant(lift_number(values, builder))
         if not isinstance(x, KnownInteger):
             return cls(x, x.element_type, -constant)
         low, high = x.bounds
@@ -285,7 +285,7 @@ class _Windows(NamedTuple):
 
     def sum(self, axis: ArrayLike, dtype: DTypeLike | None = None) -> TosaTensor:
         """Return window sums: convolutions with weights of 1, which are exact."""
-        base, constant = apart(self.x)
+        base, constant = split_constant(self.x)
         ones = np.ones((1, *self.sizes, base.shape[-1]), base.dtype)
         total = _depthwise_sums(base, ones, self.window)
         if not constant:
@@ -296,9 +296,9 @@ class _Windows(NamedTuple):
         return cast(TosaInteger, total) + constant * counts.sum((-2, -1))
 
     def max(self, axis: ArrayLike) -> TosaTensor:
-        base, constant = apart(self.x)
+        base, constant = split_constant(self.x)
         pooled = _pooling(tosa.MaxPool2DOp, base, self.sizes, self.window)
-        return together(pooled, constant)
+        return add_constant(pooled, constant)
 
 
 def _pooling(

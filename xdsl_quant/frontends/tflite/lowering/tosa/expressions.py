@@ -49,7 +49,7 @@ from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from .building import Operand, TosaBuilder, i48, is_unsigned, lowered_type, per_tensor
-from .positions import Positions, positions_of, taken
+from .positions import Positions, positions_of, take_positions
 
 INT32 = signed_bounds(32)
 
@@ -171,21 +171,21 @@ class TosaTensor(ArrayExpression, Expression):
         result.dtype = self.dtype
         return result
 
-    def taken(self, positions: Positions) -> Self:
+    def take(self, positions: Positions) -> Self:
         """Return the elements at flat positions, in the shape of `positions`."""
         if self.view is not None:
             source, own = self.view
-            return cast("Self", source.taken(own.ravel()[positions]))
+            return cast("Self", source.take(own.ravel()[positions]))
 
         def build() -> SSAValue:
-            return taken(self.builder, self.native, positions)
+            return take_positions(self.builder, self.native, positions)
 
         result = self.like(build, positions.shape)
         result.view = self, positions
         return result
 
     @property
-    def by_channels(self) -> tuple[TosaTensor, Positions] | None:
+    def channel_view(self) -> tuple[TosaTensor, Positions] | None:
         """`view` if it keeps each element in its channel; otherwise `None`."""
         if self.view is None:
             return None
@@ -201,20 +201,20 @@ class TosaTensor(ArrayExpression, Expression):
     ) -> Any:
         if method == "__call__" and not kwargs and ufunc in FORMS:
             return FORMS[ufunc](*inputs)
-        lifted = [lifted_array(self.builder, x) for x in inputs]
+        lifted = [lift_array(self.builder, x) for x in inputs]
         return super().__array_ufunc__(ufunc, method, *lifted, **kwargs)
 
     def _with_bias(self, bias: object) -> Self | None:
         """Return sums of products with a fused per-channel bias; `None` if impossible."""
         if not isinstance(bias, np.ndarray | TosaTensor) or bias.ndim != 1:
             return None
-        if (view := self.by_channels) is not None:
+        if (view := self.channel_view) is not None:
             source, positions = view
             result = source._with_bias(cast("Array", bias))
-            return None if result is None else cast("Self", result.taken(positions))
+            return None if result is None else cast("Self", result.take(positions))
         if (biased := self.biased) is None:
             return None
-        numbers = lifted_array(self.builder, cast("Array", bias))
+        numbers = lift_array(self.builder, cast("Array", bias))
         return self.like(
             lambda: biased(numbers.stored_as(self.element_type)), self.shape
         )
@@ -236,7 +236,7 @@ class TosaTensor(ArrayExpression, Expression):
         return TosaTruth(builder, build, shape, i1)
 
 
-def lifted_array(builder: TosaBuilder, number: Any) -> Any:
+def lift_array(builder: TosaBuilder, number: Any) -> Any:
     """Convert an array to an expression; return other values unchanged."""
     if not isinstance(number, np.ndarray) or not number.ndim:
         return cast(Any, number)
@@ -250,14 +250,14 @@ def lifted_array(builder: TosaBuilder, number: Any) -> Any:
     return TosaReal(builder, build, array.shape, f32, bounds)
 
 
-def apart(x: TosaTensor) -> tuple[TosaTensor, int]:
+def split_constant(x: TosaTensor) -> tuple[TosaTensor, int]:
     """Split `tensor + constant`; the constant is 0 for other tensors."""
     if isinstance(x, TosaInteger) and x.linear is not None and x.linear[1] == 1:
         return x.linear[0], x.linear[2]
     return x, 0
 
 
-def together(x: TosaTensor, constant: int) -> TosaTensor:
+def add_constant(x: TosaTensor, constant: int) -> TosaTensor:
     """Add a constant to a tensor of integers; return other tensors unchanged."""
     return x + constant if isinstance(x, TosaInteger) else x
 
@@ -333,7 +333,7 @@ class TosaTruth(Truth, TosaTensor):
         return FORMS["chosen"](self, a, b)
 
 
-class Parts(NamedTuple):
+class FusibleOps(NamedTuple):
     """Last operations that computed an integer tensor, with which later ones are fused."""
 
     shifted: tuple[TosaInteger, int] | None = None
@@ -381,11 +381,11 @@ class TosaRescaling(NamedTuple):
         self, builder: TosaBuilder, element_type: Attribute = i32, output_zp: int = 0
     ) -> SSAValue:
         """Build the op, which adds the zero point and saturates."""
-        if (view := self.x.by_channels) is not None:
+        if (view := self.x.channel_view) is not None:
             source, positions = view
             rescaling = self._replace(x=cast(TosaInteger, source))
             stored = rescaling.build(builder, element_type, output_zp)
-            return taken(builder, stored, positions)
+            return take_positions(builder, stored, positions)
         multiplier = Multiplier(self.value, 31 - self.shift)
         x, factor, constant = self.x.linear or (self.x, 1, 0)
         is_stored = x.element_type == i8 or (x.element_type == i16 and not constant)
@@ -403,7 +403,7 @@ class TosaRescaling(NamedTuple):
             bounds = max(min(low, 0) - 1, INT32[0]), min(max(high, 0) + 2, INT32[1])
         build = partial(self.build, builder)
         result = TosaInteger(builder, build, self.x.shape, i32, bounds)
-        result.parts = Parts(rescale=self)
+        result.parts = FusibleOps(rescale=self)
         return result
 
 
@@ -412,7 +412,7 @@ class TosaInteger(TosaTensor, Integer):
 
     is_lazy = True
     dtype = np.dtype(np.int64)
-    parts = Parts()
+    parts = FusibleOps()
 
     @classmethod
     def stored(cls, operand: Operand) -> TosaInteger:
@@ -423,11 +423,11 @@ class TosaInteger(TosaTensor, Integer):
         type_, shape = element_type_of(value), shape_of(value)
         return cls(operand.builder, lambda: value, shape, type_, bounds) + offset
 
-    def taken(self, positions: Positions) -> TosaInteger:
+    def take(self, positions: Positions) -> TosaInteger:
         if self.linear is None:
-            return super().taken(positions)
+            return super().take(positions)
         base, factor, constant = self.linear
-        moved = base.taken(positions)
+        moved = base.take(positions)
         return moved + constant if factor == 1 else constant - moved
 
     @cached_property
@@ -490,7 +490,7 @@ class TosaInteger(TosaTensor, Integer):
         result = super().arithmetic(name, lhs, rhs)
         is_known = not isinstance(rhs, Expression)
         if name == "left_shift" and is_known and result is not self:
-            result.parts = Parts(shifted=(self, int(rhs)))
+            result.parts = FusibleOps(shifted=(self, int(rhs)))
         return result
 
     def _sum(self, other: Number) -> TosaInteger:
@@ -527,7 +527,7 @@ class TosaInteger(TosaTensor, Integer):
             raise Unsupported(f"divides by {divisor}, expected a power of two")
         return self >> (divisor.bit_length() - 1)
 
-    def within(self, bounds: Bounds) -> TosaInteger:
+    def with_bounds(self, bounds: Bounds) -> TosaInteger:
         """Return the same integers with the given bounds."""
         return TosaInteger(self.builder, lambda: self.value, self.shape, i32, bounds)
 
@@ -613,7 +613,9 @@ class TosaInteger(TosaTensor, Integer):
             return self.value if element_type == i32 else self.native
         if self.view is not None:
             source, positions = self.view
-            return taken(builder, source.stored_as(element_type, offset), positions)
+            return take_positions(
+                builder, source.stored_as(element_type, offset), positions
+            )
         if self.parts.saturated is not None:
             rescaling, zero_point, low, high = self.parts.saturated
             zero_point -= offset
@@ -647,7 +649,7 @@ class KnownInteger(TosaInteger):
         self.array = array.astype(np.int64)
         self.dtype = array.dtype
 
-    def taken(self, positions: Positions) -> KnownInteger:
+    def take(self, positions: Positions) -> KnownInteger:
         return KnownInteger(self.builder, self.array.ravel()[positions])
 
     def plus(self, constant: int, factor: int = 1) -> KnownInteger:
@@ -781,7 +783,7 @@ class TosaReal(TosaTensor, Real):
 
         low, high = (int(np.clip(bound, *INT32)) for bound in self.bounds)
         result = TosaInteger(self.builder, build, self.shape, i32, (low, high))
-        result.parts = Parts(nearest=self)
+        result.parts = FusibleOps(nearest=self)
         return result
 
     def astype(self, dtype: DTypeLike) -> Any:
@@ -820,7 +822,7 @@ def expression_of(
     return TosaInteger.stored(Operand(builder, operand.type, value))
 
 
-def quantized(operand: Operand) -> Quantized:
+def quantized_operand(operand: Operand) -> Quantized:
     """Pair an operand with its quantization parameters, for formulas."""
     values = cast("Integers", TosaInteger.stored(operand))
     return Quantized(values, per_tensor(operand.type))
@@ -853,3 +855,7 @@ def stored_results(
         else np.asarray(value).astype(numpy_dtype(result.type))
         for value, result in zip(values, op.results, strict=True)
     ]
+
+
+# Former name, kept for compatibility.
+quantized = quantized_operand

@@ -18,10 +18,10 @@ from xdsl_quant.numerics.primitives import Array
 from ..kernels import Computation
 from .expressions import stored_results
 
-__all__ = ["fallen_back", "quantized_to_nearest"]
+__all__ = ["fallen_back", "float_results", "quantized_to_nearest"]
 
 
-def fallen_back(
+def float_results(
     op: Operation, computation: Computation, operands: Sequence[Array | None]
 ) -> Sequence[SSAValue | Array]:
     """
@@ -31,3 +31,7 @@ def fallen_back(
         Unsupported: if TOSA has no float form for the types.
     """
     return stored_results(op, computation.results(op, operands, mode="only"))
+
+
+# Former name, kept for compatibility.
+fallen_back = float_results

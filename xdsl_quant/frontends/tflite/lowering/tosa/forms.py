@@ -32,8 +32,8 @@ from xdsl_quant.unsupported import Unsupported
 from .building import LARGEST_FLOAT, i48
 from .expressions import (
     INT32,
+    FusibleOps,
     KnownInteger,
-    Parts,
     TosaInteger,
     TosaReal,
     TosaRescaling,
@@ -41,7 +41,7 @@ from .expressions import (
     TosaTruth,
     definition,
     fits_i32,
-    lifted_array,
+    lift_array,
     operand,
     product,
     tosa_form,
@@ -120,17 +120,17 @@ def _rounding_divide(values: Number, exponent: Number) -> Number:
     bounds = low[0], high[1]
     if isinstance(exponent, TosaInteger):
         divided = _divided_by_power if is_away else _rounded_up
-        return divided(x, exponent).within(bounds)
+        return divided(x, exponent).with_bounds(bounds)
     bits = int(cast(SupportsIndex, exponent))
     if (rescaling := x.parts.rescale) is not None and rescaling.shift == 31:
         return rescaling._replace(shift=31 + bits).expression(bounds)
     half = 1 << (bits - 1)
     if not fits_i32((x.bounds[0] + half - is_away, x.bounds[1] + half)):
-        return _divided(x, bits, is_away).within(bounds)
+        return _divided(x, bits, is_away).with_bounds(bounds)
     moved = x + half
     if is_away:
         moved = moved - (x < 0)
-    return (moved >> bits).within(bounds)
+    return (moved >> bits).with_bounds(bounds)
 
 
 @tosa_form("half_sum")
@@ -141,7 +141,7 @@ def _half_sum(lhs: Number, rhs: Number) -> TosaInteger:
         return cast(TosaInteger, _rounding_divide(total, 1))
     mean = _mean(x, other, total.bounds[0] < 0)
     low, high = ((bound + 1) >> 1 for bound in total.bounds)
-    return mean.within((low, high))
+    return mean.with_bounds((low, high))
 
 
 @tosa_form("saturating_shift")
@@ -175,7 +175,7 @@ def _lift(number: Number, like: Number) -> TosaInteger:
         return number
     tensor = cast(TosaInteger, like)
     array = np.full((1,) * tensor.ndim, bounds_of(number)[0])
-    return lifted_array(tensor.builder, array)
+    return lift_array(tensor.builder, array)
 
 
 def _mean(a: TosaInteger, b: Number, is_away: bool) -> TosaInteger:
@@ -235,8 +235,8 @@ def _stored_values(x: TosaInteger, zero_point: int, low: int, high: int) -> Tosa
     clipped = moved.clipped(low, high)
     if x.parts.rescale is None:
         return clipped
-    result = clipped.within(clipped.bounds)
-    result.parts = Parts(saturated=(x.parts.rescale, zero_point, low, high))
+    result = clipped.with_bounds(clipped.bounds)
+    result.parts = FusibleOps(saturated=(x.parts.rescale, zero_point, low, high))
     return result
 
 
@@ -303,7 +303,7 @@ class _StoredRange(np.ndarray[Any, Any]):
         return np.maximum(values, 0)
 
 
-@tosa_form("tabulated")
+@tosa_form("tabulate")
 def _tabulate(
     values: TosaInteger,
     low: int,

@@ -23,13 +23,15 @@ def positions_of(shape: Sequence[int]) -> Positions:
     return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
-def taken(builder: TosaBuilder, value: SSAValue, positions: Positions) -> SSAValue:
+def take_positions(
+    builder: TosaBuilder, value: SSAValue, positions: Positions
+) -> SSAValue:
     """Take elements at flat positions, in the shape of `positions`."""
     periods = [_period(positions, axis) for axis in range(positions.ndim)]
     if (*periods,) != positions.shape:
         once = positions[tuple(map(slice, periods))]
         counts = [n // m for n, m in zip(positions.shape, periods, strict=True)]
-        return builder.tile(taken(builder, value, once), counts)
+        return builder.tile(take_positions(builder, value, once), counts)
     if (part := _box(builder, value, positions)) is not None:
         return part
     steps = _steps(positions)

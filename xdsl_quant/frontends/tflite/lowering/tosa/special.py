@@ -13,7 +13,11 @@ from xdsl_quant.frontends.tflite.formulas.fixed_point import (
     Integers,
     quantized_multiplier,
 )
-from xdsl_quant.frontends.tflite.formulas.quantized import Quantized, clamped, scale_of
+from xdsl_quant.frontends.tflite.formulas.quantized import (
+    Quantized,
+    scale_of,
+    store_corrected,
+)
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.primitives import Array
 from xdsl_quant.unsupported import Unsupported
@@ -59,7 +63,7 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
         raise Unsupported("has values that exceed 32 bits before they saturate")
     corrected = cast(TosaInteger, x.corrected)
     rescaling = TosaRescaling.by(corrected, quantized_multiplier(ratio))
-    return clamped(cast(Integers, rescaling.expression()), result)
+    return store_corrected(cast(Integers, rescaling.expression()), result)
 
 
 _RESIZE = cast(Computation, IMPLEMENTATIONS[tfl.ResizeBilinearOp])
