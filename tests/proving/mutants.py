@@ -132,9 +132,9 @@ def _stored_by_formula(prover: CastProver, bits: Bits) -> Sequence[int | None]:
 
     def stored(value: int) -> int | None:
         known = {x: terms.of_bits(cast.expressed, value)}
-        if not terms.evaluated(bit, known):
+        if not terms.evaluate(bit, known):
             return None
-        return int(decode_bits(cast.storage, terms.evaluated(right.term, known)))
+        return int(decode_bits(cast.storage, terms.evaluate(right.term, known)))
 
     return [*map(stored, bits.tolist())]
 
@@ -145,7 +145,7 @@ def _expressed_by_formula(prover: CastProver, stored: Integers) -> Bits:
     q = terms.symbol(cast.storage, "q")
     expressed = prover.formula.expressed(q)
     bits = [
-        terms.evaluated(expressed, {q: terms.of_bits(cast.storage, each)})
+        terms.evaluate(expressed, {q: terms.of_bits(cast.storage, each)})
         for each in stored.tolist()
     ]
     # Terms of bf16 are those of f32.

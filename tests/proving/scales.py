@@ -23,8 +23,8 @@ from xdsl_quant.proving import Theorem
 from xdsl_quant.proving.scalars import Number
 from xdsl_quant.proving.tensors import scalar
 from xdsl_quant.proving.terms import Term, Terms
-from xdsl_quant.proving.theorems import NamedTerm, decided
-from xdsl_quant.proving.translation import translated
+from xdsl_quant.proving.theorems import NamedTerm, decide_claim
+from xdsl_quant.proving.translation import translate_function
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
@@ -112,7 +112,7 @@ class ScaleProver:
         known: dict[SSAValue, Number] = {
             multiply.result: Number(self._symbols[1], true)
         }
-        return scalar(*translated(self.terms, function, arguments, known))
+        return scalar(*translate_function(self.terms, function, arguments, known))
 
     def _constant(self, value: int) -> Term:
         return self.terms.of_bits(_WIDE, value)
@@ -145,4 +145,4 @@ class ScaleProver:
         )
         condition = terms.op("IMPLIES", premise, condition)
         values = [NamedTerm("v", i64, value), NamedTerm("p", i64, product)]
-        return decided(terms, claim, condition, values, SECONDS)
+        return decide_claim(terms, claim, condition, values, SECONDS)

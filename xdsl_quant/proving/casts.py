@@ -24,7 +24,7 @@ from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.numerics.arrays import Array, DType
 from xdsl_quant.runtime.arrays import numpy_dtype
 
-from .exhaustion import Bits, FloatOrder, Steps, first_difference
+from .exhaustion import Bits, FloatOrder, StepFunction, first_difference
 from .formula import Cast, CastFormula
 from .pipelines import lowered_function, scalar_lowering
 from .scalars import Number, bits_of
@@ -32,14 +32,14 @@ from .tensors import scalar
 from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
 from .theorems import (
     CompiledDemonstration,
+    Demonstration,
     NamedTerm,
-    Show,
     Theorem,
-    decided,
+    decide_claim,
     decode_bits,
-    results,
+    printed_terms,
 )
-from .translation import translated
+from .translation import translate_function
 
 _SCALE = 0.75
 """Placeholder for a symbolic scale. Powers of two would be lowered differently."""
@@ -180,12 +180,12 @@ class CastProver:
         known: dict[SSAValue, Number] = {}
         if self.scales is not None:
             scale = self.formula.in_compute_type(self._scale.term)
-            known[self._scale_in(function)] = Number(scale, terms.true())
+            known[self._scale_constant(function)] = Number(scale, terms.true())
         arguments = [Number(argument, terms.true())]
-        return scalar(*translated(terms, function, arguments, known))
+        return scalar(*translate_function(terms, function, arguments, known))
 
     @staticmethod
-    def _scale_in(function: FuncOp) -> SSAValue:
+    def _scale_constant(function: FuncOp) -> SSAValue:
         """
         Return the constant that holds the scale, to be replaced by a symbol.
 
@@ -246,7 +246,10 @@ class CastProver:
         """Decide whether `dcast` equals its formula for all stored values."""
         found = self._lowered_result("d", self._q.term)
         right = self.formula.expressed(self._q.term)
-        values = [self._q, *results(self._terms, self.cast.expressed, found, right)]
+        values = [
+            self._q,
+            *printed_terms(self._terms, self.cast.expressed, found, right),
+        ]
         claim = "dcast(q) is the formula for all q"
         return self._decided(claim, self._same(found, right), values, "d")
 
@@ -262,7 +265,7 @@ class CastProver:
         return self._decided(claim, condition, values, "dq")
 
     def _results(self, found: Number, right: Term | None = None) -> Sequence[NamedTerm]:
-        return results(self._terms, self.cast.storage, found, right)
+        return printed_terms(self._terms, self.cast.storage, found, right)
 
     def _at_most(self, first: Term, second: Term) -> Term:
         kind = "BV_SLE" if self.cast.type.is_signed else "BV_ULE"
@@ -282,7 +285,7 @@ class CastProver:
 
         def show(found: Mapping[str, float | str]) -> str:
             text = self.text(ops, scale=cast("float | None", found.get("scale")))
-            return Show(text, f"-p {shlex.quote(self.passes)}").command(
+            return Demonstration(text, f"-p {shlex.quote(self.passes)}").command(
                 found[first.name]
             )
 
@@ -299,7 +302,7 @@ class CastProver:
                 claim += " that is not a power of two"
             condition = self._implies(terms.all(*conditions), condition)
             values = [first, scale, *others]
-        return decided(self._terms, claim, condition, values, self.seconds, show)
+        return decide_claim(self._terms, claim, condition, values, self.seconds, show)
 
     # All inputs
 
@@ -331,7 +334,11 @@ class CastProver:
         compiled = CompiledDemonstration(self.text("q"), self._options)
         for name, function, show in (
             ("compiled", self._compiled_quantization(), compiled),
-            ("numerics", self.quantize_in_numpy, Show(self.text("q"), options)),
+            (
+                "numerics",
+                self.quantize_in_numpy,
+                Demonstration(self.text("q"), options),
+            ),
         ):
             start = time.perf_counter()
             found = first_difference(steps, function, progress)
@@ -345,7 +352,7 @@ class CastProver:
         if self.cast.width <= 16:
             yield self.compiled_round_trips()
 
-    def _steps(self) -> Steps:
+    def _steps(self) -> StepFunction:
         cast, sizes = self.cast, float_sizes(self.cast.expressed)
         if (
             sizes is None
@@ -361,10 +368,10 @@ class CastProver:
 
         def stored(bits: int) -> int:
             x = self._terms.of_bits(cast.expressed, bits)
-            found = self._terms.evaluated(clamped, {self._x.term: x})
+            found = self._terms.evaluate(clamped, {self._x.term: x})
             return round(float(decode_bits(cast.compute, found)))
 
-        return Steps.of(FloatOrder(*sizes), stored)
+        return StepFunction.of(FloatOrder(*sizes), stored)
 
     def compiled_round_trips(self) -> Theorem:
         """Try `qcast(dcast(q)) = q` in compiled code for all stored values."""
@@ -389,7 +396,7 @@ class CastProver:
         count: int,
         seconds: float,
         difference: tuple[float | str, int, int] | None,
-        show: Show | CompiledDemonstration,
+        show: Demonstration | CompiledDemonstration,
     ) -> Theorem:
         method = f"{count:,} inputs"
         if difference is None:

@@ -29,7 +29,7 @@ from .scalars import Number
 from .tensors import Numbers, as_elements, static_shape, tensor_elements
 from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes, stored_integer
 from .theorems import Theorem, decode_bits, proved_or_unknown
-from .translation import translated
+from .translation import translate_function
 
 LOWERING = lowering(Rounding())
 """Default pipeline, which lowers casts as compiled execution does."""
@@ -318,7 +318,7 @@ def _function_results(
 ) -> Sequence[Numbers]:
     lowered = module.clone()
     apply_passes(lowered, lowered_by, is_routine=True)
-    return translated(terms, entry_function(lowered, entry), arguments)
+    return translate_function(terms, entry_function(lowered, entry), arguments)
 
 
 def _is_same(terms: Terms, before: Number, after: Number) -> Term:

@@ -63,7 +63,7 @@ class FloatOrder:
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepFunction:
     """Monotonic function from floats to integers."""
 
     order: FloatOrder
@@ -77,7 +77,7 @@ class Steps:
     """Result for NaN."""
 
     @staticmethod
-    def of(order: FloatOrder, function: Callable[[int], int]) -> Steps:
+    def of(order: FloatOrder, function: Callable[[int], int]) -> StepFunction:
         """
         Find the steps of a monotonic function.
 
@@ -104,7 +104,7 @@ class Steps:
             pending += [(low, below, middle, between), (middle, between, high, above)]
         starts = np.array(sorted(found))
         results = np.array([found[start] for start in starts.tolist()])
-        return Steps(order, starts, results, value(order.count))
+        return StepFunction(order, starts, results, value(order.count))
 
     def values(
         self, start: int, stop: int, dtype: np.dtype[np.integer]
@@ -120,7 +120,7 @@ class Steps:
 
 
 def first_difference(
-    steps: Steps,
+    steps: StepFunction,
     function: Callable[[Bits], NDArray[np.integer]],
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> tuple[int, int, int] | None:
@@ -150,3 +150,7 @@ def first_difference(
             if found is not None:
                 return found
     return None
+
+
+# Former name, kept for compatibility.
+Steps = StepFunction

@@ -105,14 +105,14 @@ class CastFormula:
 
     def _float(self, value: int, type_: AnyFloat) -> Term:
         source = IntegerType(max(value.bit_length() + 1, 8))
-        return self.terms.converted(source, type_, self.terms.of_bits(source, value))
+        return self.terms.convert(source, type_, self.terms.of_bits(source, value))
 
     def _computed(self, kind: str, *operands: Term) -> Term:
         return self.terms.rounded(kind, self.cast.compute, *operands)
 
     def in_compute_type(self, value: Term) -> Term:
         """Convert an expressed value to the compute type."""
-        return self.terms.converted(self.cast.expressed, self.cast.compute, value)
+        return self.terms.convert(self.cast.expressed, self.cast.compute, value)
 
     # Quantization
 
@@ -161,7 +161,7 @@ class CastFormula:
     def _lies_in(self, value: Term, low: int, high: int) -> Term:
         """Return the condition `low <= value < high`."""
         terms = self.terms
-        wide = terms.converted(self.cast.compute, f64, value)
+        wide = terms.convert(self.cast.compute, f64, value)
         first, last = (self._float(bound, f64) for bound in (low, high))
         return terms.all(terms.op("FP_GEQ", wide, first), terms.op("FP_LT", wide, last))
 
@@ -178,11 +178,11 @@ class CastFormula:
     def expressed(self, q: Term) -> Term:
         """Return the expressed value of a stored value."""
         terms, cast = self.terms, self.cast
-        value = terms.converted(cast.storage, cast.compute, q)
+        value = terms.convert(cast.storage, cast.compute, q)
         if cast.zero_point:
             value = self._computed("FP_SUB", value, self._number(cast.zero_point))
         value = self._computed("FP_MUL", value, self.in_compute_type(self.scale))
-        return terms.converted(cast.compute, cast.expressed, value)
+        return terms.convert(cast.compute, cast.expressed, value)
 
 
 Formula = CastFormula

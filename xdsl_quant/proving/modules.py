@@ -21,7 +21,7 @@ from xdsl_quant.runtime.loading import parse_type
 from .casts import CastProver
 from .formula import Cast
 from .terms import UnsupportedError
-from .translation import located
+from .translation import with_location
 
 _NEAREST = Rounding()
 
@@ -98,7 +98,7 @@ def _casts_in(module: ModuleOp, rounding: Rounding) -> Iterator[Cast]:
         try:
             yield from _casts_of_op(op, rounding)
         except UnsupportedError as error:
-            raise located(op, error) from None
+            raise with_location(op, error) from None
 
 
 def _casts_of_op(op: Operation, rounding: Rounding) -> Iterator[Cast]:

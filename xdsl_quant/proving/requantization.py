@@ -31,8 +31,8 @@ from .pipelines import lowered_function, scalar_lowering
 from .scalars import Number, bits_of
 from .tensors import Values, scalar
 from .terms import Term, Terms, UnsupportedError, WideIntegers, stored_integer
-from .theorems import NamedTerm, Show, Theorem, decided, results
-from .translation import translated, translated_block
+from .theorems import Demonstration, NamedTerm, Theorem, decide_claim, printed_terms
+from .translation import translate_block, translate_function
 
 _ERROR_BITS = 31
 """Exponent `n` of the largest relative error, `2**-n`, of the ratio of scales."""
@@ -108,11 +108,11 @@ class RequantizationProver:
             return theorem
         terms, q = self._terms, self._q
         arguments = [Number(q.term, terms.true())]
-        r = scalar(*translated(terms, self._function, arguments))
+        r = scalar(*translate_function(terms, self._function, arguments))
         condition = terms.all(r.is_defined, self._is_near(q.term, r.term))
-        values = [q, *results(terms, stored_integer(self.target), r)]
-        show = Show(self.text, f"-p {shlex.quote(self.passes)}")
-        return decided(
+        values = [q, *printed_terms(terms, stored_integer(self.target), r)]
+        show = Demonstration(self.text, f"-p {shlex.quote(self.passes)}")
+        return decide_claim(
             terms,
             claim,
             condition,
@@ -143,20 +143,20 @@ class RequantizationProver:
         product = terms.symbol(i64, "p")
         numbers: Values = {multiply.result: Number(product, terms.true())}
         q = Number(self._q.term, terms.true())
-        r = scalar(*translated_block(terms, block, [q], numbers))
+        r = scalar(*translate_block(terms, block, [q], numbers))
         value = scalar(numbers[multiply.lhs])
         wide = WideIntegers(terms, _WIDTH)
         corrected = _zero_point_corrected(wide, q.term, self.source)
         is_corrected = terms.equal(
-            wide.extended(value.term, 64, is_unsigned=False), corrected
+            wide.extend(value.term, 64, is_unsigned=False), corrected
         )
-        exact = wide.extended(product, 64, is_unsigned=False)
+        exact = wide.extend(product, 64, is_unsigned=False)
         premise = self._is_product(wide, exact, corrected, multiplier)
         if premise is None:
             return None
         near = self._is_rounded(wide, exact, r, shift)
         steps = [
-            decided(terms, claim, condition, [self._q], self.seconds)
+            decide_claim(terms, claim, condition, [self._q], self.seconds)
             for condition in (
                 terms.all(value.is_defined, is_corrected),
                 terms.op("IMPLIES", premise, near),
@@ -245,7 +245,7 @@ def _zero_point_corrected(
     wide: WideIntegers, value: Term, type_: FixedPointQuantizedType
 ) -> Term:
     width = type_.storage_type_integral_width
-    extended = wide.extended(value, width, is_unsigned=not type_.is_signed)
+    extended = wide.extend(value, width, is_unsigned=not type_.is_signed)
     return wide.terms.op("BV_SUB", extended, wide.constant(type_.zero_point.data))
 
 

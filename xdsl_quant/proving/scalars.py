@@ -44,14 +44,14 @@ _Translated = tuple[Term, Term | None]
 _Rule = Callable[[Terms, Operation, Sequence[Term]], _Translated]
 
 
-def result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
+def scalar_result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
     """
     Return the result of a scalar op.
 
     Raises:
         UnsupportedError: if the op is unsupported.
     """
-    check(op)
+    check_supported(op)
     name = op_name(op)
     if name == "arith.select":
         condition, then, otherwise = operands
@@ -69,7 +69,7 @@ def result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
     return Number(term, terms.all(*conditions))
 
 
-def check(op: Operation) -> None:
+def check_supported(op: Operation) -> None:
     """
     Check that proofs support a scalar op.
 
@@ -193,7 +193,7 @@ def _to_float(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Transla
     source = _source_type(op)
     if op_name(op) == "arith.uitofp":
         source = IntegerType(bit_count(source), Signedness.UNSIGNED)
-    return terms.converted(source, _result_type(op), *operands), None
+    return terms.convert(source, _result_type(op), *operands), None
 
 
 def power_of_two_bits(value: int, sizes: tuple[int, int]) -> int | None:
@@ -423,3 +423,7 @@ _RULES: Mapping[str, _Rule] = {
 
 SCALAR_OPS = frozenset({*_RULES, "arith.select"})
 """Names of the elementwise ops that proofs support."""
+
+
+# Former names, kept for compatibility.
+check, result = check_supported, scalar_result

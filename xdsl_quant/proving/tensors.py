@@ -179,9 +179,9 @@ def structured(
     Args:
         terms: factory of terms.
         op: structured op.
-        operands: numbers of the operands.
-        known: numbers of the values that are defined outside the body.
-        translate: function like `translated_block`, to translate the body.
+        operands: arrays of numbers.
+        known: values of ops outside the body.
+        translate: translates a block, as `translate_block` does.
     """
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     body, inputs = op.body.block, len(op.inputs)
@@ -251,7 +251,7 @@ def _rescale(
         channel = index[-1] if len(multipliers) > 1 else 0
         multiplier, shift = multipliers[channel], shifts[channel]
         number = cast(Number, values[index])
-        value = wide.extended(number.term, source_width, is_unsigned=from_unsigned)
+        value = wide.extend(number.term, source_width, is_unsigned=from_unsigned)
         value = terms.op("BV_SUB", value, wide.constant(input_zp))
         scaled = _scaled(wide, value, multiplier, shift, is_double)
         limit = 1 << shift - 1

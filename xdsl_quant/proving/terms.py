@@ -235,7 +235,7 @@ class Terms:
         # to f32 first.
         return self._to_bf16(self.op(kind, self.rounding(direction), *operands))
 
-    def converted(self, source: Attribute, target: Attribute, value: Term) -> Term:
+    def convert(self, source: Attribute, target: Attribute, value: Term) -> Term:
         """
         Convert a float or an integer (signed unless its type is unsigned) to a float.
 
@@ -301,7 +301,7 @@ class Terms:
         """Return the condition that two terms are equal; any two NaNs are equal."""
         return self.op("EQUAL", first, second)
 
-    def evaluated(self, term: Term, values: Mapping[Term, Term]) -> int:
+    def evaluate(self, term: Term, values: Mapping[Term, Term]) -> int:
         """Return the bits of a term, given the values of its symbols."""
         changed = self._manager.substitute_term(term, dict(values))
         found = bitwuzla.Bitwuzla(self._manager).simplify_term(changed)
@@ -356,7 +356,7 @@ class WideIntegers:
     def constant(self, value: int) -> Term:
         return self.terms.of_bits(IntegerType(self.width), value)
 
-    def extended(self, value: Term, width: int, *, is_unsigned: bool) -> Term:
+    def extend(self, value: Term, width: int, *, is_unsigned: bool) -> Term:
         """Extend an integer of `width` bits to the width of this class."""
         kind = "BV_ZERO_EXTEND" if is_unsigned else "BV_SIGN_EXTEND"
         return self.terms.op(kind, value, indices=[self.width - width])

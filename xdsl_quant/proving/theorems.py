@@ -52,7 +52,7 @@ class NamedTerm(NamedTuple):
     term: Term
 
 
-class Show(NamedTuple):
+class Demonstration(NamedTuple):
     """Module that demonstrates a counterexample."""
 
     text: str
@@ -87,7 +87,7 @@ class CompiledDemonstration(NamedTuple):
         return f"python -c {shlex.quote(code)}"
 
 
-def results(
+def printed_terms(
     terms: Terms, type_: Attribute, found: Number, expected: Term | None = None
 ) -> Sequence[NamedTerm]:
     """Return the terms to print: result, whether it is defined, expected result."""
@@ -113,7 +113,7 @@ def proved_or_unknown(claim: str, answer: Answer, seconds: float) -> Theorem | N
     return None
 
 
-def decided(
+def decide_claim(
     terms: Terms,
     claim: str,
     condition: Term,

@@ -14,12 +14,12 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix, op_name
 
-from .scalars import Number, check, result
+from .scalars import Number, check_supported, scalar_result
 from .tensors import TENSOR_RULES, Elements, Numbers, Values, as_elements, structured
 from .terms import Terms, UnsupportedError
 
 
-def translated(
+def translate_function(
     terms: Terms,
     function: FuncOp,
     arguments: Sequence[Numbers],
@@ -43,10 +43,10 @@ def translated(
     """
     if len(function.body.blocks) != 1:
         raise UnsupportedError(f"function '{function.sym_name.data}' has branches")
-    return translated_block(terms, function.body.block, arguments, dict(known or {}))
+    return translate_block(terms, function.body.block, arguments, dict(known or {}))
 
 
-def translated_block(
+def translate_block(
     terms: Terms,
     block: Block,
     arguments: Sequence[Numbers],
@@ -73,7 +73,7 @@ def translated_block(
         try:
             results = _op_results(terms, op, numbers)
         except UnsupportedError as error:
-            raise located(op, error) from None
+            raise with_location(op, error) from None
         numbers.update(zip(op.results, results, strict=True))
     return [numbers[operand] for operand in last.operands]
 
@@ -83,13 +83,13 @@ def _op_results(terms: Terms, op: Operation, numbers: Values) -> Sequence[Number
     if (rule := TENSOR_RULES.get(op_name(op))) is not None:
         return rule(terms, op, operands)
     if isinstance(op, LinalgStructuredOperation):
-        return structured(terms, op, operands, numbers, translated_block)
+        return structured(terms, op, operands, numbers, translate_block)
     if any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)):
         return [_elementwise_numbers(terms, op, operands)]
-    return [result(terms, op, cast(Sequence[Number], operands))]
+    return [scalar_result(terms, op, cast(Sequence[Number], operands))]
 
 
-def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
+def with_location(op: Operation, error: UnsupportedError) -> UnsupportedError:
     """Return an error whose message starts with the op's location, if known."""
     prefix, message = location_prefix(op.location), str(error)
     # The error of an op in a region already has a location.
@@ -101,10 +101,18 @@ def _elementwise_numbers(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> Elements:
     """Apply a scalar op to each element of tensors; tensors may be empty."""
-    check(op)
+    check_supported(op)
     arrays = np.broadcast_arrays(*map(as_elements, operands))
     elements = np.empty(arrays[0].shape, object)
     for index in np.ndindex(elements.shape):
         numbers = [cast(Number, array[index]) for array in arrays]
-        elements[index] = result(terms, op, numbers)
+        elements[index] = scalar_result(terms, op, numbers)
     return elements
+
+
+# Former names, kept for compatibility.
+translated, translated_block, located = (
+    translate_function,
+    translate_block,
+    with_location,
+)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.proving.exhaustion import Bits, FloatOrder, Steps, first_difference
+from xdsl_quant.proving.exhaustion import (
+    Bits,
+    FloatOrder,
+    StepFunction,
+    first_difference,
+)
 
 F16 = FloatOrder(5, 11)
 
@@ -42,8 +47,10 @@ def rounded(bits: Bits) -> NDArray[np.integer]:
     return np.where(np.isnan(values), 7, numbers).astype(np.int8)
 
 
-def steps() -> Steps:
-    return Steps.of(F16, lambda bits: int(rounded(np.array([bits], np.uint16))[0]))
+def steps() -> StepFunction:
+    return StepFunction.of(
+        F16, lambda bits: int(rounded(np.array([bits], np.uint16))[0])
+    )
 
 
 def test_steps():
@@ -65,7 +72,7 @@ def test_steps():
 
 
 def test_a_jump_of_more_than_one():
-    found = Steps.of(F16, lambda bits: 0 if bits >= 1 << 15 else 9)
+    found = StepFunction.of(F16, lambda bits: 0 if bits >= 1 << 15 else 9)
     assert found.results.tolist() == [0, 9]
     assert found.starts.tolist() == [0, F16.infinity + 1]
 

@@ -15,7 +15,7 @@ from xdsl_quant.proving.scalars import Number
 from xdsl_quant.proving.tensors import as_elements
 from xdsl_quant.proving.terms import Terms
 from xdsl_quant.proving.theorems import decode_bits
-from xdsl_quant.proving.translation import translated
+from xdsl_quant.proving.translation import translate_function
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
@@ -68,9 +68,9 @@ def rescaled(text: str, values: Any) -> list[int | None]:
     numbers = np.empty(np.shape(values), object)
     for index, value in np.ndenumerate(np.asarray(values)):
         numbers[index] = Number(terms.of_bits(argument, int(value)), terms.true())
-    (found,) = translated(terms, function, [numbers])
+    (found,) = translate_function(terms, function, [numbers])
     return [
-        int(decode_bits(result, terms.evaluated(each.term, {})))
+        int(decode_bits(result, terms.evaluate(each.term, {})))
         if terms.counterexample(each.is_defined, [], 10).verdict == "holds"
         else None
         for each in as_elements(found).ravel()

@@ -20,7 +20,7 @@ from xdsl_quant.proving import equivalent
 from xdsl_quant.proving.scalars import SCALAR_OPS, Number
 from xdsl_quant.proving.tensors import TENSOR_RULES, as_elements, scalar
 from xdsl_quant.proving.terms import Terms, UnsupportedError
-from xdsl_quant.proving.translation import translated
+from xdsl_quant.proving.translation import translate_function
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
 
@@ -94,7 +94,7 @@ def of_arguments(terms: Terms, function: FuncOp, arguments: Any) -> Number:
         )
         for argument, value in zip(function.args, arguments, strict=True)
     ]
-    return scalar(*translated(terms, function, constants))
+    return scalar(*translate_function(terms, function, constants))
 
 
 ROWS = 60
@@ -452,7 +452,7 @@ def check_tensors(text: str, *arrays: Any) -> int:
             bits = terms.of_bits(element, bits_of(value, str(element)))
             numbers[index] = Number(bits, terms.true())
         arguments.append(numbers if numbers.ndim else numbers[()])
-    found = translated(terms, function, arguments)
+    found = translate_function(terms, function, arguments)
     expected = run_function(module_of(function), "main", *arrays)
     conditions: list[Any] = []
     types = function.function_type.outputs
@@ -618,7 +618,7 @@ func.func @main() -> tensor<2xf32> {
 }""")
     )
     terms = Terms()
-    (found,) = translated(terms, function, [])
+    (found,) = translate_function(terms, function, [])
     for number in as_elements(found):
         assert terms.counterexample(number.is_defined, [], 10).verdict == "fails"
 
