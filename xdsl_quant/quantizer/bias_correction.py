@@ -62,7 +62,7 @@ from xdsl_quant.transforms.weights.layers.channels import constant_like
 
 from .errors import float_module, quantized_module, result_key
 from .recording import RecordedModule
-from .samples import spread_batches
+from .samples import evenly_spaced_batches
 from .signal_noise import OUTPUT, Error, Values, relative_noise
 
 _CERTAIN = 3.0
@@ -197,9 +197,9 @@ class _Search:
         most_calls = _MOST_CALLS if libraries() else _MOST_INTERPRETED_CALLS
         count = most_calls // len(self.biases)
         most = max(_LEAST_BATCHES, min(count, _MOST_BATCHES))
-        chosen = spread_batches(batches, most)
+        chosen = evenly_spaced_batches(batches, most)
         if len(chosen) == 1:
-            chosen = [*halves(chosen[0], self.quantized.function.argument_shapes)]
+            chosen = [*split_rows(chosen[0], self.quantized.function.argument_shapes)]
         samples: list[_Sample] = []
         for batch in chosen:
             values = self.exact.values(batch).items()
@@ -290,7 +290,9 @@ def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
     return {**biases, **changed} if changed else biases
 
 
-def halves(batch: Arguments, shapes: Sequence[tuple[int, ...]]) -> Iterator[Arguments]:
+def split_rows(
+    batch: Arguments, shapes: Sequence[tuple[int, ...]]
+) -> Iterator[Arguments]:
     """Yield both halves of a batch's rows, or the batch if it cannot be split."""
     arrays = [*map(np.asarray, batch)]
     rows = {array.shape[0] if array.ndim else 0 for array in arrays}
@@ -407,3 +409,7 @@ def _bias_constant(value: SSAValue, kernel: RegionOp) -> _Bias | None:
     ):
         return None
     return _Bias(constant, tuple(i for i in range(rank) if i not in bias_dimensions))
+
+
+# Former name, kept for compatibility.
+halves = split_rows

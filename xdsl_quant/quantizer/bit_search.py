@@ -35,7 +35,7 @@ from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
 from .bias_correction import Correction, biased_kernels, correct_biases
 from .errors import float_module, quantized_module
-from .kernel_widths import Width, ask_for, widths_of
+from .kernel_widths import Width, request_width, widths_of
 from .labels import Labels, Score
 from .recipe import Budget, SearchOptions
 from .recording import RecordedModule
@@ -145,7 +145,7 @@ class BitSearch:
         numbers = iter(choice)
         for kernel, widths in zip(kernels_of(module), self.widths, strict=True):
             if widths:
-                ask_for(kernel, widths[next(numbers)])
+                request_width(kernel, widths[next(numbers)])
 
     def run(self, budget: Budget) -> tuple[Choice, BitSearchResult]:
         """

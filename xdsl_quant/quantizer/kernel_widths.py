@@ -146,9 +146,13 @@ def _signature_width(kernel: RegionOp, signature: Signature) -> Width:
     return Width(max(weights, default=None), max(activations, default=None), port_specs)
 
 
-def ask_for(kernel: RegionOp, width: Width) -> None:
+def request_width(kernel: RegionOp, width: Width) -> None:
     """Specify the storage widths of a kernel's ports; their ranges do not change."""
     specs: list[Attribute] = [
         width.ports.get(port, spec) for port, spec in enumerate(kernel.specs)
     ]
     set_specs(kernel, specs, port_ranges(kernel))
+
+
+# Former name, kept for compatibility.
+ask_for = request_width

@@ -41,7 +41,7 @@ from .labels import Labels, Scores
 from .recording import RecordedModule, as_stored, record, record_results
 from .report_data import KernelReport, ModelReport
 from .signal_noise import OUTPUT, Error, Floats, Values
-from .weight_only import cast_of, products_of, with_float_values
+from .weight_only import cast_of, products_of, with_float_weights
 
 
 def measure(
@@ -68,11 +68,11 @@ def measure(
         DataError: if the labels do not match the results.
     """
     if kernels_of(resolved):
-        return report_on(resolved, batches, entry, reference, labels)
+        return measure_kernels(resolved, batches, entry, reference, labels)
     return measure_products(float_module, resolved, batches, entry, labels)
 
 
-def report_on(
+def measure_kernels(
     resolved: ModuleOp,
     batches: Iterable[Batch],
     entry: str | None = None,
@@ -170,7 +170,7 @@ def _kernel_report(
     float_bytes: int,
     stored_bytes: int,
 ) -> KernelReport:
-    is_float = stays_float(kernel)
+    is_float = is_float_kernel(kernel)
     weights = [*_kernel_constants(kernel, is_float=is_float)]
     weight_error = Error()
     for weight, exact in zip(
@@ -226,7 +226,7 @@ def _kernel_sizes(module: ModuleOp) -> Sequence[tuple[int, int]]:
     sizes: list[tuple[int, int]] = []
     for kernel in kernels_of(module):
         before = after = 0
-        for weight in _kernel_constants(kernel, is_float=stays_float(kernel)):
+        for weight in _kernel_constants(kernel, is_float=is_float_kernel(kernel)):
             if weight.value not in in_float:
                 before += weight.values.nbytes
             if (weight.value, weight.type) not in stored:
@@ -237,7 +237,7 @@ def _kernel_sizes(module: ModuleOp) -> Sequence[tuple[int, int]]:
     return sizes
 
 
-def stays_float(kernel: RegionOp) -> bool:
+def is_float_kernel(kernel: RegionOp) -> bool:
     """Return True if a float port of the kernel has no quantization parameters."""
     return any(
         needs_parameters(value) and not isinstance(spec, UniformType)
@@ -331,7 +331,7 @@ def _recorded_results(module: ModuleOp, function: str) -> RecordedModule:
 def _recorded_own(
     module: ModuleOp, quantized: ModuleOp, function: str
 ) -> RecordedModule:
-    both, products = with_float_values(module, quantized)
+    both, products = with_float_weights(module, quantized)
     for number, (_, op) in enumerate(products):
         record(op.results[0], result_key(number, 0))
     return RecordedModule.of(both, function)
@@ -373,3 +373,7 @@ def _product_report(
         -(-size // 8),
         -(-stored_size // 8),
     )
+
+
+# Former names, kept for compatibility.
+report_on, stays_float = measure_kernels, is_float_kernel

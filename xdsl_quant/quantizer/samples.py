@@ -49,7 +49,7 @@ DYNAMIC_BATCH = 32
 """Number of samples per batch if the function takes any number."""
 
 _MOST_BYTES = 1 << 28
-"""Maximum size in bytes of the batches that `spread_batches` keeps in memory."""
+"""Maximum size in bytes of the batches that `evenly_spaced_batches` keeps in memory."""
 
 
 class DataError(ValueError):
@@ -190,7 +190,7 @@ class Batches:
             first_row += size
 
 
-def spread_batches(batches: Iterable[Batch], most: int) -> list[Arguments]:
+def evenly_spaced_batches(batches: Iterable[Batch], most: int) -> list[Arguments]:
     """
     Return evenly spaced batches, in a list that fits in memory.
 
@@ -441,3 +441,7 @@ def _has_dtype(found: DType, expected: DType) -> bool:
         # Files store dtypes that NumPy lacks as raw bytes.
         return found.itemsize == expected.itemsize
     return found.newbyteorder("=") == expected
+
+
+# Former name, kept for compatibility.
+spread_batches = evenly_spaced_batches

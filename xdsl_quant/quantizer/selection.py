@@ -86,7 +86,7 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
             point.
     """
     names = {
-        number: names_of([*kernel.body.block.ops], kernel.kernel)
+        number: selector_names([*kernel.body.block.ops], kernel.kernel)
         for number, kernel in enumerate(kernels_of(module))
     }
     references = [op for op in module.walk() if isinstance(op, StatisticsRefOp)]
@@ -144,7 +144,7 @@ def check_selectors(recipe: Recipe, names: Sequence[_Names]) -> None:
             )
 
 
-def names_of(ops: Sequence[Operation], *kernels: str) -> _Names:
+def selector_names(ops: Sequence[Operation], *kernels: str) -> _Names:
     """Return the names by which overrides select ops, or a kernel of these ops."""
     return {
         "ops": [*kernels, *map(op_name, ops)],

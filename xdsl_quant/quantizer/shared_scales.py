@@ -48,7 +48,7 @@ class _Operand(NamedTuple):
         return f"{self.name} from {self.low:.4g} to {self.high:.4g}"
 
 
-class LostOperand(NamedTuple):
+class CoarseOperand(NamedTuple):
     """Operand whose range is too small for the scale shared with a wider operand."""
 
     kernel: RegionOp
@@ -93,9 +93,9 @@ class LostOperand(NamedTuple):
         )
 
 
-def lost_operands(
+def coarse_operands(
     module: ModuleOp, ranges: Mapping[str, KeyStatistics], target: TargetSpec
-) -> Sequence[LostOperand]:
+) -> Sequence[CoarseOperand]:
     """
     Find operands whose range is less than `_LEAST_STEPS` times the scale of the result,
     in data movement kernels with several operands, and in maxima and minima.
@@ -105,7 +105,7 @@ def lost_operands(
         ranges: the observed ranges by key.
         target: the target, which defines the widths of results.
     """
-    lost: list[LostOperand] = []
+    lost: list[CoarseOperand] = []
     for kernel in kernels_of(module):
         operands = [*_operands_of(kernel, ranges)]
         results = [ranges[key].layer for key in keys_of(kernel) if key in ranges]
@@ -117,7 +117,7 @@ def lost_operands(
             continue
         widest = max(operands, key=lambda operand: range_width(operand[1:3]))
         lost += [
-            LostOperand(kernel, operand, widest, steps)
+            CoarseOperand(kernel, operand, widest, steps)
             for operand in operands
             # The result of a maximum may contain no element of the operand.
             if operand.low <= high

@@ -37,7 +37,7 @@ from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistic
 
 from .kernel_widths import result_widths
 from .recipe import Recipe
-from .report import stays_float
+from .report import is_float_kernel
 from .selection import Selection
 from .user_warnings import warn_user
 
@@ -189,7 +189,7 @@ def check_has_quantized_kernel(
     module: ModuleOp, target: TargetSpec, report: PropagationReport
 ) -> None:
     """Raise a `ValueError` if all kernels stay in floating point."""
-    if all(map(stays_float, kernels_of(module))):
+    if all(map(is_float_kernel, kernels_of(module))):
         reasons = "".join(each.float_reason for each in report.float_kernels[:1])
         raise ValueError(
             f"no kernel of '{target.name}' can be quantized, the first one stays in "

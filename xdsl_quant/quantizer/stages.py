@@ -20,7 +20,7 @@ from xdsl_quant.runtime.toml_tables import quoted
 
 from .recipe import Budget, Recipe
 from .results import Model, QuantizedModel
-from .samples import Data, LabelData, Progress, batches_of, spread_batches
+from .samples import Data, LabelData, Progress, batches_of, evenly_spaced_batches
 from .signal_noise import Error
 from .user_warnings import warn_of_low_sqnr
 
@@ -191,4 +191,4 @@ class Pipeline(ABC):
 
     def judged_batches(self) -> Sequence[Batch]:
         """Return up to `_MOST_BATCHES` evenly spaced batches to measure errors on."""
-        return spread_batches(self.batches, _MOST_BATCHES)
+        return evenly_spaced_batches(self.batches, _MOST_BATCHES)

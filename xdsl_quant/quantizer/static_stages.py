@@ -43,7 +43,7 @@ from .recording import RecordedModule, export_kernels
 from .results import MixedModel, StaticModel
 from .search_result import BitSearchResult
 from .selection import Selection, select
-from .shared_scales import lost_operands
+from .shared_scales import coarse_operands
 from .signal_noise import Error
 from .specification import (
     ask_for_weights,
@@ -254,7 +254,7 @@ class StaticPipeline(Pipeline):
         """Keep kernels of `lost_operands` in floating point if the recipe asks, or warn."""
         numbers = {kernel: number for number, kernel in enumerate(kernels_of(module))}
         float_numbers: list[int] = []
-        for operand in lost_operands(module, ranges, self.target):
+        for operand in coarse_operands(module, ranges, self.target):
             if numbers[operand.kernel] in self.selection.float_kernels:
                 continue
             if self.recipe.float_concatenations and operand.can_be_kept:

@@ -24,7 +24,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
 from .dynamic_ranges import model_dialect
 from .recipe import Recipe, WeightGranularity
 from .recipe_files import RecipeError
-from .selection import check_selectors, names_of, overrides_of
+from .selection import check_selectors, overrides_of, selector_names
 
 
 def products_of(module: ModuleOp) -> Sequence[Operation]:
@@ -47,7 +47,7 @@ def cast_of(op: Operation) -> Operation | None:
     return cast
 
 
-def with_float_values(
+def with_float_weights(
     module: ModuleOp, quantized: ModuleOp
 ) -> tuple[ModuleOp, Sequence[tuple[Operation, Operation]]]:
     """
@@ -172,7 +172,7 @@ def _bits_of_products(
             f"'{recipe.mode}', expected 'ops' or 'locations' with 'keep-float' or "
             "'weight-bits'"
         )
-    names = {op: names_of([op]) for op in products}
+    names = {op: selector_names([op]) for op in products}
     check_selectors(recipe, [*names.values()])
     bits: dict[Operation, int] = {}
     for op in products:
@@ -187,3 +187,7 @@ def _bits_of_products(
         if width is not None:
             bits[op] = width
     return bits
+
+
+# Former name, kept for compatibility.
+with_float_values = with_float_weights

@@ -47,7 +47,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
 
 from .errors import float_module
 from .recording import RecordedModule, record
-from .weight_only import cast_of, check_finite_values, products_of, with_float_values
+from .weight_only import cast_of, check_finite_values, products_of, with_float_weights
 
 Floats = NDArray[np.float64]
 
@@ -339,7 +339,7 @@ def _recorded_products(
     layers: Mapping[int, Layer],
     entry: str | None,
 ) -> RecordedModule:
-    both, products = with_float_values(module, quantized)
+    both, products = with_float_weights(module, quantized)
     for number in layers:
         float_op, op = products[number]
         for name, each in (("float", float_op), ("quantized", op)):

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseIntOrFPElementsAttr, Modul
 from examples.classifiers.forms import stablehlo_text, tfl_text
 from examples.classifiers.networks import load_network
 from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize
-from xdsl_quant.quantizer.bias_correction import correct_biases, halves
+from xdsl_quant.quantizer.bias_correction import correct_biases, split_rows
 from xdsl_quant.quantizer.errors import float_module, quantized_module
 from xdsl_quant.quantizer.recording import RecordedModule
 from xdsl_quant.runtime.arrays import dense_elements
@@ -244,9 +244,9 @@ def test_results_never_get_worse_on_the_samples_that_judge():
 @pytest.mark.parametrize("dynamic", [DYNAMIC_INDEX, -1])
 def test_the_rows_of_one_batch_are_halved(dynamic: int):
     rows = np.arange(10, dtype=np.float32).reshape(5, 2)
-    first, second = halves((rows,), [(dynamic, 2)])
+    first, second = split_rows((rows,), [(dynamic, 2)])
     np.testing.assert_array_equal(np.concatenate([*first, *second]), rows)
     np.testing.assert_array_equal(first[0], rows[:2])
-    assert [*halves((rows,), [(5, 2)])] == [(rows,)]
+    assert [*split_rows((rows,), [(5, 2)])] == [(rows,)]
     single = (rows[:1],)
-    assert [*halves(single, [(dynamic, 2)])] == [single]
+    assert [*split_rows(single, [(dynamic, 2)])] == [single]

@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize
-from xdsl_quant.quantizer.shared_scales import LostOperand, lost_operands
+from xdsl_quant.quantizer.shared_scales import CoarseOperand, coarse_operands
 from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
@@ -56,7 +56,7 @@ def function(*lines: str) -> str:
 
 def lost(
     *lines: str, result: Range, scores: Range = (0, 1), boxes: Range = (0, 640)
-) -> Sequence[LostOperand]:
+) -> Sequence[CoarseOperand]:
     """
     Return the lost operands of a function.
 
@@ -81,11 +81,11 @@ def lost(
     dialect = "tflite" if "tfl." in lines[-1] else "stablehlo"
     target = read_target(f"{dialect}-int8")
     fuse_kernels(module, target)
-    return lost_operands(module, ranges, target)
+    return coarse_operands(module, ranges, target)
 
 
-def warning_of(operand: LostOperand) -> str:
-    with pytest.warns(UserWarning, match="shares one scale between operands") as found:
+def warning_of(operand: CoarseOperand) -> str:
+    with pytest.warns(UserWarning, match="has one scale for operands") as found:
         operand.warn()
     (warning,) = found
     return str(warning.message)
