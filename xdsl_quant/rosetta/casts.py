@@ -87,7 +87,7 @@ def compare_runtimes(
         Unavailable: if `against` does not support the type, or for over 2**32 inputs.
         IRError: if the text is not a type.
     """
-    names = chosen_names(against, runtimes, [*RUNTIMES])
+    names = runtime_names(against, runtimes, [*RUNTIMES])
     chosen = [RUNTIMES[name] for name in names]
     with Worker() as worker:
         for parameters in _parameters_of(source):
@@ -102,7 +102,7 @@ def compare_runtimes(
             yield _cast_comparison(parameters, "dequantize", chosen, worker, chunks)
 
 
-def chosen_names(
+def runtime_names(
     against: str, others: Sequence[str] | None, known: Sequence[str]
 ) -> Sequence[str]:
     """

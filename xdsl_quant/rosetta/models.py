@@ -34,7 +34,7 @@ from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import constant_attr, numpy_dtype
 from xdsl_quant.runtime.loading import IRError, apply_passes
 
-from .casts import RUNTIMES, chosen_names
+from .casts import RUNTIMES, runtime_names
 from .comparison import RuntimeComparison
 from .compiled import Compiled
 from .counting import InputLabels, RuntimeRun, as_f64, counted_differences
@@ -304,7 +304,7 @@ def compare_ops(
     Raises:
         ValueError: if a runtime is unknown, or no op can be compared.
     """
-    names = chosen_names(against, runtimes, OP_RUNTIMES)
+    names = runtime_names(against, runtimes, OP_RUNTIMES)
     is_empty = True
     with Worker() as worker, TosaTools() as tools:
         for single in single_ops(module, ops):

@@ -20,7 +20,7 @@ from xdsl_quant.runtime.array_archives import (
 )
 from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
 
-from .failures import Failure, reported
+from .failures import Failure, naming_failures
 
 
 def read_values(options: Namespace) -> list[ArrayLike]:
@@ -34,7 +34,7 @@ def read_values(options: Namespace) -> list[ArrayLike]:
     """
     values: list[ArrayLike] = []
     for text in options.inputs:
-        with reported(f"input {text}", OSError, ValueError):
+        with naming_failures(f"input {text}", OSError, ValueError):
             values += _read_input(text)
     return values
 

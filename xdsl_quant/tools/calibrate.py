@@ -57,10 +57,10 @@ from .array_files import check_files, read_values
 from .failures import (
     Failure,
     exit_code,
+    naming_failures,
     print_results,
     read_module,
     report_file,
-    reported,
 )
 from .options import add_options, module_parser, shows_progress, with_progress
 
@@ -128,7 +128,7 @@ def _add_batch_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _calibrate(options: argparse.Namespace) -> None:
-    with reported("--observer", ValueError):
+    with naming_failures("--observer", ValueError):
         parse_observer(options.observer)
     axes = _key_dimensions(options.axis)
     outputs = {
@@ -142,7 +142,7 @@ def _calibrate(options: argparse.Namespace) -> None:
     functions = _instrument(module, options)
     batches = _batches(read_values(options), options, functions[0])
     shown = shows_progress(options)
-    with reported(options.module, TypeError, ValueError, ImportError, OSError):
+    with naming_failures(options.module, TypeError, ValueError, ImportError, OSError):
         statistics = calibrate(
             module,
             with_progress(batches, len(batches)) if shown else batches,
@@ -156,13 +156,13 @@ def _calibrate(options: argparse.Namespace) -> None:
     _warn_of_missing(options, statistics, functions)
     page = ""
     if conversion is not None:
-        with reported(str(options.report), ValueError):
+        with naming_failures(str(options.report), ValueError):
             make_page = display_function(_REPORT, "calibration_report.calibration_page")
             title = f"Calibration of {options.module}"
             page = make_page(title, statistics, conversion, module)
     ranges = [(k, *statistics.ranges(k).layer) for k in sorted(statistics.observations)]
     print_results((f"{k}: {low} to {high}" for k, low, high in ranges), options.output)
-    with report_file(options.report, page), reported(options.output, OSError):
+    with report_file(options.report, page), naming_failures(options.output, OSError):
         statistics.save(options.output)
 
 
@@ -171,7 +171,7 @@ def _instrument(module: ModuleOp, options: argparse.Namespace) -> Sequence[FuncO
     Add a `quant.stats_ref` to each value if the module has no such op. Return the entry
     function, followed by the functions that it reaches.
     """
-    with reported(options.module, ValueError):
+    with naming_failures(options.module, ValueError):
         functions = reachable_functions(module, entry_function(module, options.entry))
         if not any(isinstance(op, StatisticsRefOp) for op in module.walk()):
             names = tuple(function.sym_name.data for function in functions)
@@ -205,7 +205,7 @@ def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass | N
                 "--types: error: option applies to the report only; add --report"
             )
         return None
-    with reported(f"--report {options.report}", ImportError):
+    with naming_failures(f"--report {options.report}", ImportError):
         check_packages(_REPORT, "Jinja2")
     types_of = display_function(_REPORT, "evaluation.suggested_types")
     pipeline = f"{QuantCalibratedToUniformPass.name}{{{options.types}}}"
@@ -290,7 +290,7 @@ def _sample_counts(
         Failure: if the arguments do not match the function.
     """
     name, types = function.sym_name.data, function.function_type.inputs.data
-    with reported(options.module, TypeError):
+    with naming_failures(options.module, TypeError):
         check_argument_count(name, len(types), len(inputs))
     for index in options.whole:
         if not 0 <= index < len(types):

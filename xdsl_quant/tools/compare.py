@@ -24,7 +24,7 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_model_file
 
 from .array_files import check_files
-from .failures import exit_code, print_results, read_module, reported, write_json
+from .failures import exit_code, naming_failures, print_results, read_module, write_json
 from .options import add_options, command_parser, shows_progress, with_progress
 
 
@@ -59,7 +59,10 @@ def _compare_models(options: argparse.Namespace) -> None:
     )
     shown = shows_progress(options)
     errors = (ValueError, TypeError, ImportError, OSError)
-    with reported(options.quantized, *errors), reported(options.data, DataError):
+    with (
+        naming_failures(options.quantized, *errors),
+        naming_failures(options.data, DataError),
+    ):
         found = compare(
             float_module,
             quantized_module,
@@ -78,7 +81,7 @@ def _read(options: argparse.Namespace, path: str) -> ModuleOp:
         # --shape and --static apply to model files only.
         own.shape, own.static = [], False
     module = read_module(own)
-    with reported(path, ValueError):
+    with naming_failures(path, ValueError):
         entry_function(module, options.entry)
     return module
 

@@ -53,18 +53,18 @@ def exit_code(
         # At interpreter exit, write errors would be lost.
         sys.stdout.flush()
     except Failure as message:
-        return _told(message)
+        return _print_message(message)
     except PluginError as error:
-        return _told(f"xdsl.universe: error: {error}")
+        return _print_message(f"xdsl.universe: error: {error}")
     except BrokenPipeError:
         drop_output()
         return 141
     except OSError as error:  # Commands report errors of named files themselves.
         drop_output()
-        return _told(failure_at("standard output", error))
+        return _print_message(failure_at("standard output", error))
     except MemoryError as error:
         details = f": {error}" if str(error) else ""
-        return _told(f"{options.module}: error: not enough memory{details}")
+        return _print_message(f"{options.module}: error: not enough memory{details}")
     except KeyboardInterrupt:
         checkpoint = getattr(options, "checkpoint", None)
         is_kept = checkpoint is not None and Path(checkpoint).exists()
@@ -104,7 +104,7 @@ def _short_warnings() -> Generator[None]:
         yield
 
 
-def _told(message: Failure | str) -> int:
+def _print_message(message: Failure | str) -> int:
     print(message, file=sys.stderr)
     return 1
 
@@ -156,7 +156,7 @@ def failure_at(place: str, error: BaseException) -> Failure:
 
 
 @contextmanager
-def reported(place: str, *errors: type[Exception]) -> Generator[None]:
+def naming_failures(place: str, *errors: type[Exception]) -> Generator[None]:
     """
     Convert errors of the given types to failures that name `place`, a file or option.
 
@@ -180,7 +180,7 @@ def report_file(path: str | None, text: str) -> Generator[None]:
     if path is None:
         yield
         return
-    with reported(path, OSError), open_atomically(path) as file:
+    with naming_failures(path, OSError), open_atomically(path) as file:
         file.write(text.encode())
         file.flush()
         yield
@@ -217,7 +217,7 @@ def read_module(options: argparse.Namespace, ctx: Context | None = None) -> Modu
             "a module are in its types"
         )
     text = "" if is_file else read_text(path)
-    with reported(path, IRError, ImportError):
+    with naming_failures(path, IRError, ImportError):
         passes = parse_passes(options.passes)
         if is_file:
             module = read_model_file(path, shapes=shapes, static=options.static)
@@ -268,7 +268,7 @@ def read_text(path: str) -> str:
     Raises:
         Failure: if the file cannot be read or is not UTF-8 text.
     """
-    with reported(path, OSError):
+    with naming_failures(path, OSError):
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     if data.startswith(_BYTECODE):
         raise Failure(

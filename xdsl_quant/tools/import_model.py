@@ -26,7 +26,7 @@ from xdsl_quant.runtime.loading import model_format, multiverse_context
 from xdsl_quant.runtime.plugins import ModelFileError
 
 from .array_files import check_files
-from .failures import exit_code, read_module, reported
+from .failures import exit_code, naming_failures, read_module
 from .options import add_options, command_parser
 
 _COLUMNS = ("op", "reason")
@@ -72,12 +72,12 @@ def _import(options: argparse.Namespace) -> None:
     if output is None:
         print(_printed(ctx, target, module), end="")
         return
-    with reported(source, ModelFileError, ImportError):
+    with naming_failures(source, ModelFileError, ImportError):
         if (file_format := model_format(output)) is None:
             content = _printed(ctx, target, module).encode()
         else:
             content = file_format.writer()(module)
-    with reported(output, OSError), open_atomically(output) as stream:
+    with naming_failures(output, OSError), open_atomically(output) as stream:
         stream.write(content)
 
 

@@ -138,7 +138,7 @@ def add_rounding_options(parser: argparse.ArgumentParser, title: str) -> None:
         group.add_argument(option, choices=get_args(values), help=description)
 
 
-def given_rounding(options: argparse.Namespace) -> dict[str, Any]:
+def rounding_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of casts that the user set."""
     values = {name: getattr(options, name) for name in _ROUNDING}
     return {name: value for name, value in values.items() if value is not None}

@@ -29,7 +29,7 @@ from xdsl_quant.diagnostics import counted
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.loading import IRError
 
-from .failures import Failure, exit_code, reported
+from .failures import Failure, exit_code, naming_failures
 from .options import add_options, add_rounding_options, command_parser
 
 
@@ -91,7 +91,7 @@ def _prove_parser() -> argparse.ArgumentParser:
 
 
 def _prove_claims(options: argparse.Namespace) -> None:
-    with reported(options.module, ImportError):
+    with naming_failures(options.module, ImportError):
         # Needs the extra `prove`.
         from xdsl_quant.proving import UnsupportedError
 
@@ -99,7 +99,7 @@ def _prove_claims(options: argparse.Namespace) -> None:
 
     errors = (UnsupportedError, IRError, ValueError, ImportError)
     open_count = 0
-    with reported(options.module, *errors):
+    with naming_failures(options.module, *errors):
         for title, theorems in claims(options):
             print(title)
             for theorem in theorems:

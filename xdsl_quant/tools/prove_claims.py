@@ -23,7 +23,7 @@ from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.loading import parse_type
 
 from .failures import read_module, read_type_or_module
-from .options import given_rounding, shows_progress, with_counted_progress
+from .options import rounding_options, shows_progress, with_counted_progress
 
 _Claims = Iterator[tuple[str, Iterator[Theorem]]]
 """Pairs of a title and its claims."""
@@ -35,7 +35,7 @@ def claims(options: argparse.Namespace) -> _Claims:
     if options.to is not None:
         yield _requantization_claims(options)
         return
-    given = given_rounding(options)
+    given = rounding_options(options)
     if "rounding_mode" in given:
         given["mode"] = given.pop("rounding_mode")
     rounding = Rounding(**given)
@@ -161,5 +161,5 @@ def _given(options: argparse.Namespace) -> set[str]:
         "--scale-rounding": options.scale_rounding != "single",
         "--scales": options.scales is not None,
     }
-    rounding = {f"--{name.replace('_', '-')}" for name in given_rounding(options)}
+    rounding = {f"--{name.replace('_', '-')}" for name in rounding_options(options)}
     return rounding | {name for name, is_given in given.items() if is_given}

@@ -42,10 +42,10 @@ from .failures import (
     Failure,
     exit_code,
     failure_at,
+    naming_failures,
     print_results,
     read_module,
     report_file,
-    reported,
 )
 from .options import add_options, command_parser, shows_progress, with_progress
 
@@ -142,7 +142,7 @@ def _quantize_model(options: argparse.Namespace) -> None:
     if (file_format := model_format(options.output)) is not None:
         _check_has_file(file_format, module, recipe, options)
     data = options.inputs[0]
-    with reported(options.module, *_ERRORS), reported(data, DataError):
+    with naming_failures(options.module, *_ERRORS), naming_failures(data, DataError):
         model = quantize(
             module,
             batches,
@@ -155,8 +155,8 @@ def _quantize_model(options: argparse.Namespace) -> None:
             progress=with_progress if shows_progress(options) else None,
         )
     with (
-        reported(options.module, *_ERRORS),
-        reported(options.test_data or data, DataError),
+        naming_failures(options.module, *_ERRORS),
+        naming_failures(options.test_data or data, DataError),
     ):
         report = model.report(test_batches, options.labels, times=options.times)
     text = ""
@@ -165,7 +165,7 @@ def _quantize_model(options: argparse.Namespace) -> None:
     search = (model.search, "") if isinstance(model, MixedModel) else ()
     print_results([*search, report], options.output)
     with report_file(options.report, text):
-        with reported(options.output, OSError, ModelFileError, ImportError):
+        with naming_failures(options.output, OSError, ModelFileError, ImportError):
             model.save(options.output)
 
 
@@ -197,16 +197,16 @@ def _read_recipe(
     options: argparse.Namespace,
 ) -> tuple[Recipe, Budget | None, TargetSpec | None]:
     """Read the recipe, the budget and the target."""
-    with reported("--recipe", RecipeError):
+    with naming_failures("--recipe", RecipeError):
         recipe = read_recipe(options.recipe)
     if options.checkpoint is not None and recipe.mode != "static":
         raise Failure(
             f"--checkpoint {options.checkpoint}: error: unsupported checkpoint in mode "
             f"'{recipe.mode}' of recipe '{recipe.name}'; leave it out"
         )
-    with reported("--budget", ValueError):
+    with naming_failures("--budget", ValueError):
         budget = None if options.budget is None else parse_budget(options.budget)
-    with reported("--target", TargetError):
+    with naming_failures("--target", TargetError):
         target = None if options.target is None else read_target(options.target)
     return recipe, budget, target
 
@@ -215,7 +215,7 @@ def _writes_page(options: argparse.Namespace) -> bool:
     """Return True if the report is HTML; check that its packages are installed."""
     if options.report is None or not has_suffix(options.report, ".html", ".htm"):
         return False
-    with reported(f"--report {options.report}", ImportError):
+    with naming_failures(f"--report {options.report}", ImportError):
         check_packages("a page")
     return True
 
@@ -224,14 +224,14 @@ def _read_samples(
     options: argparse.Namespace, module: ModuleOp
 ) -> tuple[Iterable[Batch], Iterable[Batch]]:
     """Read calibration and test samples, and check that labels match them."""
-    with reported(options.module, *_ERRORS):
+    with naming_failures(options.module, *_ERRORS):
         function = entry_function(module, options.entry)
     data = options.inputs[0]
-    with reported(data, DataError):
+    with naming_failures(data, DataError):
         batches = test_batches = batches_of(data, function)[0]
         if options.data_labels is not None:
             Labels.of(options.data_labels, batches)
-    with reported(options.test_data or data, DataError):
+    with naming_failures(options.test_data or data, DataError):
         if options.test_data is not None:
             test_batches, _ = batches_of(options.test_data, function)
         if options.labels is not None:
@@ -259,11 +259,11 @@ def _check_has_file(
         Failure: if it does not.
     """
     if recipe.mode != "static":
-        with reported(options.module, ValueError, PassFailedException):
+        with naming_failures(options.module, ValueError, PassFailedException):
             module = quantize_weights(module, recipe)
             apply_passes(module, [QuantConvertConstPass()])
     try:
-        with reported(options.output, ImportError):
+        with naming_failures(options.output, ImportError):
             file_format.writer()(module)
     except ModelFileError as e:
         reason = failure_at(options.output, e)

@@ -34,7 +34,7 @@ from xdsl_quant.rosetta import (
 from xdsl_quant.rosetta.comparison import comparisons_json
 from xdsl_quant.runtime.loading import IRError
 
-from .failures import exit_code, read_type_or_module, reported, write_json
+from .failures import exit_code, naming_failures, read_type_or_module, write_json
 from .options import add_options, command_parser, shows_progress, with_counted_progress
 
 
@@ -78,7 +78,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _print_comparisons(options: argparse.Namespace) -> None:
     source = read_type_or_module(options)
     found: list[RuntimeComparison] = []
-    with reported(options.module, ValueError, Unavailable, IRError, ImportError):
+    with naming_failures(options.module, ValueError, Unavailable, IRError, ImportError):
         for comparison in _comparisons(source, options):
             print(comparison, flush=True)
             found.append(comparison)

@@ -37,8 +37,8 @@ from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization impor
 )
 
 from .array_files import check_files, check_output, read_values, write_results
-from .failures import exit_code, print_results, read_module, reported
-from .options import add_rounding_options, given_rounding, module_parser
+from .failures import exit_code, naming_failures, print_results, read_module
+from .options import add_rounding_options, module_parser, rounding_options
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -65,7 +65,7 @@ def _run_function(options: argparse.Namespace) -> None:
     module = read_module(options)
     rounding = _rounding(options, module)
     inputs = read_values(options)
-    with reported(
+    with naming_failures(
         options.module, InterpretationError, TypeError, ValueError, ImportError
     ):
         function = entry_function(module, options.entry)
@@ -79,13 +79,13 @@ def _run_function(options: argparse.Namespace) -> None:
             results = run_function(module, function.sym_name.data, *inputs, **rounding)
     print_results(_lines(results), options.output)
     if options.output is not None:
-        with reported(options.output, OSError):
+        with naming_failures(options.output, OSError):
             write_results(options.output, results)
 
 
 def _rounding(options: argparse.Namespace, module: ModuleOp) -> dict[str, Any]:
     """Return the rounding options; warn if the module has no casts to apply them to."""
-    given = given_rounding(options)
+    given = rounding_options(options)
     casts = QuantizeCastOp | DequantizeCastOp | FakeQuantOp
     if given and not any(isinstance(op, casts) for op in module.walk()):
         print(

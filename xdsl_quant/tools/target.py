@@ -36,7 +36,7 @@ from xdsl_quant.transforms.propagation.target_spec import (
     Signature,
 )
 
-from .failures import exit_code, reported
+from .failures import exit_code, naming_failures
 from .options import command_parser
 
 _HEADER = ("kernel", "ops", "inputs", "outputs", "constraints")
@@ -54,7 +54,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _check_or_list(options: argparse.Namespace) -> None:
-    with reported(options.module, TargetError, ValueError):
+    with naming_failures(options.module, TargetError, ValueError):
         if options.command == "list":
             targets = [
                 read_target(name) for name in sorted(target_extensions().targets)
