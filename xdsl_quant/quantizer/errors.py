@@ -8,7 +8,13 @@ and a float model that also runs the quantized form of each kernel on its float
 operands.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 
 import numpy as np

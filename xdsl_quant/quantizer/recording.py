@@ -13,7 +13,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.calibration.instrumented_function import InstrumentedFunction
-from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizedType, StatisticsRefOp
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizedType,
+    StatisticsRefOp,
+)
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize

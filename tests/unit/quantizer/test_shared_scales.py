@@ -85,7 +85,7 @@ def lost(
 
 
 def warning_of(operand: CoarseOperand) -> str:
-    with pytest.warns(UserWarning, match="has one scale for operands") as found:
+    with pytest.warns(UserWarning, match="shares one scale between operands") as found:
         operand.warn()
     (warning,) = found
     return str(warning.message)

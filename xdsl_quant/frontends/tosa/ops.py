@@ -48,7 +48,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.tosa import NanMode, NanModeAttr, RoundingMode, RoundingModeAttr
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import (
+    Attribute,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
 from xdsl.irdl import (
     AttrConstraint,
     BaseAttr,

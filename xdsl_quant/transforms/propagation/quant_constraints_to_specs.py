@@ -63,7 +63,9 @@ from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     quantized_result_type,
 )
-from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import check_real_values
+from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import (
+    check_real_values,
+)
 from xdsl_quant.transforms.statistics.ranges.value_ranges import (
     ValueRanges,
     attribute_ranges,

@@ -19,13 +19,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ModuleOp,
+)
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.disjoint_set import DisjointSet
 
 from xdsl_quant.diagnostics import refuse, refusing
-from xdsl_quant.dialects.quant import CoupledRefOp, StatisticsOp, StatisticsRefOp
+from xdsl_quant.dialects.quant import (
+    CoupledRefOp,
+    StatisticsOp,
+    StatisticsRefOp,
+)
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 

@@ -4,7 +4,12 @@ from abc import ABC
 from collections.abc import Callable, Sequence
 from math import prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IntAttr,
+    TensorType,
+    UnrankedTensorType,
+)
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,

@@ -26,7 +26,12 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, TypeAttribute
-from xdsl.irdl import AttrConstraint, IntConstraint, IRDLOperation, VerificationContext
+from xdsl.irdl import (
+    AttrConstraint,
+    IntConstraint,
+    IRDLOperation,
+    VerificationContext,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from .attributes import ConstBytesAttr, MirrorPadAttr

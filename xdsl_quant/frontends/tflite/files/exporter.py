@@ -26,8 +26,14 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix, op_name
-from xdsl_quant.dialects.quant import QuantizedType, UniformQuantizedSubChannelType
-from xdsl_quant.dialects.quant.traits import AccumulatorUniformScale, quantization_trait
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    UniformQuantizedSubChannelType,
+)
+from xdsl_quant.dialects.quant.traits import (
+    AccumulatorUniformScale,
+    quantization_trait,
+)
 from xdsl_quant.dialects.quant.types import (
     PerAxisType,
     PerTensorType,

@@ -13,7 +13,10 @@ from xdsl.printer import Printer
 
 from xdsl_quant.diagnostics import location_prefix, op_name, table
 from xdsl_quant.dialects.quant.regions import RegionOp
-from xdsl_quant.dialects.quant.types import NoQuantizedType, UniformType
+from xdsl_quant.dialects.quant.types import (
+    NoQuantizedType,
+    UniformType,
+)
 
 from ..kernel_matching import is_constant
 from ..module_kernels import float_ops_outside_kernels, is_float_value, ports_of

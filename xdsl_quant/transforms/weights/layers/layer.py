@@ -6,7 +6,12 @@ from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyFloat, NoneType, ShapedType, StringAttr
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    NoneType,
+    ShapedType,
+    StringAttr,
+)
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
