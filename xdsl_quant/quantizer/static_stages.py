@@ -137,7 +137,7 @@ class StaticPipeline(Pipeline):
         masks = AttentionMasks.of(self.modules["instrument"])
         if masks.flows:
             ranges |= self._mask_scores(module, masks)
-        self.selection = self._without_lost_operands(module, ranges)
+        self.selection = self._without_coarse_operands(module, ranges)
         set_ranges(module, ranges, self.selection)
         return module
 
@@ -248,10 +248,10 @@ class StaticPipeline(Pipeline):
             ranges |= {key: statistics.ranges(key) for key in observed}
         return ranges
 
-    def _without_lost_operands(
+    def _without_coarse_operands(
         self, module: ModuleOp, ranges: Mapping[str, KeyStatistics]
     ) -> Selection:
-        """Keep kernels of `lost_operands` in floating point if the recipe asks, or warn."""
+        """Keep kernels of coarse operands in floating point if the recipe asks, or warn."""
         numbers = {kernel: number for number, kernel in enumerate(kernels_of(module))}
         float_numbers: list[int] = []
         for operand in coarse_operands(module, ranges, self.target):
