@@ -63,7 +63,7 @@ _MUCH_WIDER = 8.0
 """Largest factor by which a `select` constant may widen a range without warning."""
 
 _LOST = 64.0
-"""Like `_MUCH_WIDER`, for an added constant: 64 leaves values 4 of 256 steps in i8."""
+"""Like `_MUCH_WIDER`, for addition: the other operand keeps 4 of the 256 steps of i8."""
 
 _STEPS = 1.5
 """Upper bound of the rounding error of `score - row maximum`, in units of the scale."""
@@ -190,7 +190,7 @@ def _moved_constant(value: SSAValue) -> Operation | None:
 
 
 def _constant_in(value: SSAValue) -> Operation | None:
-    """Return the constant that a value is or, for a product, its constant factor."""
+    """Return the constant that defines a value, or a constant factor of its product."""
     *_, source = _moved_sources(value)
     op, values = source.owner, [source]
     if isinstance(op, Operation) and has_quantization_trait(op, Multiplies):

@@ -1,5 +1,5 @@
 """
-Bias correction: quantization shifts the mean result of a product, and a changed bias
+Bias correction: quantization shifts the mean result of a contraction, and a changed bias
 compensates this shift.
 
 The shift of a channel is the mean difference between the float model and the quantized
@@ -68,7 +68,7 @@ from .signal_noise import OUTPUT, Error, Values, relative_noise
 _CERTAIN = 3.0
 
 _CHANCE = 1.05
-"""Maximum ratio of noise after to noise before step 4 of the method (0.2 dB)."""
+"""Maximum ratio of the noise after step 4 of the method to the noise before it (0.2 dB)."""
 
 _MOST_CALLS = 2048
 """Maximum number of compiled calls of the quantized model per pass over its kernels."""
@@ -81,7 +81,7 @@ _LEAST_BATCHES, _MOST_BATCHES = 8, 128
 Numbers = NDArray[np.float64]
 
 Biases: TypeAlias = "Mapping[str, NDArray[np.floating]]"
-"""Elements of each bias by the result key of its kernel."""
+"""Maps the key of a kernel result to the elements of the bias."""
 
 
 class Correction(NamedTuple):
@@ -112,9 +112,9 @@ def correct_biases(
     exact: RecordedModule | None = None,
 ) -> Correction | None:
     """
-    Correct the constant biases of quantized products in the entry function so that
-    kernel results have the same means as in the float model, and keep the corrections
-    that improve the model results.
+    Correct the constant biases of quantized contractions in the entry function, so that
+    kernel results have the same means as in the float model. Keep only corrections that
+    improve the model results.
 
     Args:
         resolved: a model whose kernels have quantization parameters; its constants
@@ -148,7 +148,7 @@ def correct_biases(
 
 def biased_kernels(resolved: ModuleOp, entry: str | None = None) -> Collection[str]:
     """
-    Return the [keys][xdsl_quant.quantizer.errors.result_key] of the kernel results
+    Return the [keys][xdsl_quant.quantizer.errors.result_key] of the results of the kernels
     whose biases `correct_biases` corrects.
     """
     return _biases(resolved, entry).keys()
@@ -212,7 +212,7 @@ class _Search:
         return replace(self.quantized, constants=[*biases.values()])
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
-        """Return errors of the model results or, if there are none, of the last kernel."""
+        """Return errors of the model results or, without a result, of the last kernel."""
         errors: dict[str, Error] = {}
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]
@@ -228,7 +228,7 @@ class _Search:
         keys: Iterable[str],
         samples: Iterable[_Sample] | None = None,
     ) -> Mapping[str, Numbers]:
-        """Return shifts by result key, by default on the first half of the samples."""
+        """Return mean differences from float results (default: first half of samples)."""
         means: dict[str, list[Numbers]] = {key: [] for key in keys}
         for sample in self.estimation if samples is None else samples:
             actual = self.with_biases(biases).values(sample.batch)
@@ -241,7 +241,7 @@ class _Search:
     def run(
         self, original: Biases, errors: Mapping[str, Error]
     ) -> tuple[Biases, Mapping[str, Error]]:
-        """Return the best biases, and the errors of results with them."""
+        """Return the best biases, and the errors of the results for these biases."""
         best, loss = original, relative_noise(errors)
         original_loss = loss
         rest = keys = [*original]
@@ -271,7 +271,7 @@ class _Search:
         return best, errors
 
     def _refined(self, original: Biases, corrected: Biases) -> Biases:
-        """Correct the same kernels again in order, with shifts over all samples."""
+        """Correct the same kernels again in order, from differences on all samples."""
         refined = original
         for key, bias in corrected.items():
             if bias is not original[key]:
@@ -281,7 +281,7 @@ class _Search:
 
 
 def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
-    """Return biases plus shifts, or the same object if all shifts are 0."""
+    """Add shifts to biases; return the same object if all shifts are 0."""
     changed = {
         key: (biases[key] + shift).astype(biases[key].dtype)
         for key, shift in shifts.items()
@@ -305,7 +305,7 @@ def split_rows(
 
 
 def _certain_shift(means: Sequence[Numbers]) -> Numbers:
-    """Return the mean shift of each channel over batches; 0 if it may be chance."""
+    """Return the mean difference of each channel over batches; 0 if it may be chance."""
     count = len(means)
     mean = reduce(np.add, means) / count
     squares = reduce(np.add, map(np.square, means)) / count
@@ -342,7 +342,7 @@ class _Bias:
 
 
 def _biases(module: ModuleOp, entry: str | None) -> Mapping[str, _Bias]:
-    """Return the biases of quantized products in a function by result key."""
+    """Return the biases of quantized contractions in a function, by result key."""
     biases: dict[str, _Bias] = {}
     function = entry_function(module, entry)
     if any(function.sym_name.data in referenced_symbols(op) for op in module.body.ops):

@@ -62,7 +62,7 @@ Choice: TypeAlias = tuple[int, ...]
 """Assignment: for each searched kernel, the index of its width in `BitSearch.widths`."""
 
 _CURVE = 12
-"""Number of assignments of the Pareto front to measure, for any budget."""
+"""Number of assignments of the Pareto front to measure, whatever the budget."""
 
 _NEAR = 4
 """Number of assignments near the best one to measure at a time: see `_near`."""
@@ -87,7 +87,7 @@ class BitSearch:
     """Samples, read several times."""
 
     samples: Callable[[], Iterable[Batch]]
-    """Function that returns the same batches, and shows progress while they are read."""
+    """Function that returns the same samples; iterating over its result shows progress."""
 
     entry: str | None = None
     """Function that takes the samples."""
@@ -96,7 +96,7 @@ class BitSearch:
     """True to correct biases before an assignment is measured in integer arithmetic."""
 
     least_weight_bits: Mapping[int, int] = field(default_factory=dict[int, int])
-    """Minimum width of weights that an override sets, by position of the kernel."""
+    """Maps the position of a kernel to the minimum weight width set by an override."""
 
     labels: Labels | None = None
     """Labels of the samples, to measure accuracy."""
@@ -111,7 +111,7 @@ class BitSearch:
     """Assignments measured in integer arithmetic: the widest, and candidates for best."""
 
     _corrections: list[tuple[ModuleOp, Correction]] = field(init=False)
-    """Pairs of a model before bias correction, and its correction."""
+    """Pairs of a model before bias correction and the correction computed for it."""
 
     _expected: list[Values] = field(init=False)
 
@@ -152,7 +152,7 @@ class BitSearch:
         return [widths for widths in self.widths if widths]
 
     def ask(self, module: ModuleOp, choice: Choice) -> None:
-        """Set the specifications of a module's kernels to an assignment's widths."""
+        """Specify the widths of an assignment for the kernels of a module."""
         numbers = iter(choice)
         for kernel, widths in zip(kernels_of(module), self.widths, strict=True):
             if widths:
@@ -337,9 +337,9 @@ class BitSearch:
         self, choice: Choice
     ) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
         """
-        Return all changes of the width of one kernel, as three arrays: number of the
-        kernel from 1; index of the new width; differences in bytes, activation width
-        and noise. The first entry of each array means no change.
+        Return all changes that give one kernel another width, as three arrays: number of
+        the kernel, counted from 1; index of the new width; differences in bytes, activation
+        width and noise. The first entry of each array stands for no change.
         """
         kernels, widths, added = [0], [0], [np.zeros(3)]
         for kernel, old in enumerate(choice):

@@ -87,8 +87,8 @@ class ComparedValue:
 
     input_sqnr: float
     """
-    Lowest SQNR in dB of the compared values, except constants, from which this value is
-    computed. Infinite if all of them are equal in both models, or there are none.
+    Lowest SQNR in dB of the compared values from which this value is computed, without
+    constants. Infinite if all of these are equal in both models, or no value is compared.
     """
 
     signal: float
@@ -291,7 +291,7 @@ def _may_be_equal(shape: Sequence[int], other_shape: Sequence[int]) -> bool:
 
 
 _COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArrayBase)
-"""Classes of attributes without types or elements, which quantization changes."""
+"""Attribute classes to compare: without types and elements, which quantization changes."""
 
 
 def _have_equal_attributes(float_op: Operation, quantized_op: Operation) -> bool:
@@ -320,8 +320,8 @@ def compare(
 
     Args:
         float_module: the float model: a module, MLIR text, or the path of a file.
-        quantized_module: the quantized model, likewise, or a result of `quantize`. Its
-            quantized arguments and results are converted from and to floats.
+        quantized_module: the quantized model, also as a result of `quantize`. Floats are
+            quantized for its arguments; quantized results are dequantized.
         data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
         entry: the function that takes the samples; by default the only public one, or
             `main`.

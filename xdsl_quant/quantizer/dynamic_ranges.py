@@ -1,6 +1,6 @@
 """
 Preparation of float models by dialect: inlining and simplification before kernels are
-fused, and integer products that quantize their activations at run time.
+fused, and integer contractions that quantize their activations at run time.
 """
 
 from xdsl.dialects.builtin import ModuleOp
@@ -24,7 +24,7 @@ def model_dialect(op: Operation) -> ModelDialect:
 
 def quantize_activations(module: ModuleOp) -> None:
     """
-    Replace products with quantized weights by integer products that quantize their
+    Replace contractions with quantized weights by integer contractions that quantize their
     activations, unless the dialect has kernels that quantize activations.
 
     Args:

@@ -118,8 +118,8 @@ def compare_runs(
         batches: the samples.
         observe: see `measure_errors`.
         bounds: the representable range of values by key.
-        masked: lower bounds by key: float values below the bound count as values
-            without error, because they are masked.
+        masked: lower bound by key. Float values below it are masked, and count as values
+            without error.
     """
     errors: dict[str, KernelErrors] = {}
     for batch in batches:

@@ -66,7 +66,7 @@ class Labels:
     """Labels with a row for each sample."""
 
     metric: Metric | None = None
-    """Metric; default: fraction of samples whose label is the largest output's index."""
+    """Metric; default: fraction of samples whose largest output is that of their label."""
 
     source: str = "labels"
     """Name of the labels in messages, e.g. the path of the file."""

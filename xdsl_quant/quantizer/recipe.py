@@ -245,8 +245,8 @@ def check_bits(key: str, value: object, most: int = MAX_BITS) -> None:
 
 Mode = Literal["static", "weight-only", "dynamic-range"]
 """
-`static` quantizes weights and activations with calibrated ranges, `weight-only` weights
-alone, and `dynamic-range` weights and, at run time, activations of some products.
+`static` quantizes weights and activations with calibrated ranges. `weight-only` quantizes
+weights. `dynamic-range` also quantizes activations of some contractions at run time.
 """
 
 
@@ -268,12 +268,12 @@ class WeightOptions:
 
     granularity: WeightGranularity = "axis"
     """
-    One scale per product, output channel or block. `block-or-axis` uses blocks, but
-    output channels for TensorFlow Lite, whose files have no blocks.
+    One scale per weight tensor, output channel or block. `block-or-axis` uses output
+    channels for TensorFlow Lite, whose files have no blocks, and blocks otherwise.
     """
 
     block_size: int = 32
-    """Number of weights in a block, along the dimension that the product sums over."""
+    """Number of weights in a block, along the contracted dimension."""
 
     range: WeightRange = "min-max"
     """`min-max` covers all weights; `mse` minimizes their squared error."""
@@ -331,8 +331,8 @@ class Recipe:
     asymmetric_inputs: bool | None = None
     """
     `False` to omit the zero points of activations of `tfl.fully_connected` in mode
-    `dynamic-range`. TensorFlow Lite's convolutions always use zero points, StableHLO
-    products never: for these, `True` is an error.
+    `dynamic-range`. TensorFlow Lite's convolutions always have zero points. StableHLO
+    contractions never have zero points, and `True` is an error for them.
     """
 
     float_concatenations: bool = False

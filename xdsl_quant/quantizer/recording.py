@@ -108,7 +108,7 @@ def export_kernels(module: ModuleOp) -> None:
 
 def lower_stablehlo(module: ModuleOp) -> None:
     """
-    Lower ops of StableHLO, quantized or not, so that the module can run. Float products
+    Lower ops of StableHLO, quantized or not, so that the module can run. Float contractions
     with quantized weights quantize their activations.
     """
     quantize_activations(module)

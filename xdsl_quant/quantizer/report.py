@@ -160,7 +160,7 @@ class _Values:
 _BIAS_BITS = 32
 
 _MANY = 1 << 14
-"""Number of buffered values at which they are added to the histogram."""
+"""Number of values that are buffered before they are added to the histogram."""
 
 
 def _kernel_report(

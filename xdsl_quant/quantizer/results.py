@@ -159,19 +159,19 @@ class MixedModel(StaticModel):
 @dataclass(frozen=True, kw_only=True)
 class WeightOnlyModel(QuantizedModel):
     """
-    A model whose products dequantize integer weights and compute in floating point.
+    A model whose contractions dequantize integer weights and compute in floating point.
 
-    The weights of `resolved` are quantized and dequantized by casts.
+    In `resolved`, casts quantize and dequantize the weights.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicRangeModel(QuantizedModel):
     """
-    A model whose products take integer weights and quantize activations at run time.
+    A model whose contractions take integer weights and quantize activations at run time.
 
-    The weights of `resolved` are quantized by casts; StableHLO products in it take
-    float activations and quantized weights.
+    In `resolved`, casts quantize the weights, and StableHLO contractions take float
+    activations and quantized weights.
     """
 
 

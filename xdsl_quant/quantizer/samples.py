@@ -328,7 +328,7 @@ def _archive_sources(path: str) -> Sequence[_Source]:
 
 
 def _by_name(sources: Sequence[_Source], function: FuncOp) -> Sequence[_Source]:
-    """Return arrays in argument order if each has an argument's name; else as given."""
+    """Return arrays in argument order if their names match, else in the given order."""
     by_key = {source.key: source for source in sources}
     known = [*_names_of_arguments(function)]
     for names in known:

@@ -76,13 +76,13 @@ class SearchedKernel:
     """Loss of SQNR in dB of each width, with all other kernels at their widest."""
 
     byte_differences: Sequence[int]
-    """Size of constants with each width minus the size with the widest."""
+    """Size of constants in bytes for each width, minus the size for the widest width."""
 
     chosen: int
     """Index of the chosen width."""
 
     def row(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return a table row with the losses of the named widths."""
+        """Return a table row with the loss of SQNR for each width in `names`."""
         losses = dict(zip(self.widths, map("{:.1f}".format, self.losses), strict=True))
         cells = (losses.get(name, "") for name in names)
         where = shortened_text(self.location)

@@ -23,10 +23,10 @@ class Selection:
     """Overrides that apply to the kernels and values of a module."""
 
     kernels: Mapping[int, Sequence[Override]]
-    """Overrides by position of the kernel, for kernels with overrides."""
+    """Maps the position of each kernel with overrides to these overrides."""
 
     keys: Mapping[str, Sequence[Override]]
-    """Overrides by statistics key of a value: of its kernel, then of the value itself."""
+    """Maps a statistics key to the overrides of the kernel, then those of the value."""
 
     @property
     def float_kernels(self) -> Sequence[int]:
@@ -40,8 +40,8 @@ class Selection:
     @property
     def weight_bits(self) -> Mapping[int, int]:
         """
-        Least width of weights that an override sets, by position of the kernel. Kernels
-        that stay in floating point do not count for positions.
+        Maps the position of a kernel to the minimum width of weights that an override sets.
+        Positions count only the kernels that do not stay in floating point.
         """
         inlined = {*self.float_kernels}
         return {

@@ -66,7 +66,7 @@ class CoarseOperand(NamedTuple):
 
     @property
     def float_kernels(self) -> Sequence[RegionOp]:
-        """The kernel, and data movement kernels between it and results of the model."""
+        """This kernel, and data movement kernels that lead from it to model results."""
         kernels = [self.kernel]
         for kernel in kernels:
             kernels += [
@@ -151,7 +151,7 @@ def _operands_of(
 def _observed_operand(
     value: SSAValue, ranges: Mapping[str, KeyStatistics]
 ) -> _Operand | None:
-    """Return a value with its observed range, named by its location, else its key."""
+    """Return a value with its observed range; its name is its location or its key."""
     if not isinstance(ref := value.owner, StatisticsRefOp):
         return None
     key = ref.stats_key.data
@@ -164,7 +164,7 @@ def _observed_operand(
 
 
 def _unmoved_value(value: SSAValue) -> SSAValue:
-    """Return the source of a value before data movement."""
+    """Return the value from which data movement kernels compute `value`."""
     while isinstance(kernel := value.owner, RegionOp) and _moves(kernel):
         moved = [x for x in kernel.inputs if is_float_value(x)]
         if len(moved) != 1:

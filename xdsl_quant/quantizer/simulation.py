@@ -28,7 +28,7 @@ from .recording import RecordedModule, as_stored, record_results
 from .signal_noise import OUTPUT, Floats
 
 _Port: TypeAlias = "tuple[int, int]"
-"""Number of a kernel, and index of its operand."""
+"""Number of a kernel, and index of one of its operands."""
 
 
 @dataclass
@@ -102,7 +102,7 @@ def _rounded_constant(value: SSAValue, spec: Attribute) -> Floats:
 
 
 def _specification(value: SSAValue, spec: Attribute) -> Attribute:
-    """Return a port's uniform type; the float type for constants and other ports."""
+    """Return the uniform type of a port, or a float type for constants and float ports."""
     if isinstance(spec, UniformType) and not has_constant_value(value):
         return spec
     return scalar_or_element_type(value.type)

@@ -44,7 +44,7 @@ from .user_warnings import warn_user
 
 def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> TargetSpec:
     """
-    Return the first target among those with the most kernels for the ops of a module.
+    Return the target with the most kernels for the ops of a module; the first of several.
 
     Raises:
         TargetError: if none of the targets can be read.

@@ -1,13 +1,13 @@
 """
 Times of compiled models and kernels, in floating point and in integers.
 
-Each kernel is compiled alone, as a function of its non-constant operands, in two forms:
-with float ops, and with the quantized ops of the exported model. Quantized ops take and
-return stored values, so casts are not measured. The operands come from the first batch
-of samples. Rounds of calls alternate between both forms, and the median is reported for
-each. The time is CPU time of a single thread. It includes the call from Python, which
-takes less than a microsecond. The times of kernels do not add up to the time of the
-model, which keeps values in registers and caches.
+Each kernel is compiled alone, as a function of its non-constant operands, twice: with float
+ops, and with the quantized ops of the exported model. Quantized ops take and return stored
+values, so casts are not measured. The operands come from the first batch of samples.
+Measurements alternate between float and quantized code, and the median of each is reported.
+The time is CPU time of a single thread. It includes the call from Python, which takes less
+than a microsecond. The times of kernels do not add up to the time of the model, which keeps
+values in registers and caches.
 """
 
 import math
@@ -49,13 +49,13 @@ from .signal_noise import Floats
 __all__ = ["Latency", "ModelTimes", "Times", "duration", "measure_times"]
 
 _ROUNDS = 15
-"""Maximum number of rounds of each form, float and quantized."""
+"""Maximum number of measurements of the float code, and of the quantized code."""
 
 _ROUND_SECONDS = 2e-3
-"""Minimum time of a round of one form, in seconds."""
+"""Minimum time in seconds of a measurement, which repeats a call."""
 
 _ALL_ROUNDS_SECONDS = 2.0
-"""Time in seconds after which no round starts, except the first 3."""
+"""Time in seconds after which no measurement starts, except the first 3."""
 
 
 def measure_times(
@@ -96,7 +96,7 @@ def measure_times(
 def _model_call(
     module: ModuleOp, batch: Arguments, entry: str | None, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """Compile a model to a call; if this fails, append a reason and return `None`."""
+    """Compile a model and return its call; on failure, add a reason and return `None`."""
     module = module.clone()
     apply_passes(module, [QuantRemoveInstrumentationPass()], is_routine=True)
     return _compiled_call(module, entry_function(module, entry), batch, reasons)
@@ -105,7 +105,7 @@ def _model_call(
 def _compiled_call(
     module: ModuleOp, function: FuncOp, values: Arguments, reasons: list[str]
 ) -> Callable[[], object] | None:
-    """Compile a function to a call; handle failure as `_model_call` does."""
+    """Compile a function and return its call; failures are handled as in `_model_call`."""
     arguments = stored_arguments(function, values)
     lower_stablehlo(module)
     try:
@@ -121,7 +121,7 @@ def _compiled_call(
 
 
 def _medians(calls: Sequence[Callable[[], object] | None]) -> Sequence[float]:
-    """Return the median time of each call in seconds; rounds of calls alternate."""
+    """Return the median time of each call in seconds. Measurements alternate."""
     repetitions = [0 if call is None else _repetitions(call) for call in calls]
     seconds: list[list[float]] = [[] for _ in calls]
     begin = time.thread_time()
@@ -207,7 +207,7 @@ def _kernel_call(
     *,
     is_quantized: bool,
 ) -> Callable[[], object] | None:
-    """Compile a kernel in one form to a call; return `None` if this is impossible."""
+    """Compile a kernel, quantized or in floats, and return its call; `None` on failure."""
     module, function = _lone_kernel(kernel, operands)
     kernels = kernels_of(module)
     if is_quantized:
@@ -239,7 +239,7 @@ def _lone_kernel(
 
 
 def _remove_boundary_casts(function: FuncOp) -> None:
-    """Make arguments and results stored values, without casts from and to floats."""
+    """Replace float arguments and results by stored values, and remove their casts."""
     for argument in [*function.args]:
         casts = [use.operation for use in argument.uses]
         types = {type_ for op in casts for type_ in op.result_types}

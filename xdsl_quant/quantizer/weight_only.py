@@ -1,5 +1,5 @@
 """
-Products (matrix products and convolutions) with constant weights, and the quantization
+Contractions (matrix products and convolutions) with constant weights, and the quantization
 of these weights, for weight-only and dynamic range quantization.
 """
 
@@ -29,14 +29,14 @@ from .selection import check_selectors, overrides_of, selector_names
 
 def products_of(module: ModuleOp) -> Sequence[Operation]:
     """
-    Return the products with constant weights, quantized or not, in module order. A
-    product has the same position in float and quantized modules.
+    Return the contractions with constant weights, quantized or not, in module order. A
+    contraction has the same position in float and quantized modules.
     """
     return [op for op in module.walk() if weight_of(op, is_quantized=True) is not None]
 
 
 def cast_of(op: Operation) -> Operation | None:
-    """Return the op that quantizes the weights of a product, or `None`."""
+    """Return the op that quantizes the weights of a contraction, or `None`."""
     weight = weight_of(op, is_quantized=True)
     assert weight is not None
     value, cast = op.operands[weight.operand], None
@@ -51,15 +51,15 @@ def with_float_weights(
     module: ModuleOp, quantized: ModuleOp
 ) -> tuple[ModuleOp, Sequence[tuple[Operation, Operation]]]:
     """
-    Build a float model that also contains the products with quantized weights.
+    Build a float model that also contains the contractions with quantized weights.
 
     Args:
         module: a float model.
         quantized: the same model with fake-quantized weights.
 
     Returns:
-        A copy of `quantized` in which all products take activations of the float model,
-        and pairs of the float and quantized product, in the order of `products_of`.
+        The model, whose contractions all take activations of the float model; and pairs of
+        float and quantized contraction, in the order of `products_of`.
     """
     result = quantized.clone()
     pairs: list[tuple[Operation, Operation]] = []
@@ -88,8 +88,8 @@ def check_finite_values(
 
 def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
     """
-    Quantize and dequantize the weights of products. In mode `dynamic-range`, products
-    that support quantized weights take them without the dequantization.
+    Quantize and dequantize the weights of contractions. In mode `dynamic-range`,
+    contractions that support quantized weights take them without the dequantization.
 
     Args:
         module: a float model, which does not change.
@@ -100,8 +100,8 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
 
     Raises:
         RecipeError: if an override selects nothing, or has no effect on weights.
-        ValueError: if the model has no products with constants, or all stay in floating
-            point.
+        ValueError: if the model has no contraction with constant weights, or all stay in
+            floating point.
         PassFailedException: if a weight is not finite.
     """
     quantized = module.clone()
@@ -128,7 +128,7 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
 
 
 def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
-    """Pass quantized weights to the products that can quantize their activations."""
+    """Pass quantized weights to the contractions that can quantize their activations."""
     casts = {op: cast for op in ops if (cast := cast_of(op)) is not None}
     reasons = {
         op: model_dialect(op).hybrid_reason(op, cast.results[0])
@@ -165,7 +165,7 @@ def _granularity(granularity: WeightGranularity, op: Operation) -> Granularity:
 def _bits_of_products(
     recipe: Recipe, products: Sequence[Operation]
 ) -> Mapping[Operation, int]:
-    """Return the weight width of each product that is quantized."""
+    """Return the weight width of each contraction whose weights are quantized."""
     if any(each.values or each.observer is not None for each in recipe.overrides):
         raise RecipeError(
             f"recipe '{recipe.name}': 'values' and 'observer' have no effect in mode "

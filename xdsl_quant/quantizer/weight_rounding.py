@@ -1,14 +1,14 @@
 """
-Rounding of weights and correction of biases, to reduce the error of products.
+Rounding of weights and correction of biases, to reduce the error of contractions.
 
-[`gptq`][xdsl_quant.numerics.gptq.gptq] rounds weights so that the error of a product is
-small for the inputs `X` that it has in the float model on samples. Only the matrix
-`XᵀX`, summed over the samples, is stored for each product.
+[`gptq`][xdsl_quant.numerics.gptq.gptq] rounds weights so that the error of a matrix product
+is small for its inputs `X` in the float model on samples. Only the matrix `XᵀX`, summed
+over the samples, is stored for each matrix product.
 
-A product with quantized weights `W_q` differs from the float product by `(W_q - W) x`.
-The mean of this error over samples is subtracted from the bias for each output channel.
-The method is that of [Nagel et al. 2019](https://arxiv.org/abs/1906.04721), section
-4.2, with measured means; `x` are values of the float model.
+A contraction with quantized weights `W_q` differs from the float one by `(W_q - W) x`. The
+mean of this error over samples is subtracted from the bias for each output channel. The
+method is that of [Nagel et al. 2019](https://arxiv.org/abs/1906.04721), section 4.2, with
+measured means; `x` are values of the float model.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -71,13 +71,13 @@ def rounded_weights(
         entry: the function that takes the samples.
 
     Returns:
-        Weights by position of their product in module order. Only matrix products with
-        quantized weights are included, unless no sample reaches the product or another
-        product takes its weights transposed.
+        A mapping from the position of a matrix product, among the contractions in module
+        order, to its weights. It omits matrix products whose weights are not quantized,
+        that no sample reaches, or whose weights another one takes transposed.
 
     Raises:
-        ValueError: if the model cannot be run, samples do not match, or a product takes
-            non-finite values.
+        ValueError: if the model cannot be run, samples do not match, or a matrix product
+            takes non-finite values.
     """
     casts = {
         number: cast
@@ -112,7 +112,7 @@ def set_weights(
 
     Args:
         quantized: a model, which changes.
-        weights: the new weights by position of their product in module order.
+        weights: maps the position of a contraction, in module order, to its new weights.
     """
     for number, op in enumerate(products_of(quantized)):
         if number in weights and (cast := cast_of(op)) is not None:
@@ -148,7 +148,7 @@ def _hessians(
     batches: Iterable[Batch],
     entry: str | None,
 ) -> Mapping[int, Floats]:
-    """Return `XᵀX` for the inputs `X` of each product, summed over batches."""
+    """Return `XᵀX`, summed over batches, for the inputs `X` of each matrix product."""
     keys = {number: _record_inputs(each, number) for number, each in products.items()}
     recorded = RecordedModule.of(module, entry)
     sums: dict[int, Floats] = {}
@@ -165,7 +165,7 @@ def _hessians(
 
 
 def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
-    """Record the values that form the inputs of a product; return their keys."""
+    """Record the values that form the inputs of a matrix product; return their keys."""
     if product.input is not None:
         record(product.input, key := f"{number}")
         return [key]
@@ -180,7 +180,7 @@ def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
 def _rounded_by_gptq(
     product: MatrixProduct, type_: UniformType, hessian: Floats
 ) -> NDArray[np.floating]:
-    """Return the weights of a product, rounded to multiples of a type's scales."""
+    """Return the weights of a matrix product, rounded to multiples of their scales."""
     parameters = QuantizationParameters.from_integer_type(type_)
     (zero_point,) = {*parameters.zero_points.flatten().tolist()}
     symmetric = QuantizationParameters(
@@ -219,7 +219,7 @@ def round_kernel_weights(
         entry: the function that takes the samples.
 
     Raises:
-        ValueError: if a product takes non-finite values.
+        ValueError: if a matrix product takes non-finite values.
     """
     weights = _kernel_weights(resolved)
     exact = float_module(resolved, entry, keys=())
@@ -240,7 +240,7 @@ class _TypedWeight(NamedTuple):
 
 
 def _kernel_weights(resolved: ModuleOp) -> Mapping[int, _TypedWeight]:
-    """Return weights by the position of their product in the module without kernels."""
+    """Map the position of each contraction, after kernels are inlined, to its weights."""
     weights: dict[int, _TypedWeight] = {}
     number = 0
     for op in resolved.walk():
@@ -272,9 +272,9 @@ def corrected_biases(
     entry: str | None = None,
 ) -> ModuleOp:
     """
-    Subtract the mean error of products with quantized weights from biases.
+    Subtract the mean error of each contraction with quantized weights from its bias.
 
-    Products that cannot have a constant bias do not change.
+    Contractions that cannot have a constant bias do not change.
 
     Args:
         module: a float model, which does not change.
@@ -286,7 +286,7 @@ def corrected_biases(
         A copy of the float model with corrected biases; quantize this copy instead.
 
     Raises:
-        ValueError: if the model cannot be run, samples do not match, or a product has
+        ValueError: if the model cannot be run, samples do not match, or a contraction has
             results that are not finite.
     """
     result = module.clone()
@@ -314,7 +314,7 @@ def _mean_errors(
     batches: Iterable[Batch],
     entry: str | None,
 ) -> Mapping[int, NDArray[np.float64]]:
-    """Return, by product, the mean of float minus quantized results of each channel."""
+    """Return for each contraction the mean of float minus quantized, by channel."""
     recorded = _recorded_products(module, quantized, layers, entry)
     sums: dict[int, NDArray[np.float64]] = {}
     counts: dict[int, int] = {}

@@ -24,12 +24,12 @@ from .weight_rounding import corrected_biases, rounded_weights, set_weights
 
 
 class WeightPipeline(Pipeline):
-    """Stages of the modes that quantize the weights of products."""
+    """Stages of the modes `weight-only` and `dynamic-range`."""
 
     def __init__(self, request: Request, recipe: Recipe, module: ModuleOp):
         super().__init__(request, recipe, module)
         self.rounded: Mapping[int, NDArray[np.floating]] = {}
-        """Rounded weights by position of their product; set by `round`."""
+        """Maps the position of a contraction to its rounded weights; set by `round`."""
 
         rounds = recipe.weights.rounding == "gptq"
         self.stages = {
@@ -49,7 +49,7 @@ class WeightPipeline(Pipeline):
         return module
 
     def quantize(self, module: ModuleOp) -> ModuleOp:
-        """Quantize the weights of products, and dequantize them for float products."""
+        """Quantize weights, and dequantize them for contractions that take floats."""
         return quantize_weights(module, self.recipe)
 
     def round(self, module: ModuleOp) -> ModuleOp:
