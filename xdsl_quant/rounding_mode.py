@@ -101,7 +101,7 @@ def largest_integer(
 
 
 class RepresentedNumbers(NamedTuple):
-    """Bounds, unit and precision of the numbers that stored values encode, unscaled."""
+    """Bounds, unit and precision of the unscaled numbers that stored values encode."""
 
     low: float
     """The smallest number."""

@@ -121,7 +121,7 @@ class Arithmetic:
             grid_block_shape(parameters, shape),
             numbers if parameters.has_zero_points else numbers[:1],
         )
-        """Block shape; an array of scales and, unless all are 0, one of zero points."""
+        """Block shape, and the arrays of scales and, if any is nonzero, of zero points."""
         self.count = len(self.grid[1])
         """Number of parameter arrays: 1 for scales only, 2 with zero points."""
         self._rounding = rounding
@@ -234,7 +234,7 @@ class Arithmetic:
         np.copyto(values, narrow)
 
     def _expanded(self, operands: list[Array], shape: Shape) -> list[Array]:
-        """Return operands, repeated to `shape` unless broadcasting is as fast."""
+        """Repeat operands to `shape`, unless broadcasting them is as fast."""
         previous, expanded = self._repeated
         # Consecutive pieces usually share their operands.
         if (
@@ -344,8 +344,8 @@ def operand_pieces(
     arrays: Sequence[Array], arithmetics: Sequence[Arithmetic], *grids: Grid
 ) -> Iterator[list[Array]]:
     """
-    Yield a list per piece: this piece of each array; then the piece's scales and zero
-    points, as returned by `Arithmetic.operands`; then its part of the numbers of `grids`.
+    Split arrays into pieces. For each piece, yield a list: the piece of each array; its
+    scales and zero points from `Arithmetic.operands`; its block parameters from `grids`.
     """
     if not arrays[0].size:
         return

@@ -101,7 +101,7 @@ def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
 def _on_blocks(
     array: Array, block: Shape, shape: Shape, factors: list[list[int]]
 ) -> Array:
-    """Reshape block parameters to one dimension per factor, of size 1 within a block."""
+    """Reshape block parameters: a dimension per factor, of size 1 for factors of blocks."""
     array = array.reshape([n // b for n, b in zip(shape, block, strict=True)])
     split: list[int] = []
     for axis, (size, axis_factors) in enumerate(zip(block, factors, strict=True)):

@@ -17,7 +17,7 @@ MIN_SHIFT, MAX_SHIFT = 2, 62
 _INT32 = np.iinfo(np.int32)
 
 PIECE = 1 << 14
-"""Element count per piece, for which several int64 arrays fit the cache."""
+"""Number of elements computed at a time, so that several int64 arrays fit the cache."""
 
 
 # Multipliers

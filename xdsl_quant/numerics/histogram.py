@@ -62,19 +62,19 @@ BINS = 2 * MIDDLE + 1
 """Number of bins of a histogram."""
 
 BIN_EDGES = np.concatenate((-1.0, -_LOWER_EDGES[::-1], _LOWER_EDGES, 1.0), axis=None)
-"""Edges of the bins, as fractions of the unit, in ascending order."""
+"""Edges of the bins in ascending order, divided by the unit (a power of two)."""
 
 _MIN_EXPONENT = -1000
-"""Exponent of the smallest unit of histograms; f64 represents the unit's reciprocal."""
+"""Smallest exponent of the unit of a histogram; f64 represents `2**-exponent`."""
 
 _MIN_F32_EXPONENT = -94
-"""Exponent of the smallest unit that puts all subnormal f32 values into the middle bin."""
+"""Smallest exponent of the unit for which the middle bin has all subnormal f32 values."""
 
 _PIECE = 1 << 16
 """Number of values counted at a time, which fits the caches."""
 
 _PIECE_CHANNELS = 8
-"""Number of channels counted at a time, with about as many bins as a piece has values."""
+"""Number of channels counted at a time; together they have about `_PIECE` bins."""
 
 
 def bins_of(values: ArrayLike) -> Integers:
@@ -96,7 +96,7 @@ class Histogram(Observation):
     KIND: ClassVar[str] = "histogram"
 
     exponents: Integers
-    """Exponent of the unit, the smallest power of two greater than all magnitudes."""
+    """Exponent of the unit. The unit is the smallest power of two above all magnitudes."""
 
     counts: Integers
     """Number of values per bin, with bins along the last dimension."""
@@ -201,7 +201,7 @@ class Histogram(Observation):
 
 
 def _exponents(lows: Array, highs: Array) -> Integers:
-    """Return the smallest exponents of units greater than all magnitudes in ranges."""
+    """Return for each range the smallest exponent with `2**exponent > abs(x)`."""
     magnitudes = np.maximum(np.abs(lows), np.abs(highs))
     _, exponents = np.frexp(magnitudes)
     exponents = np.maximum(exponents.astype(np.int64), _MIN_EXPONENT)
@@ -218,7 +218,7 @@ _DROPPED_F32_BITS = 32 - _LEADING_BITS
 _DROPPED_F64_BITS = 52 - _FINEST_BITS
 
 _SCALED_EXPONENT = 2
-"""Exponent of the unit to which values are scaled; all factors are then normal f32."""
+"""Exponent of the unit of scaled values, for which all factors are normal f32."""
 
 
 @cache
@@ -264,7 +264,7 @@ def _counted_in_cache(values: Array, factors: Array) -> Integers:
 
 
 def _leading_bits(scaled: Array) -> NDArray[np.uint32]:
-    """Return the leading bits of values, converted to f32; overwrite f64 arrays."""
+    """Round to f32 toward zero, and return the leading bits. Overwrite the argument."""
     if scaled.dtype == np.float64:
         # Rounding toward zero keeps values in their bins.
         bits = scaled.view(np.uint64)
@@ -281,13 +281,13 @@ def _leading_bits(scaled: Array) -> NDArray[np.uint32]:
 
 @cache
 def _bins_of_larger_unit(shift: int) -> Integers:
-    """Return for each bin its containing bin if the unit is `2**shift` times as large."""
+    """Return for each bin the bin that contains it if bins are `2**shift` times as wide."""
     above = bins_of(np.ldexp(_LOWER_EDGES, -shift))
     return np.concatenate((2 * MIDDLE - above[::-1], MIDDLE, above), axis=None)
 
 
 def _coarser(counts: Integers, shifts: Integers) -> Integers:
-    """Return a copy of counts, merged into the bins of units `2**shift` times as large."""
+    """Return a copy of counts, merged into bins that are `2**shift` times as wide."""
     result = counts.reshape(-1, BINS).copy()
     shifts = shifts.ravel()
     for shift in np.unique(shifts[shifts > 0]).tolist():

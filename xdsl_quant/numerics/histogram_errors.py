@@ -122,10 +122,10 @@ def channel_pieces(count: int) -> Iterator[slice]:
 
 
 class Quantizer(NamedTuple):
-    """Quantizer of fractions of the histogram's unit; fields have shape `(channels, 1)`."""
+    """Quantizer of values divided by the unit; fields have shape `(channels, 1)`."""
 
     steps: Floats
-    """Scale, as a fraction of the unit."""
+    """Scale, divided by the unit of the histogram."""
 
     first: Floats
     """Smallest stored value, zero-point-corrected."""

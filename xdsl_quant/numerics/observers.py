@@ -192,8 +192,8 @@ def observe_histogram(values: Array, axis: int | None = None) -> Histogram:
 @dataclass(frozen=True)
 class PercentileObserver(_HistogramObserver):
     """
-    Observer of the range of the middle values. On each side, it excludes as many whole bins
-    as possible, with at most `(100 - percentile) / 2` percent of all values.
+    Observer of the range of the middle values. On each side, it excludes whole bins, which
+    together contain at most `(100 - percentile) / 2` percent of all values.
     """
 
     percentile: float = 99.99
@@ -223,7 +223,7 @@ class PercentileObserver(_HistogramObserver):
 
 
 def _clipped(values: Histogram | SpreadValues, bounds: Floats) -> Ranges:
-    """Return ranges, extended to 0 and clipped to magnitudes up to `bounds`."""
+    """Extend ranges to contain 0, then clip their bounds to magnitudes up to `bounds`."""
     return (
         np.asarray(np.maximum(np.minimum(values.lows, 0), -bounds)),
         np.asarray(np.minimum(np.maximum(values.highs, 0), bounds)),
@@ -443,7 +443,7 @@ def parse_observer(text: str) -> Observer:
 
 
 def _option_number(name: str, text: str, number_type: type[float]) -> float:
-    """Parse an observer's number; `number_type` is `bool` for observers without one."""
+    """Parse the number of an observer; type `bool` means that it takes no number."""
     if number_type is bool:
         raise ValueError(f"observer '{name}' takes no number, found '{text}'")
     with suppress(ValueError):

@@ -54,7 +54,7 @@ _ENCODED = ("float16", "bfloat16", "float32", "float64")
 """Dtypes that can be encoded."""
 
 _PIECE = 1 << 15
-"""Element count per piece, for which temporary arrays fit the cache."""
+"""Number of elements converted at a time, so that temporary arrays fit the cache."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class SmallFloat:
     @property
     def is_part_of_f16(self) -> bool:
         """
-        True if a shift that aligns the sign bits turns each code into the f16 bits of its
-        number times a power of two, the same for all codes. False for `f8E5M2FNUZ`, which
-        has numbers where f16 has infinities.
+        True if shifting all codes to the sign bit of f16 gives f16 numbers that are
+        proportional to the encoded numbers. False for `f8E5M2FNUZ`, which has numbers where
+        f16 has infinities.
         """
         return self.exponent_bits != 5 or self.infinity is not None
 

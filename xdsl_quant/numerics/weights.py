@@ -34,8 +34,8 @@ def weight_parameters(
     (without the smallest stored value).
 
     With the range `min-max` the scale of a block is `max|w| / (2**(bits - 1) - 1)`. With
-    `mse`, it is the scale with the least sum of squared errors: of the `min-max` scale, and
-    80 smaller scales down to a fifth of the `min-max` scale. A block of zeros has scale 1.
+    `mse`, candidates are this scale and 80 smaller ones, down to a fifth of it; the
+    candidate with the least sum of squared errors is chosen. A block of zeros has scale 1.
 
     Args:
         weights: finite numbers, at least one.

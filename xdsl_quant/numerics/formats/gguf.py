@@ -68,7 +68,7 @@ class GGUFFormat(Format):
     """Fields of a block, or of a super-block."""
 
     planes: tuple[tuple[str, int, int], ...]
-    """Field name, width and run of each plane of elements: see `Planes`."""
+    """Bit planes of elements, each as field name, `width` and `run` of `join_bits`."""
 
     @property
     def is_signed(self) -> bool:
@@ -114,7 +114,7 @@ class GGUFFormat(Format):
 
 
 def _excess(type_name: str) -> np.uint8:
-    """Return the number that files add to signed codes of less than 8 bits, otherwise 0."""
+    """Return the number added to codes in files: nonzero for signed codes below 8 bits."""
     is_shifted = type_name.startswith("i") and type_name != "i8"
     return np.uint8(1 << (code_width(type_name) - 1) if is_shifted else 0)
 
@@ -317,7 +317,7 @@ class GGUFSuperBlocks(GGUFFormat):
     def _quantized(
         self, rows: Floats, first: int
     ) -> tuple[Array, list[Array], list[Array]]:
-        """Return codes, then scales and offsets of blocks, then those of super-blocks."""
+        """Return the codes; the scales and offsets of blocks; and those of super-blocks."""
         if self.is_signed:
             scales = _symmetric_scales(rows, self.bits)
             offsets = np.zeros_like(scales)
@@ -336,7 +336,7 @@ class GGUFSuperBlocks(GGUFFormat):
 
     def _of_super_blocks(self, numbers: Floats, first: int) -> tuple[Array, Array]:
         """
-        Quantize block scales or offsets. Return codes, and f16 scales of super-blocks.
+        Quantize block scales or offsets. Return codes, and an f16 scale per super-block.
         """
         largest = _of_largest_magnitude(numbers)
         low = -(1 << (self.scale_bits - 1)) if self.is_signed else 0
@@ -353,7 +353,7 @@ class GGUFSuperBlocks(GGUFFormat):
     def _with_scales(
         self, codes: Array, of_blocks: Sequence[Array], of_supers: Sequence[Array]
     ) -> BlockScaled:
-        """Build the array from codes, and scales and offsets of blocks and super-blocks."""
+        """Build the array from codes, block parameters and super-block parameters."""
         rows = (*codes.shape[:-1], codes.shape[-1] // self.block)
         shape = (*(1,) * (codes.ndim - 1), self.blocks)
         scales, *offsets = (

@@ -100,8 +100,7 @@ class NF4(Format):
         Quantize values to this format. A scale is the largest magnitude of its block.
 
         Args:
-            values: finite numbers, an array of at least one dimension, which is rounded to
-                f32.
+            values: finite numbers in at least one dimension, which are rounded to f32.
             quantizes_scales: True for double quantization: scales are stored in 8 bits,
                 with one f32 scale per 256 scales.
             offset: the number subtracted from scales before they are quantized; by default

@@ -81,8 +81,7 @@ class QuantizeLinear(Format):
         even and saturated.
 
         Args:
-            values: finite numbers, an array of at least one dimension, which is rounded to
-                f32.
+            values: finite numbers in at least one dimension, which are rounded to f32.
             scales: positive numbers, one per block. By default, the scale maps the largest
                 magnitude of a block to the largest element or, for unsigned types, the
                 range of the block, extended to 0, to the range of the type; a block of
@@ -124,7 +123,7 @@ class QuantizeLinear(Format):
     def _scales(
         self, array: F32, scales: ArrayLike | None
     ) -> tuple[Array, Array | None]:
-        """Return given or chosen scales, and the zero points if chosen, else `None`."""
+        """Return the checked `scales` and `None`, or chosen scales and zero points."""
         if scales is None:
             return self._chosen(array)
         with np.errstate(over="ignore"):
