@@ -150,8 +150,8 @@ class InstrumentedFunction:
         the function. The runner raises `TypeError`, `ValueError`, or errors of the sink.
 
         Args:
-            layout: positions of the min/max by key, if the sink needs only min/max. The
-                runner may still pass it some whole values.
+            layout: array positions of the min/max by key, if the sink needs only min/max.
+                The runner may still pass some values to the sink as a whole.
         """
         # Threads ask for the same function at the same time: compile it only once.
         key = self, layout

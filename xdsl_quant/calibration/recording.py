@@ -43,7 +43,7 @@ class BatchObservation:
     """Index of the batch."""
 
     min_max: NDArray[np.float64]
-    """Min/max of values that are not recorded whole, ordered as in `BatchTask.layout`."""
+    """Min/max of the values recorded only by min/max, ordered as in `BatchTask.layout`."""
 
     observations: dict[str, KeyObservation] = field(
         default_factory=dict[str, KeyObservation]

@@ -44,7 +44,7 @@ class KeyObservation(NamedTuple):
     """Result of the observer."""
 
     extra_histogram: Histogram | None = None
-    """Histogram of the same values if requested, unless `observation` is a histogram."""
+    """Histogram of the same values, if requested and not contained in `observation`."""
 
     @staticmethod
     def of(

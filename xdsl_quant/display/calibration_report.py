@@ -184,7 +184,7 @@ def _conversion_pass(
 
 @dataclass(frozen=True)
 class _Row:
-    """Table cells of a key or channel, from name to histogram."""
+    """Cells of the table row for a key or channel."""
 
     name: str
     sqnr: str
@@ -327,7 +327,7 @@ def _type_text(evaluation: Evaluation) -> str:
 
 
 def _type_summary(evaluation: Evaluation) -> tuple[str, str]:
-    """Return storage type, expressed type and axis; and the parameters in words."""
+    """Return two texts: the types with the axis, and the parameters in words."""
     parameters = evaluation.parameters
     assert parameters is not None
     head = _type_text(evaluation).removeprefix("!quant.uniform<").partition(", ")[0]

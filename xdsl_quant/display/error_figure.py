@@ -35,7 +35,7 @@ _MAX_NUMBERS = 4 * BINS
 """Maximum number of stored floats or table entries drawn as lines."""
 
 _MAX_STEP_RATIO = 100
-"""Ratio of largest to smallest step of stored values; above, the axis is logarithmic."""
+"""Largest ratio of two steps between stored values for which the axis is linear."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """
 Types and quantization errors of calibrated values.
 
-The types are chosen by the passes that quantize a module: they run on a copy of the
-module or, without a module, on arguments with a `quant.stats_ref` for each key.
+The passes that quantize a module choose the types. They run on a copy of the module or, if
+there is none, on a generated function with an argument and a `quant.stats_ref` per key.
 """
 
 import math

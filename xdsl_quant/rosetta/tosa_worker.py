@@ -25,7 +25,7 @@ def run_once(text: str, inputs: list[object]) -> tuple[str, object]:
 def run_all(
     text: str, runs: list[list[object]]
 ) -> tuple[str, list[list[object]] | str]:
-    """Run a TOSA module on each input list; return status and results as `run_once`."""
+    """Run a TOSA module on each input list; return status and results like `run_once`."""
     tosa_opt = distribution("tosa-tools").locate_file("bin/tosa-opt")
     reference_model = import_module("tosa_reference_model")
     with tempfile.TemporaryDirectory() as directory:

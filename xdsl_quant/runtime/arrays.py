@@ -188,8 +188,8 @@ def constant_elements(value: SSAValue) -> Array | None:
 
 def stored_elements(elements: Array, type_: StoredQuantizedType) -> Array:
     """
-    Return the elements of a constant, often of a signless type, as stored values of a
-    quantized type: the same bits with the dtype of the quantized type.
+    Reinterpret integers, often signless constants, as stored values of a quantized type.
+    The bits stay the same; the dtype becomes that of the quantized type.
 
     Raises:
         UnsupportedTypeError: if the storage type is a float type.

@@ -32,9 +32,8 @@ class MinMaxFunction:
     A function of one float tensor that needs only the min/max of its values.
 
     Compiled code computes min/max in the loops that compute the values, which is much
-    faster than a call per tensor. At the end of a block of ops, it calls
-    `reduce_min_max` once for all tensors of the block that have the same
-    `reduce_min_max`.
+    faster than a call per tensor. At the end of a block of ops, it calls each
+    `reduce_min_max` once, with all tensors of the block that have this function.
 
     `function` is called instead by interpreters and by code compiled with
     `schedule=False`. It is also called for tensors without the dimension `axis`, with a
@@ -47,20 +46,20 @@ class MinMaxFunction:
 
     reduce_min_max: Callable[[NDArray[np.intp], NDArray[np.float64]], object]
     """
-    Function that is called with positions, shape `(n,)`, and their min/max, shape `(2,
-    n)`: minima first, then maxima; `inf` and `-inf` for an empty tensor. The sign of a
-    zero is unspecified.
+    Function that is called with the positions of tensors, of shape `(n,)`, and their
+    min/max, of shape `(2, n)`: minima first, then maxima; `inf` and `-inf` for an empty
+    tensor. The sign of a zero is unspecified.
 
-    If a value is NaN or infinite, min and max are NaN. Exception: if the tensor is a
-    term or factor of another tensor in the same call, its min and max are unspecified;
-    those of the other tensor are NaN.
+    If a value is NaN or infinite, min and max are NaN. Exception: if the tensor is an
+    operand of a sum or product in the same call, its min and max are unspecified; those of
+    the result are NaN.
     """
 
     position: int = 0
-    """Position that `reduce_min_max` gets for the tensor or, with an axis, for index 0."""
+    """Position of the tensor, or of index 0 along `axis`, in `reduce_min_max` calls."""
 
     axis: int | None = None
-    """Dimension with separate min/max for each index, at consecutive positions."""
+    """Dimension with one min/max per index; the indices have consecutive positions."""
 
     def __post_init__(self):
         for name in ("function", "reduce_min_max"):

@@ -15,8 +15,8 @@ class ModelDialect:
 
     def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
         """
-        Return the reason that a float contraction cannot take quantized weights and
-        quantize its activations at run time; `None` if it can.
+        Return why a float contraction does not support dynamic range quantization
+        (quantized weights, activations quantized at run time), or `None` if it does.
         """
         return "no hybrid kernel"
 

@@ -26,7 +26,7 @@ class StateArgument(NamedTuple):
     """Index of the argument."""
 
     result: int
-    """Index of the result that is the argument of the next call."""
+    """Index of the result to pass as this argument in the next call."""
 
     initial_value: InitialValue
 

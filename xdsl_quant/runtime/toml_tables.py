@@ -132,7 +132,7 @@ class TomlTable:
     values: Mapping[str, Any]
 
     found: str | None = None
-    """String by which an inline table is found in the array at `path`."""
+    """String in an inline table, which locates it in the array at `path`."""
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -202,7 +202,9 @@ class TomlTable:
         return TomlTable(self.file, (*self.path, key), values)
 
     def inline(self, key: str, values: Mapping[str, Any], found: str) -> TomlTable:
-        """Return an inline table of the array at `key`; its string `found` locates it."""
+        """
+        Return a table in the array at `key`; messages locate it by the string `found`.
+        """
         return TomlTable(self.file, (*self.path, key), values, found)
 
     def _value(self, key: str, kind: type, words: str) -> Any:

@@ -284,7 +284,7 @@ def _sample_counts(
     inputs: Sequence[ArrayLike], options: argparse.Namespace, function: FuncOp
 ) -> dict[int, int]:
     """
-    Return the number of samples, by input index, of each input that is split into batches.
+    Map the index of each input that is split into batches to its number of samples.
 
     Raises:
         Failure: if the arguments do not match the function.

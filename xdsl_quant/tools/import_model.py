@@ -82,7 +82,7 @@ def _import(options: argparse.Namespace) -> None:
 
 
 def _fallback_table(module: ModuleOp) -> Iterator[str]:
-    """Yield a table of the ops that a lowering pass left to be computed with floats."""
+    """Yield the lines of a table of the ops for which a lowering pass uses floats."""
     attribute = module.attributes.get("tfl.fallback")
     if not isa(attribute, ArrayAttr[DictionaryAttr]):
         return

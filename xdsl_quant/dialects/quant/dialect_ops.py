@@ -27,7 +27,7 @@ class DialectOps:
     """True if `compile` lowers the dialect with `to_linalg`."""
 
     is_lowered_in_kernels = False
-    """True if `to_linalg` also lowers kernel bodies, and functions for calibration."""
+    """True if `to_linalg` also lowers kernel bodies and functions run by calibration."""
 
     quantized_constant: type[Operation] | None = None
     """Constant op that holds stored values, and their type in the property `qtype`."""

@@ -111,8 +111,8 @@ def _integer_power(base: int, exponent: int) -> int:
 
 def _significant_digits(value: float, count: int) -> tuple[str, int]:
     """
-    Return at most `count` decimal digits without trailing zeros and the power of ten of
-    the last digit, as `APFloat::toString` computes them for a positive value.
+    Return at most `count` decimal digits without trailing zeros, and the power of ten of
+    the last digit, like `APFloat::toString` for a positive value.
     """
     significand, denominator = value.as_integer_ratio()
     exponent = 1 - denominator.bit_length()

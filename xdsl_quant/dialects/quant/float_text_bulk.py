@@ -117,7 +117,7 @@ def _formatted(template: str, *columns: Integers) -> list[str]:
 def _short_texts(
     numbers: Floats, float_format: FloatFormat
 ) -> tuple[NDArray[bool_], NDArray[object_]]:
-    """Return a mask of the numbers that six digits represent, and these numbers' texts."""
+    """Return a mask of the numbers that six digits represent, and the texts for these."""
     import numpy as np
 
     is_short = _are_nearly_short(numbers, float_format)

@@ -223,11 +223,11 @@ class DequantizeCastOp(_CastOp):
 @irdl_op_definition
 class StorageCastOp(_CastOp):
     """
-    Reinterpret a stored value as a quantized one, or vice versa, without changing its bits.
+    Reinterpret a stored value as a quantized value, or the reverse. Bits do not change.
 
-    Stored values are signless integers, also for the storage types `si8` and `ui8` and for
-    the table indices of quantile types. Unlike in MLIR, stored values are floats for the
-    storage types `f8E5M2`, `f8E4M3FN` and `f4E2M1FN`.
+    Stored values are floats for the storage types `f8E5M2`, `f8E4M3FN` and `f4E2M1FN`
+    (unlike in MLIR). For all other types they are signless integers, also for `si8`, `ui8`
+    and the table indices of quantile types.
 
     Example:
 

@@ -94,8 +94,8 @@ class FixedResultUniformScale(QuantizationTrait):
 @dataclass(frozen=True)
 class AccumulatorUniformScale(QuantizationTrait):
     """
-    The bias has zero point 0 and the scale of the accumulator: the product of the scales
-    of the factors.
+    The bias has zero point 0 and the scale of the accumulator, which is the product of the
+    scales of the operands that are multiplied.
     """
 
     bias: int

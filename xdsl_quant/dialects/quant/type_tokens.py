@@ -78,8 +78,8 @@ class TypeTokens:
             make: creates the type.
 
         Returns:
-            The finished type, in place of its parameters. Creating the type here gives its
-            verification errors a location.
+            The type in a tuple, where xDSL expects the parameters. Creating the type here
+            gives its verification errors a location.
 
         Raises:
             ParseError: with MLIR's message and location.
@@ -282,12 +282,12 @@ def integer_value(text: str) -> int:
 
 
 UNIFORM, FIXED_POINT = "dq", "qqq"
-"""Array type codes of the numbers of a list element; the last one is the zero point."""
+"""Type codes (see `array`) of the numbers in a list element; the last is the zero point."""
 
 MAX_DEPTH = {UNIFORM: 256, FIXED_POINT: 1}
 _PLAIN_NUMBERS = b"0123456789.eE+-{} \t\r\n"
 _NO_ZERO_POINT = re.compile(rb"(?<=[},])(?=[^:,{}]+[,{])")
-"""Position of a missing zero point, in reversed text: lookbehinds have a fixed length."""
+"""Matches missing zero points in reversed text, because lookbehinds have fixed lengths."""
 
 _AS_JSON = bytes.maketrans(b"{}:", b"[],")
 _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")

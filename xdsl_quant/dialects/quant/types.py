@@ -880,7 +880,7 @@ class PerAxisType(ScaledQuantizedType, ABC):
     """The zero points, one per scale."""
 
     quantized_dimension: IntAttr
-    """The dimension of the tensor that has a scale per index."""
+    """The dimension of the tensor whose indices each have a scale."""
 
     def zero_point_array(self) -> array[int]:
         return int_array(self.zero_points)
