@@ -1,6 +1,6 @@
 """
-Preparation of float StableHLO models: simplification for kernel matching, and products that
-quantize activations at run time.
+Preparation of float StableHLO models: simplification for kernel matching, and contractions
+that quantize activations at run time.
 
 Frontends such as jax emit casts that change no type, and chains of ops that compute
 weights and biases from constants. Simplification removes the casts and folds the chains.
@@ -59,7 +59,7 @@ class _StableHLOModels(ModelDialect):
         return None
 
     def quantize_activations(self, module: ModuleOp) -> None:
-        """Replace hybrid products by integer products; lower `quant.dcast` to StableHLO."""
+        """Replace hybrid contractions by integer ones; lower `quant.dcast` to StableHLO."""
         products = (op for op in module.walk() if isinstance(op, ProductOp))
         if not any(quantized_type_of(op.rhs.type) for op in products):
             return

@@ -80,7 +80,7 @@ def _interpreter_function(implementation: kernels.Implementation) -> Implementat
 
 @register_impls
 class _State(InterpreterFunctions):
-    """Implementation of `tfl.yield`; the class is the key of an interpreter's state."""
+    """Implementation of `tfl.yield`, and key of the state in an interpreter."""
 
     @impl_terminator(tfl.YieldOp)
     def run_yield(

@@ -8,9 +8,8 @@ represent: scales stored in another type than `f8E8M0FNU`, block sizes that are 
 of 32, and rows that share scales. TOSA multiplies element and scale exactly in f32 and
 rounds once for bf16, like `quant.dcast`.
 
-With `scales=type`, constants have `!tosa.block_scaled` elements instead, a type of
-MLIR's main branch that holds the scales of a constant, and `tosa.cast` computes the
-products.
+With `scales=type`, constants have `!tosa.block_scaled` elements instead, and `tosa.cast`
+multiplies by the scales. This type of MLIR's main branch contains the scales of a constant.
 
 A block-scaled `quant.qcast` is an error, which leaves the module unchanged:
 `tosa.cast_to_block_scaled` computes block scales from the values, but the quantized type
@@ -184,7 +183,7 @@ class _Plan(NamedTuple):
     operands: BlockScaledOperands
 
     elements: ElementsAttr | NDArray[np.uint8] | None
-    """Constant elements as an attribute, or as codes for a new attribute; else `None`."""
+    """Elements of a constant: an attribute, or codes for one; `None` for other values."""
 
 
 @dataclass(frozen=True)

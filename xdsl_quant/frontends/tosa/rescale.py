@@ -225,7 +225,7 @@ class Rescale:
 
 
 def _numbers_of_channels(numbers: Array, axes: Sequence[int], rank: int) -> Integers:
-    """Return parameters by index of the last dimension; raise if another one has scales."""
+    """Return parameters by index of the last dimension; raise if other axes have scales."""
     rows = numbers.astype(np.int64).reshape(
         -1, numbers.shape[-1] if rank - 1 in axes else 1
     )

@@ -2,9 +2,9 @@
 Conversion of `tosa.rescale` to a requantization between fixed-point types:
 `quant.scast`, `quant.dcast`, `quant.qcast` and `quant.scast`.
 
-If `lower-quant-ops` has the same `scale-rounding`, results are bit-identical to TOSA's.
-The pass fails if an op has another rounding mode and a shift above 31; for shifts up to
-31, both modes round once. `INEXACT_ROUND` accepts either rounding.
+If `lower-quant-ops` has the same option `scale-rounding`, results are bit-identical to
+TOSA. The pass fails if the rounding mode of an op differs from this option and a shift
+exceeds 31: up to 31, both modes round once. `INEXACT_ROUND` accepts either rounding.
 
 The op holds the ratio of two scales, not the scales. If storage casts around the op have
 fixed-point types with this ratio, the pass uses these types. Otherwise the result scale is

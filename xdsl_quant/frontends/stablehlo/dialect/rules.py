@@ -262,8 +262,8 @@ def verify_broadcast_dimension(
     operand: RankedTensor, result: RankedTensor, dimensions: Sequence[int]
 ) -> None:
     """
-    Verify C6 of `broadcast_in_dim`: `dimensions` maps the operand's quantized dimension to
-    the result's. If the operand has a single scale, all result scales equal this scale.
+    Verify C6 of `broadcast_in_dim`: `dimensions` maps the quantized dimension of the
+    operand to that of the result. If the operand has one scale, all result scales equal it.
     """
     if (axes := _per_axis_types(operand, result)) is None:
         return
@@ -309,7 +309,7 @@ def verify_quantized_product(lhs: Attribute, rhs: Attribute, result: Attribute) 
     Verify C14 and C17 to C20 of `dot_general`, or C28 and C31 to C34 of `convolution`, for
     an op with a quantized operand or result.
 
-    In hybrid products, only `rhs` is quantized.
+    In hybrid contractions, only `rhs` is quantized.
     """
     is_hybrid = not isinstance(lhs, ScaledQuantizedType)
     if not isinstance(rhs, ScaledQuantizedType) or is_hybrid == isinstance(

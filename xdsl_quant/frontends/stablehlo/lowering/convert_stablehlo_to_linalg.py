@@ -1,7 +1,7 @@
 """
 StableHLO ops on floats, integers and booleans to linalg.
 
-Ops that compute become a `linalg.generic`, data movement ops become ops of the tensor
+Ops that compute become a `linalg.generic`; data movement ops become ops of the tensor
 dialect where possible. Each op or group of ops has a rewrite pattern in the folder
 `linalg`; `LOWERINGS` lists them.
 

@@ -236,8 +236,8 @@ _FIXED_RESULTS = {
     "tfl.tanh": ("i16", 2**_LOG2_TOLERANCE - 1, False),
 }
 """
-For each op, the storage types whose result scale is fixed, the relative tolerance of the
-scale, and True if the result zero point is also fixed.
+Maps an op to the storage types whose result scale is fixed, the relative tolerance of the
+scale, and True if the result zero point is fixed, too.
 """
 
 
@@ -305,7 +305,7 @@ def _cast_of_stored_values(op: _Op) -> Findings:
 
 
 _QUOTIENT_SHIFTS = {"i8": (5, 23), "u8": (5, 23), "i16": (13, 15)}
-"""`(low, high)` by storage type: a ratio r of scales needs `2**low <= r < 2**high`."""
+"""Maps a storage type to `(low, high)`; ratios of scales must be in `[2**low, 2**high)`."""
 
 
 def _division(op: _Op) -> Findings:

@@ -66,7 +66,9 @@ def _weighted_product(op: Operation) -> traits.MultipliesAndAccumulates | None:
 
 
 def _same_use_operands(op: Operation) -> Sequence[SSAValue]:
-    """Return the operands of a cast or data movement op, which share the result's use."""
+    """
+    Return the operands of a cast or data movement op, which have the use of its result.
+    """
     if not op.results:
         return ()
     if has_quantization_trait(op, traits.CastsQuantization):
@@ -85,13 +87,13 @@ class TFLiteConstraints:
         self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _Use(0))
         self._constants: set[SSAValue] = set()
         self._products: dict[SSAValue, Operation] = {}
-        """Contraction by value: its result, possibly cast or with added bias."""
+        """Maps a value to its contraction, which casts or a bias addition may follow."""
         self._sources: dict[SSAValue, SSAValue] = {}
-        """Quantized operand of a dequantization, by its result."""
+        """Maps the result of a dequantization to its quantized operand."""
         self._biases: dict[Operation, int] = {}
-        """Index of the bias operand by addition op."""
+        """Maps an addition to the index of its bias operand."""
         self._biased: defaultdict[SSAValue, list[Operation]] = defaultdict(list)
-        """Contractions by bias: the bias is added to their results."""
+        """Maps a bias to the contractions to whose results it is added."""
         ops = list(module.walk())
         for op in ops:
             self._find_sources(op)

@@ -12,7 +12,7 @@ EXPORTED_NAMES = "tf_saved_model.exported_names"
 INDEX_PATH = "tf_saved_model.index_path"
 
 SIGNATURE_NAMES = "tfl.signature_names"
-"""Argument or result attribute: names by signature key, without the one in `INDEX_PATH`."""
+"""Argument or result attribute: maps signature keys to the names not in `INDEX_PATH`."""
 
 
 def name_attributes(names: Mapping[str, Sequence[str]]) -> DictionaryAttr:

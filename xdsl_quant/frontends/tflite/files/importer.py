@@ -489,7 +489,7 @@ class _FunctionImporter:
                 raise TFLiteFileError(f"{self.where(index)} is computed twice")
 
     def drop_unknown_ranks(self, op: Operation, operator: Operator) -> None:
-        """Make results of unknown rank unranked if the op would be invalid with scalars."""
+        """Make results of unknown rank unranked if the op is invalid with scalars."""
         tensors = self.subgraph.tensors
         results = [
             result

@@ -161,8 +161,8 @@ def reciprocal_of_one_plus(values: Integers) -> Integers:
 def inverse_square_root(values: Integers, direction: int) -> Multiplier:
     """
     Return `1 / sqrt(values)` for 32-bit values, or 1 for values up to 1
-    (`GetInvSqrtQuantizedMultiplierExp`). The exponent is the right shift of the kernel
-    times `direction`; -1 gives the exponent of a `Multiplier`.
+    (`GetInvSqrtQuantizedMultiplierExp`). The exponent is the right shift of the kernel,
+    multiplied by `direction` (-1 for the exponent of a `Multiplier`).
     """
     # For 32-bit values, the loop of the kernel shifts by 2 at most once.
     is_large = values >= 1 << 29

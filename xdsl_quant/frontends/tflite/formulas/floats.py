@@ -259,7 +259,7 @@ def resize_bilinear(
 def _interpolation_neighbors(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
-    """Return, by result index, the second neighbor's weight and both neighbors' indices."""
+    """Return the weight of the second neighbor and both indices for each result index."""
     is_aligned = align_corners and result_size > 1
     scale = np.float32(size - is_aligned) / np.float32(result_size - is_aligned)
     positions = np.arange(result_size).astype(np.float32)

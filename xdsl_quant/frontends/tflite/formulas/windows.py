@@ -125,7 +125,7 @@ def interpolated_rows(
 def _resized_positions(
     size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Integers, Integers, Integers]:
-    """Return 1024 times the second neighbor's weight, and both neighbors' indices."""
+    """Return the weight of the second neighbor times 1024, and the indices of both."""
     if align_corners and result_size > 1:
         steps = result_size - 1
         scale = (1024 * (size - 1) + steps // 2) // steps

@@ -371,7 +371,7 @@ def _scalar(op: Operation, builder: LoweringBuilder, value: SSAValue) -> SSAValu
 
 
 def _check_types(op: Operation, what: str, types: Sequence[Attribute]) -> None:
-    """Check that types equal the result types, as scf requires; tfl does not."""
+    """Check that types equal the result types, which scf requires, unlike tfl."""
     if tuple(types) == tuple(op.result_types):
         return
     actual, expected = (", ".join(map(str, each)) for each in (types, op.result_types))

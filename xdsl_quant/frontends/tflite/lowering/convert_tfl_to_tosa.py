@@ -244,10 +244,10 @@ class _TosaConversion:
         self, builder: TosaBuilder, op: Operation
     ) -> Sequence[SSAValue | Array]:
         """
-        Return the results of an op, computed with integers or else with floats.
+        Return the results of an op, computed with integers or, as a fallback, with floats.
 
         Raises:
-            Unsupported: if TOSA supports neither, or needs floats and the fallback is off.
+            Unsupported: if the op has no form in TOSA, or needs floats and fallback is off.
         """
         implementation = LOWERINGS[type(op)]
         operands = self._operands(builder, op)

@@ -1,6 +1,6 @@
 """
-Dynamic range quantization: hybrid products, of a float tensor and quantized weights, become
-integer products. The patterns emit StableHLO without quantized types.
+Dynamic range quantization: hybrid contractions, of a float tensor and quantized weights,
+become integer contractions. The patterns emit StableHLO without quantized types.
 
 The specification dequantizes the weights of a hybrid `dot_general` or `convolution`. Here,
 the float tensor is quantized at run time, symmetrically to 8 bits:
@@ -54,7 +54,7 @@ _SMALLEST_SCALE = 2.0**-126
 
 @dataclass(frozen=True)
 class HybridProductToIntegers(IntegerPattern):
-    """Replace hybrid products by run-time quantization and integer products."""
+    """Replace hybrid contractions by run-time quantization and integer contractions."""
 
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, ProductOp):

@@ -61,7 +61,7 @@ def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
 
 @dataclass(frozen=True)
 class ProductToIntegers(IntegerPattern):
-    """Replace quantized products by rescaled sums of products of stored values."""
+    """Replace quantized contractions by rescaled sums of products of stored values."""
 
     rounding: ScaleRounding = "single"
     """Rounding of the product of an integer and a multiplier."""
@@ -123,8 +123,8 @@ def _sum_limits(
     lhs: ScaledTensor, rhs: ScaledTensor, sizes: Sequence[int]
 ) -> tuple[IntegerType, int]:
     """
-    Return the accumulator type, and the largest absolute sum of zero-point-corrected values
-    of the right operand.
+    Return the accumulator type, and a bound on the absolute value of a sum of
+    zero-point-corrected values of the right operand.
 
     Raises:
         ValueError: if the number of products is unknown, or sums can exceed 64 bits.

@@ -25,7 +25,7 @@ from xdsl_quant.transforms.building.quantization_arithmetic import (
 MULTIPLIER_BITS = 31
 
 _SPARE_BITS = 3
-"""Bits of a multiplier beyond the result's width: they limit the error to 1/8 unit."""
+"""Bits of a multiplier beyond the width of the result: they limit the error to 1/8 unit."""
 
 _LARGEST_ERROR = 0.25
 """Largest error of a sum that rounded multipliers may cause, in units of the result."""
@@ -34,7 +34,7 @@ _FACTOR_BITS = 30
 """Bits of the factors of comparisons; their products with 33-bit values fit 64 bits."""
 
 _EXACT_BITS = 16
-"""Result width in bits up to which wider results need wider multipliers."""
+"""Result width in bits beyond which multipliers need no more bits."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _rounded_shift(array: Array, shift: Array | int) -> Array:
 def _reduced_to(
     multipliers: Sequence[Integers], shifts: Integers, bits: int
 ) -> Scaling:
-    """Return a scaling with multipliers of at most `bits` bits."""
+    """Round multipliers to at most `bits` bits, and return the scaling."""
     surplus = MULTIPLIER_BITS - bits
     if (shifts <= surplus).any():
         raise ValueError(
@@ -249,8 +249,8 @@ def _largest_error(
 
 def comparison_factors(lhs: ScaledTensor, rhs: ScaledTensor) -> tuple[int, int]:
     """
-    Return two integer factors: zero-point-corrected values times these factors compare like
-    the real values. Scales are per-tensor; the products fit 64 bits.
+    Return two integer factors. Zero-point-corrected values, multiplied by these factors,
+    have the order of the real values. Scales are per-tensor; the products fit 64 bits.
 
     The quotient of the factors is the best approximation of the quotient of the scales with
     integers of up to 2**30. The order of values of up to 30 bits is therefore exact. Values

@@ -187,13 +187,13 @@ def is_arithmetic(type_: Attribute) -> bool:
 
 
 def stored_type(type_: Attribute) -> TensorType:
-    """Return the signless tensor type of the elements or stored values of a tensor."""
+    """Return the signless type of a tensor or, if quantized, of its stored values."""
     storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
     return cast(TensorType, storage or signless(type_))
 
 
 def accepts_stored_values(op: Operation) -> bool:
-    """Return True if an op may get stored values instead of quantized elements."""
+    """Return True if the operands of an op may be replaced by their stored values."""
     return has_quantization_trait(op, AcceptsStoredValues) or op.has_trait(
         ConstantLike, value_if_unregistered=False
     )

@@ -76,7 +76,7 @@ class NoKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class Operands:
-    """Operand kinds that a kernel accepts besides per-tensor quantized ones."""
+    """Operand kinds that a kernel accepts in addition to per-tensor quantized operands."""
 
     plain: Sequence[int] = ()
     """Indices of operands that may be absent or plain integers."""
@@ -262,7 +262,7 @@ Function: TypeAlias = Callable[..., Array | tuple[Array, ...]]
 """Function that returns one or several results, given an op and its operand values."""
 
 Implementation: TypeAlias = Computation | Function
-"""Computation of an op, or a function that gets stored values without parameters."""
+"""Computation of an op, or a function of its operands (stored values if quantized)."""
 
 
 # Types

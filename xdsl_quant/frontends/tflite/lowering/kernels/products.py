@@ -274,7 +274,7 @@ def _keeping_dims(function: Any) -> Callable[..., Array]:
 
 
 def _arg_extreme(function: Callable[..., Array], worst: float) -> Implementation:
-    """Return the implementation of `arg_max` or `arg_min`; NaN wins only if it is first."""
+    """Return the implementation of `arg_max` or `arg_min`. NaN wins only at index 0."""
 
     def index(op: Operation, x: Array, dim: Array) -> Array:
         axis = integers_of(dim)[0] % x.ndim

@@ -74,7 +74,8 @@ class Functions:
         functions with state.
 
         Raises:
-            PassFailedException: if a stateful op or a use is elsewhere.
+            PassFailedException: if a stateful op is elsewhere, or a function has another
+                use.
         """
         others = (op for op in module.ops if not isinstance(op, FuncOp))
         for op in (inner for other in others for inner in other.walk()):

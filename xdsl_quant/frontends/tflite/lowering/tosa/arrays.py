@@ -122,7 +122,7 @@ def _build_joint(
 def _stored_type_of(
     integers: Sequence[TosaTensor], bounds: Bounds
 ) -> tuple[Attribute, int]:
-    """Return an element type for all integers, and the offset to subtract before casts."""
+    """Return a common element type, and the offset to subtract from integers first."""
     stored = [split_constant(x) for x in integers if not isinstance(x, KnownInteger)]
     kinds = {(x.element_type, offset) for x, offset in stored}
     if len(kinds) == 1:

@@ -161,7 +161,7 @@ class TosaTensor(ArrayExpression, Expression):
 
     @property
     def value(self) -> SSAValue:
-        """Elements in the type with which ops compute, e.g. `i32`."""
+        """Elements, converted to the type in which ops compute, e.g. `i32`."""
         return self.native
 
     def stored_as(self, element_type: Attribute, offset: int = 0) -> SSAValue:
@@ -192,7 +192,7 @@ class TosaTensor(ArrayExpression, Expression):
 
     @property
     def channel_view(self) -> tuple[TosaTensor, Positions] | None:
-        """`view` if it keeps each element in its channel; otherwise `None`."""
+        """`view` if elements have the same channel in its source; otherwise `None`."""
         if self.view is None:
             return None
         source, positions = self.view
@@ -340,19 +340,19 @@ class TosaTruth(Truth, TosaTensor):
 
 
 class FusibleOps(NamedTuple):
-    """Last operations that computed an integer tensor, with which later ones are fused."""
+    """Last operations that computed an integer tensor, for fusion with later operations."""
 
     shifted: tuple[TosaInteger, int] | None = None
-    """Source of a left shift, and number of bits."""
+    """Shifted tensor and number of bits, if the last operation is a left shift."""
 
     rescale: TosaRescaling | None = None
     """Multiplication and right shift."""
 
     saturated: tuple[TosaRescaling, int, int, int] | None = None
-    """Multiplication and right shift, then added zero point, then low and high clamp."""
+    """Multiplication and right shift; then the added zero point, lower and upper bound."""
 
     nearest: TosaReal | None = None
-    """Floats that are rounded half to even."""
+    """Float operand, if the last operation rounds floats half to even."""
 
 
 class TosaRescaling(NamedTuple):

@@ -219,7 +219,7 @@ def _divided_by_power(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
 
 def _rounded_up(x: TosaInteger, bits: TosaInteger) -> TosaInteger:
     """
-    Return `x / 2**bits` rounded half up for non-negative `x`: shift all but one bit,
+    Return `x / 2**bits` rounded half up for non-negative `x`: shift right by `bits - 1`,
     then round; 0 for more than 31 bits.
     """
     twice = x >> (bits - 1).minimum(31)

@@ -54,7 +54,7 @@ def take_positions(
 
 
 def _period(positions: Positions, axis: int) -> int:
-    """Return the period of positions along `axis`; the full size if not periodic."""
+    """Return the period of positions along `axis`, or the size if they are not periodic."""
     size = positions.shape[axis]
     rows = np.moveaxis(positions, axis, 0).reshape(size, -1)
     (again,) = np.nonzero(rows[1:, 0] == rows[0, 0])

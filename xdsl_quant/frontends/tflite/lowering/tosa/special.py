@@ -29,7 +29,7 @@ from .expressions import TosaInteger
 from .forms import TosaRescaling
 
 COMPUTED_IN_32_BITS = tfl.SoftmaxOp, tfl.LogSoftmaxOp, tfl.SVDFOp
-"""Ops whose kernels compute in 32 bits, except for products; bounds may be larger."""
+"""Ops whose kernels compute all but products in 32 bits, even if bounds are larger."""
 
 SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.ReshapeOp: (1, 0),
@@ -39,8 +39,8 @@ SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.TopKV2Op: (1, -1),
 }
 """
-Index of the operand with sizes of the result, and the result dimension of the first size.
-The lowering takes the sizes from the result type instead.
+Maps an op to the index of the operand that contains sizes of the result, and to the result
+dimension of the first size. The lowering takes the sizes from the result type instead.
 """
 
 WITHOUT_INTEGERS: Mapping[type[Operation], str] = {
