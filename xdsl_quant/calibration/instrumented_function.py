@@ -85,7 +85,7 @@ class Sink(Protocol):
 
 
 Run = Callable[[Sink, Arguments], None]
-"""Function that runs an instrumented function and passes its values to the sink."""
+"""Function that runs an instrumented function and passes its values to a `Sink`."""
 
 
 @dataclass(frozen=True)
@@ -146,12 +146,12 @@ class InstrumentedFunction:
 
     def runnable(self, layout: MinMaxLayout | None = None) -> Run:
         """
-        Return a runner: compiled code, or an interpreter if MLIR is missing or refuses
-        the function. The runner raises `TypeError`, `ValueError`, or errors of the sink.
+        Return a runner: compiled code, or an interpreter if MLIR is missing or refuses the
+        function. The runner raises `TypeError`, `ValueError`, or errors of its `Sink`.
 
         Args:
-            layout: array positions of the min/max by key, if the sink needs only min/max.
-                The runner may still pass some values to the sink as a whole.
+            layout: array positions of the min/max by key, if the `Sink` needs only min/max.
+                The runner may still pass whole values for some keys.
         """
         # Threads ask for the same function at the same time: compile it only once.
         key = self, layout
@@ -176,9 +176,9 @@ _cached_runs: OrderedDict[tuple[InstrumentedFunction, MinMaxLayout | None], Run]
     OrderedDict()
 )
 """
-Least-recently-used cache, newest last. It has several entries because a bit-width
-search runs the same float model between many quantized ones. Few large models are
-cached, because they hold their constants in text and code.
+Least-recently-used cache, newest last. It has several entries because a bit-width search
+runs the same float model between many quantized ones. Only few large models are cached,
+because their text and code contain all constants.
 """
 
 
@@ -346,7 +346,7 @@ def _host_functions(
     layout: MinMaxLayout | None,
     current: threading.local,
 ) -> Mapping[str, Callable[..., object]]:
-    """Return the host functions that pass values to the sink of the current thread."""
+    """Return the host functions that pass values to the `Sink` of the current thread."""
 
     def record(key: str, value: Array) -> None:
         current.sink.record(key, value)

@@ -56,7 +56,7 @@ class BatchObservation:
 
 @dataclass(frozen=True)
 class _Recorder:
-    """Sink for one batch; merges the observations of all values of a key."""
+    """Receiver of the values of one batch; merges the observations for a key."""
 
     task: BatchTask
 

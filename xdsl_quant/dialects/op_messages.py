@@ -1,4 +1,4 @@
-"""Translation of xDSL's verifier messages to MLIR's."""
+"""Translation of xDSL's verifier messages to MLIR's wording."""
 
 import re
 from collections.abc import Callable

@@ -84,7 +84,7 @@ def verify_kinds(
     Verify the types of all operands and results.
 
     Raises:
-        VerifyException: if a type violates its constraint; the message is MLIR's.
+        VerifyException: if a type violates its constraint, with MLIR's message.
     """
     for noun, types, kinds in (
         ("operand", op.operand_types, operand_kinds),
@@ -126,7 +126,7 @@ def verify_attributes(op: IRDLOperation) -> None:
     Verify that an op has all required attributes and that their types are valid.
 
     Raises:
-        VerifyException: if one is missing or invalid; the message is MLIR's.
+        VerifyException: if one is missing or invalid, with MLIR's message.
     """
     for name, definition in op.get_irdl_definition().attributes.items():
         kind = cast(AttributeKind[Attribute | None], definition.constr)

@@ -174,7 +174,8 @@ def _merged_dimensions(
 
 def pieces(arrays: Sequence[Array], limit: int) -> Iterator[list[Array]]:
     """
-    Yield lists of the same piece of each array, of at most `limit` elements.
+    Split all arrays in the same way. Yield lists of corresponding pieces, each of at most
+    `limit` elements.
 
     The first array has the full shape; the other arrays broadcast to it. If consecutive
     pieces use the same part of an array, it is the same Python object.

@@ -362,7 +362,7 @@ def multiplier_from_tflite(
 
     Raises:
         TypeError: if an argument is not integer.
-        ValueError: as `normalize_multiplier`, e.g. for TensorFlow Lite's multiplier 0,
+        ValueError: as in `normalize_multiplier`, e.g. for TensorFlow Lite's multiplier 0,
             which replaces scales less than `2**-32`, and for shifts greater than 29.
     """
     multipliers, shifts = _broadcast_pair(multiplier, shift)

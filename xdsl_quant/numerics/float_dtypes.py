@@ -106,7 +106,7 @@ def nearest_floats(values: Floats, name: str) -> Floats:
 
 def _f64_to_odd_f32(values: Array) -> Array:
     """
-    Round f64 values to f32, to odd: the last bit of an inexact result is set.
+    Round f64 values to f32 with round-to-odd: the last bit of inexact results is set.
 
     Rounding the result to a significand at least two bits shorter is as exact as rounding
     the f64 value directly.

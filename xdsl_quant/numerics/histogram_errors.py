@@ -242,8 +242,7 @@ class SpreadValues:
 
     def outside(self, lows: Floats, highs: Floats) -> Floats:
         """
-        Return the number of values of each channel that are out of range, of shape
-        `(channels, 1)`.
+        Return for each channel the number of values out of range, of shape `(channels, 1)`.
 
         Args:
             lows: the smallest value in range of each channel, of shape `(channels, 1)`.

@@ -183,7 +183,7 @@ def observe_histogram(values: Array, axis: int | None = None) -> Histogram:
         axis: the channel dimension, for one histogram per channel.
 
     Raises:
-        ValueError: as [`observe`][xdsl_quant.numerics.observers.Observer.observe].
+        ValueError: as in [`observe`][xdsl_quant.numerics.observers.Observer.observe].
     """
     channels = _channels(values, axis)
     return Histogram.of(channels, *_min_max(channels, axis))

@@ -452,7 +452,7 @@ class QuantizationParameters:
 
         Raises:
             TypeError: if `quantized_type` is not a type.
-            ValueError: as `from_type`, and if stored values are floats or table indices.
+            ValueError: as in `from_type`, or if stored values are floats or table indices.
         """
         if (reason := getattr(quantized_type, "unsupported_storage", None)) is not None:
             raise ValueError(reason)

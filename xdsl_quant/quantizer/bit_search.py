@@ -108,7 +108,7 @@ class BitSearch:
     """Assignments measured by simulation or, if it cannot run, in integer arithmetic."""
 
     confirmed: dict[Choice, Assignment] = field(init=False)
-    """Assignments measured in integer arithmetic: the widest, and candidates for best."""
+    """Assignments measured in integer arithmetic: the widest, and the best candidates."""
 
     _corrections: list[tuple[ModuleOp, Correction]] = field(init=False)
     """Pairs of a model before bias correction and the correction computed for it."""

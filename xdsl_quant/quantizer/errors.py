@@ -49,7 +49,7 @@ from .signal_noise import relative_noise as relative_noise
 
 @dataclass(frozen=True)
 class KernelErrors:
-    """Accumulated and own error of a kernel result; both are equal for a model result."""
+    """Accumulated and own error of a kernel result; for a model result, both are equal."""
 
     accumulated: Error
     own: Error

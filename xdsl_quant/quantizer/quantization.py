@@ -57,7 +57,7 @@ def quantize(
         data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
         recipe: a recipe, its name, or the path of a file.
         target: by default, the recipe's target with the most kernels for the model.
-        budget: the budget of a search, e.g. `"20 kB"` or `"1 dB"`; default: the recipe's.
+        budget: the budget of a search, e.g. `"20 kB"`; by default that of the recipe.
         labels: the classes of the samples, for a budget such as `"0.5 %"` of accuracy.
         entry: the function to quantize; by default the only public function, or `main`.
         executor: runs batches: see [`calibrate`][xdsl_quant.calibration.calibrate].
@@ -87,7 +87,7 @@ def pipeline(request: Request) -> Pipeline:
     Raises:
         IRError: if the model cannot be read.
         RecipeError: if the recipe cannot be read.
-        TypeError, ValueError: as `quantize`, for errors found before the first stage.
+        TypeError, ValueError: errors of `quantize` that are found before the first stage.
     """
     recipe = _recipe_of(request.recipe)
     options = _search_options(recipe, request.budget, request.labels)

@@ -156,5 +156,5 @@ class _Sink:
         self.values[key] = value.copy()
 
     def reduce_min_max(self, positions: object, min_max: object, /) -> None:
-        """Raise an error: the sink records whole values instead."""
+        """Raise an error: this class records whole values."""
         raise AssertionError

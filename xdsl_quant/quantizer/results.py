@@ -225,6 +225,6 @@ def module_of(model: Model | QuantizedModel) -> ModuleOp:
     Read a float or quantized model and return its module; copy a given module.
 
     Raises:
-        IRError, TypeError, ImportError: as `read_model`.
+        IRError, TypeError, ImportError: as in `read_model`.
     """
     return read_model(model.module if isinstance(model, QuantizedModel) else model)

@@ -78,7 +78,7 @@ def _known_targets(
 
 
 def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
-    """Warn if a target has none of the activation widths of a recipe's targets."""
+    """Warn if `target` and the targets of the recipe share no activation width."""
     if recipe.targets == Recipe.targets:
         return
     known, _ = _known_targets(recipe.targets)

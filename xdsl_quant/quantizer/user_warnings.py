@@ -1,4 +1,4 @@
-"""Warnings about a user's model, attributed to the user's line."""
+"""Warnings about a model, located at the line of user code that called this package."""
 
 import warnings
 from collections.abc import Mapping

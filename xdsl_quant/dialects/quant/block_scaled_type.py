@@ -421,7 +421,7 @@ _PARSE_ERRORS = (
 def _read_packed(text: str, element_type: Attribute) -> tuple[bytes, tuple[int, ...]]:
     """
     Return the bytes of a nested list of numbers, and its shape. The list is parsed as JSON,
-    whose number syntax is a subset of MLIR's.
+    because each JSON number is a valid MLIR number.
 
     Python code runs once per distinct number; narrow types have few distinct numbers.
 

@@ -362,7 +362,7 @@ def quantization_traits(
     op_type: type[Operation], name: str
 ) -> Sequence[QuantizationTrait]:
     """
-    Return the quantization traits of an op class or, without any, those of its name.
+    Return the quantization traits of an op class or, if it has none, of the op name.
 
     Args:
         op_type: the class, or `UnregisteredOp`.

@@ -1,6 +1,6 @@
 """
-Rules for quantized types that are stricter than MLIR's, and the rules common to all rule
-sets.
+Rules for quantized types that are stricter than those of MLIR, and the rules common to all
+rule sets.
 
 C1 to C13 are the rules of `QuantizedTensorElementType` and `QuantizedTensorType` in the
 StableHLO specification. C1 to C6 and C9 to C11 hold for every quantized type of this

@@ -296,7 +296,7 @@ _HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
 
 def _read_plain_list(text: str, typecodes: str) -> Columns | None:
     """
-    Parse a list as JSON, whose number syntax is a subset of MLIR's; NaN replaces
+    Parse a list as JSON, because each JSON number is a valid MLIR number; NaN replaces
     hexadecimal scales. Return `None` for ragged lists and other numbers. No Python code
     runs per element: a type may have a million scales.
     """

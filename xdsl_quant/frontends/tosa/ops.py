@@ -1,5 +1,5 @@
 """
-Ops, attributes and types of MLIR 22's TOSA that xDSL's dialect lacks.
+TOSA ops, attributes and types of MLIR 22 that the dialect in xDSL lacks.
 
 As in MLIR, verifiers check element types, ranks, and the shapes of broadcasts,
 reductions and convolutions. They do not check MLIR's other rules for shapes. Tensors are

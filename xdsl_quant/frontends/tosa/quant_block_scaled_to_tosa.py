@@ -94,7 +94,7 @@ def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
     Return TOSA's operands for a tensor type with block-scaled elements.
 
     Raises:
-        ValueError: if TOSA cannot represent the type; the message is the reason.
+        ValueError: if TOSA cannot represent the type; the message says why.
     """
     if not isinstance(type_, TensorType):
         raise ValueError(f"expected a ranked tensor, found type '{shortened(type_)}'")
@@ -160,7 +160,7 @@ def _repeat_for_blocks(
     blocks: Mapping[int, tuple[int, int]],
     shape: Sequence[int],
 ) -> NDArray[np.uint8]:
-    """Repeat codes of blocks larger than TOSA's, so that each TOSA block has one code."""
+    """Repeat the codes of larger blocks, so that each block of TOSA has one code."""
     # Dimensions without blocks count as one block.
     counts = [blocks[axis][0] if axis in blocks else 1 for axis in range(len(shape))]
     codes = codes.reshape(counts)

@@ -39,8 +39,7 @@ def requantization_rescale(
         rounding: the rounding of scaled values.
 
     Raises:
-        ValueError: if `tosa.rescale` does not support the types; the message is the
-            reason.
+        ValueError: if `tosa.rescale` does not support the types; the message says why.
     """
     if not isinstance(result_type, TensorType):
         raise ValueError(f"expected a ranked tensor, found type '{result_type}'")

@@ -2,7 +2,7 @@
 Base classes of StableHLO ops, and traits that relate the types of operands and results.
 
 Types that differ only in dynamic sizes, scales or zero points are compatible. Error
-messages are StableHLO's, but its checks of dimension numbers are combined in one check.
+messages have StableHLO's wording, but a single check covers all dimension numbers.
 """
 
 from abc import ABC, abstractmethod

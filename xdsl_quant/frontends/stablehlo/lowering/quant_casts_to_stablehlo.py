@@ -1,5 +1,5 @@
 """
-Conversion of the quant dialect's casts to StableHLO's.
+Conversion of casts of the quant dialect to StableHLO ops.
 
 StableHLO rounds half to even and stores 0 for NaN. Results are those of
 `lower-quant-ops{rounding-mode=nearest-even nan=stored-zero}`, not those of MLIR's default

@@ -330,7 +330,7 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
     def _plans(
         self, module: ModuleOp
     ) -> tuple[Mapping[Operation, Form], Sequence[Operation]]:
-        """Return the integer form of each op that has one, and the ops that have none."""
+        """Map ops to builders of integer ops; also return ops without integer form."""
         patterns = integer_patterns(self.rounding)
         plans: dict[Operation, Form] = {}
         without_form: list[Operation] = []

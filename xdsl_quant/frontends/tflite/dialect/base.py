@@ -360,9 +360,7 @@ SAME_INPUT = result_has_operand_type(0, "input and output must have same element
 
 
 def SAME_INPUT_OR_I16(op: Operation) -> str | None:
-    """
-    Require `SAME_INPUT`, or an i16 result of an i8 input, which only LiteRT accepts.
-    """
+    """Require `SAME_INPUT`, or an i16 result for an i8 input (accepted by LiteRT only)."""
     a, b = (scalar_or_element_type(v.type) for v in (*op.operands[:1], *op.results[:1]))
     if isinstance(a, StoredQuantizedType) and a.is_signed:
         if (_storage(a), _storage(b)) == (IntegerType(8), IntegerType(16)):

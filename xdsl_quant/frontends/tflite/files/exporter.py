@@ -182,7 +182,7 @@ def _file_error(op: Operation, message: str) -> TFLiteFileError:
 
 
 def _tensor_type(type_: Attribute) -> str | None:
-    """Return the schema's name of a tensor's element type; `None` if it is unsupported."""
+    """Return the name of the element type in the schema; `None` if it is unsupported."""
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, PerTensorType | PerAxisType):
         return _TENSOR_TYPES.get(element_type)

@@ -114,7 +114,7 @@ def _rebuilding_form(op: Operation, *, is_stored: bool) -> Form:
 
 def _verify(form: Form, op: Operation) -> None:
     """
-    Verify the ops that a form builds.
+    Verify the ops that `form` builds as a replacement of `op`.
 
     Raises:
         Unsupported: if an op is invalid, or the result types differ from those of `op`.

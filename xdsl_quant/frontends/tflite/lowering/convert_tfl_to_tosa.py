@@ -247,7 +247,8 @@ class _TosaConversion:
         Return the results of an op, computed with integers or, as a fallback, with floats.
 
         Raises:
-            Unsupported: if the op has no form in TOSA, or needs floats and fallback is off.
+            Unsupported: if TOSA does not support the op, or supports it only with floats
+                and the fallback is off.
         """
         implementation = LOWERINGS[type(op)]
         operands = self._operands(builder, op)

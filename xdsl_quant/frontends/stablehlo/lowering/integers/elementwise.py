@@ -80,11 +80,11 @@ class IntegerPattern(CheckedPattern[Form]):
     @abstractmethod
     def form(self, op: Operation) -> Form | None:
         """
-        Return the integer form of an op, or `None` if the pattern does not match.
+        Return a builder of integer ops for `op`, or `None` if the pattern does not match.
 
         Raises:
-            ValueError: if types or sizes of a matching op are unsupported; the message is
-                the reason.
+            ValueError: if types or sizes of a matching op are unsupported; the message says
+                why.
         """
 
     def plan(self, op: Operation) -> Form | None:
@@ -254,7 +254,7 @@ class Rescaling:
 
     @property
     def numbers(self) -> Sequence[Integers]:
-        """Zero point, shift and multipliers: the last arguments of `stored`."""
+        """Zero point, shift and multipliers, which are the last arguments of `stored`."""
         multipliers, shifts, _, low_bits = self.scaling
         parts = [multiplier >> low_bits for multiplier in multipliers]
         if low_bits:
@@ -359,8 +359,7 @@ def scaled_tensors(types: Sequence[Attribute]) -> Sequence[ScaledTensor] | None:
     tensor; `None` if a tensor has no stored values.
 
     Raises:
-        ValueError: if a type does not support integer arithmetic; the message is the
-            reason.
+        ValueError: if a type does not support integer arithmetic; the message says why.
     """
     if not all(map(quantized_type_of, types)):
         return None
@@ -374,11 +373,11 @@ def formula_form(
     formula: Formula, types: Sequence[Attribute], rounding: ScaleRounding
 ) -> Form | None:
     """
-    Return the integer form of a formula, or `None` if a tensor has no stored values.
+    Return a builder of integer ops for a formula; `None` if a tensor has no stored values.
     `types` lists the operand types and then the result type.
 
     Raises:
-        ValueError: if a multiplier is not representable; the message is the reason.
+        ValueError: if a multiplier is not representable; the message says why.
     """
     if (quantized := scaled_tensors(types)) is None:
         return None

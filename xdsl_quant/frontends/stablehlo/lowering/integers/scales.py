@@ -43,8 +43,7 @@ class ScaledTensor:
     Quantized type of an operand or result, with parameters broadcastable to the result.
 
     Raises:
-        ValueError: if the type does not support integer arithmetic; the message is the
-            reason.
+        ValueError: if the type does not support integer arithmetic; the message says why.
     """
 
     quantized_type: ScaledQuantizedType
