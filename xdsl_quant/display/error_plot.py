@@ -28,9 +28,9 @@ def plot_error(
     """
     Plot the error of quantizing and dequantizing values.
 
-    The figure has histograms of the values in units of stored values (saturated ones in
-    another color) and of the error (dequantized value minus value), and the SQNR of
-    each channel or block. NaN and infinite values are counted in the title and
+    The figure has a histogram of the values in units of stored values, with saturated
+    values in another color; a histogram of the error (dequantized value minus value); and
+    the SQNR of each channel or block. NaN and infinite values are counted in the title and
     otherwise ignored.
 
     Args:

@@ -165,7 +165,8 @@ def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
 def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumbers:
     """
     Return bounds, unit and precision of the represented numbers: the integers in the
-    storage range, or all numbers of a float format or table, even out of the storage range.
+    storage range, or all numbers of a float format or table, also outside the storage
+    range.
     """
     if (format := parameters.small_float) is not None:
         numbers = format.values[np.isfinite(format.values)].astype(np.float64)

@@ -349,7 +349,7 @@ def multiplier_from_tflite(
 ) -> tuple[int, int] | _ArrayPair:
     """
     Convert a multiplier and shift of TensorFlow Lite's kernels, with the scale
-    `multiplier * 2**(shift - 31)`, to the same scale in the form of `!quant.fixed_point`:
+    `multiplier * 2**(shift - 31)`, to those of `!quant.fixed_point` for the same scale:
     see [`normalize_multiplier`][xdsl_quant.numerics.normalize_multiplier].
 
     Args:

@@ -337,6 +337,6 @@ class Recipe:
 
     float_concatenations: bool = False
     """
-    True to keep some kernels whose operands share a scale, such as concatenations, in
-    floating point: those with an operand whose range is less than four times the scale.
+    True to keep a kernel whose operands share a scale, such as a concatenation, in floating
+    point if the range of an operand is less than four times this scale.
     """

@@ -2,8 +2,8 @@
 Simulation of a quantized model by float ops, with fake quantization at the ports of
 kernels.
 
-Constants are arguments, so that models with equal activation types share compiled code:
-lowering and compiling the quantized model takes a hundred times as long as running it.
+Constants are arguments, so that models with equal activation types share compiled code.
+Lowering and compiling a quantized model takes a hundred times as long as running it.
 Results may differ from integer arithmetic by a few units of the stored value.
 """
 

@@ -395,10 +395,10 @@ class ChooseParametersOp(BlockedOp):
     Choose scales and zero points that map the range of the values to the whole storage
     range, for dynamic quantization.
 
-    The result is one scale, or one per block: `{0:1}` is one per index of dimension 0
-    (per-token), `{0:1, 1:32}` one per 32 values of a row, where the last block may be
-    shorter. Ranges are extended to contain 0; NaN is ignored. With zero points, the
-    formulas are those of ONNX's `DynamicQuantizeLinear` for `<u8>`:
+    The result is one scale, or one scale per block. Blocks `{0:1}` mean one scale per index
+    of dimension 0 (per-token); `{0:1, 1:32}` means one per 32 values of a row. The last
+    block may be shorter. Ranges are extended to contain 0; NaN is ignored. With zero
+    points, the formulas are those of ONNX's `DynamicQuantizeLinear` for `<u8>`:
 
     * `scale = (maximum - minimum) / (storage_max - storage_min)`, or 1 if all values are 0,
     * `zero_point = clamp(round_half_to_even(storage_min - minimum / scale))`, or

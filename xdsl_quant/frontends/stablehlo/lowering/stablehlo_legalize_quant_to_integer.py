@@ -269,8 +269,8 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
     Replace quantized ops by integer arithmetic on stored values.
 
     Ops without integer form are `divide`, `exponential`, `logistic`, `tanh`, `sqrt`,
-    `rsqrt`, `round_nearest_even`, products of floats and quantized weights, and reductions
-    whose region is not one `add`, `maximum` or `minimum`.
+    `rsqrt`, `round_nearest_even`, contractions of floats and quantized weights, and
+    reductions whose region is not one `add`, `maximum` or `minimum`.
 
     Results differ by at most one unit from those of
     `stablehlo-legalize-quantized-op-to-qdq` if storage has up to 16 bits, and the

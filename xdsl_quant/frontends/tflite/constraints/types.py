@@ -1,11 +1,11 @@
 """
 Rules of TensorFlow Lite's 8-bit specification for weights, biases and activations.
 
-A value is a *weight* or *bias* if it is the weight or bias operand of an op with the trait
-`MultipliesAndAccumulates` (see `AffineOpCoefficient` and `AccumulatorUniformScale`). A
-32-bit value that is added to the result of such an op is a bias, too. The use is traced
-through casts and data movement ops. A value derived from a constant is also a weight unless
-only ops on activations use it. Every other value is an *activation*.
+A value is a *weight* or *bias* if an op with the trait `MultipliesAndAccumulates` takes it
+as such (traits `AffineOpCoefficient` and `AccumulatorUniformScale`). A 32-bit value that is
+added to the result of such an op is a bias, too. The use is traced through casts and data
+movement ops. A value derived from a constant is also a weight unless only ops on
+activations use it. Every other value is an *activation*.
 
 See external [documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
 """

@@ -1,9 +1,9 @@
 """
 The pass `convert-tfl-to-linalg`: lower TensorFlow Lite ops to linalg loop nests.
 
-Integer results are bit-identical to the reference kernels. The pass evaluates the
-interpreter's [formulas and kernels][xdsl_quant.frontends.tflite.lowering.kernels] on
-[expressions][xdsl_quant.transforms.building.tensor_expressions] for run-time values.
+Integer results are bit-identical to the reference kernels. The pass evaluates the [formulas
+and kernels][xdsl_quant.frontends.tflite.lowering.kernels] of the interpreter. In place of
+run-time values, they get [expressions][xdsl_quant.transforms.building.tensor_expressions].
 Computations on constants alone, such as shapes, multipliers and tables, are folded.
 
 An op on stored values without an integer kernel for its parameters dequantizes,

@@ -2,7 +2,7 @@
 Lowering of elementwise ops by formulas on scalars.
 
 Integers wrap around. Results that StableHLO leaves undefined are defined here: division by
-zero returns -1, or the largest unsigned integer, and the smallest integer divided by -1
+zero returns -1 or, if unsigned, the largest integer; the smallest integer, divided by -1,
 returns itself.
 """
 
