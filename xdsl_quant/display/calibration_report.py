@@ -155,7 +155,7 @@ def calibration_report(
     if not isinstance(cast(object, statistics), Statistics):
         name = type(statistics).__name__
         problem = f"statistics must be Statistics, not {name}"
-        raise TypeError(f"{problem}; read a file with Statistics.load")
+        raise TypeError(f"{problem}; to use a file, call Statistics.load")
     conversion = _conversion_pass(bits, signed, symmetric, narrow_range, per_axis)
     evaluations = evaluate(statistics, conversion, module)
     return CalibrationReport(evaluations, statistics, conversion)

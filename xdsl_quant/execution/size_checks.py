@@ -168,7 +168,7 @@ def _expand_shape_checks(op: ir.Operation) -> _Checks:
 def _concat_checks(op: ir.Operation) -> _Checks:
     axis = mlir.attribute_of(op, "dim", ir.IntegerAttr).value
     first, *others = shapes = [size_values(operand) for operand in op.operands]
-    problem = f"has operands that differ in more than dimension {axis}"
+    problem = f"has operands with different sizes outside of dimension {axis}"
     pairs = [
         pair
         for other in others

@@ -43,8 +43,8 @@ def grid_block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
     for dimension, size in sizes.items():
         if shape[dimension] != size * counts[dimension]:
             raise ValueError(
-                f"expected size {size * counts[dimension]} of dimension {dimension} of "
-                f"values, found {shape[dimension]}"
+                f"expected values of size {size * counts[dimension]} along dimension "
+                f"{dimension}, found {shape[dimension]}"
             )
     return tuple(sizes.get(dimension, size) for dimension, size in enumerate(shape))
 
@@ -56,7 +56,7 @@ def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
         )
     if shape[dimension] != count:
         raise ValueError(
-            f"expected size {count} of dimension {dimension} of values, one per scale, "
+            f"expected values of size {count} along dimension {dimension}, one per scale, "
             f"found {shape[dimension]}"
         )
     return (*shape[:dimension], 1, *shape[dimension + 1 :])

@@ -149,8 +149,8 @@ def _checked_ranges(
         )
     if smallest.ndim != (quantized_dimension is not None):
         raise ValueError(
-            "expected one range without quantized_dimension, or one per channel with "
-            f"it, found shape {smallest.shape}"
+            "expected one range, or with quantized_dimension one range per channel, "
+            f"found shape {smallest.shape}"
         )
     with np.errstate(all="ignore"):
         # Refuse infinite differences, which finite numbers may have, too.

@@ -144,8 +144,8 @@ def _check_shiftable(values: Integers, shifts: Integers) -> None:
         return
     bound = int(np.broadcast_to(bounds, values.shape)[~does_fit][0])
     raise ValueError(
-        f"value {values[~does_fit][0]} is out of the range {-bound} to {bound - 1} of "
-        f"shift {bound.bit_length()}"
+        f"value {values[~does_fit][0]} is out of range for a shift of "
+        f"{bound.bit_length()}; expected {-bound} to {bound - 1}"
     )
 
 

@@ -622,8 +622,9 @@ def _check_block_sizes(
         return
     if max(dimensions, default=0) >= len(shape):
         raise ValueError(
-            "expected scales with a dimension for each dimension of the tensor, or "
-            f"for each of {sorted(dimensions)}, found shape {shape}"
+            "expected scales of the tensor's rank, or of rank "
+            f"{len(dimensions)} for block sizes of dimensions {sorted(dimensions)}, "
+            f"found shape {shape}"
         )
     for dimension, count in enumerate(shape):
         if dimension not in dimensions and count != 1:

@@ -88,8 +88,8 @@ def _check_scales(scales: tuple[float, float], cast: Cast, fuse: bool) -> None:
     first, last = cast.expressed.unpack(cast.expressed.pack([low, high]), 2)
     if fuse and first == last and math.frexp(first)[0] == 0.5:
         raise ValueError(
-            f"empty range of scales with fuse: {first} is a power of two; use a type with "
-            "this scale"
+            f"empty range of scales: {first} is a power of two, and option fuse excludes "
+            "these; use a type with this scale"
         )
 
 

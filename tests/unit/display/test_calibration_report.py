@@ -245,7 +245,7 @@ def test_statistics_of_the_wrong_type(value: Any, shown: str):
     with pytest.raises(TypeError) as e:
         calibration_report(value)
     assert str(e.value) == (
-        f"statistics must be Statistics, not {shown}; read a file with Statistics.load"
+        f"statistics must be Statistics, not {shown}; to use a file, call Statistics.load"
     )
 
 

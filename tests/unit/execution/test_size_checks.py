@@ -131,7 +131,7 @@ ELEMENTS = "op has a result with a different element count"
         (
             CONCAT,
             (numbers(2, 1), numbers(3, 2)),
-            "op has operands that differ in more than dimension 1",
+            "op has operands with different sizes outside of dimension 1",
         ),
     ],
 )

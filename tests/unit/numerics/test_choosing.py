@@ -208,13 +208,13 @@ def test_chosen_parameters_express_the_range(
         ),
         (
             lambda: choose_parameters([0, 0], [1, 1]),
-            "expected one range without quantized_dimension, or one per channel with "
-            "it, found shape (2,)",
+            "expected one range, or with quantized_dimension one range per channel, "
+            "found shape (2,)",
         ),
         (
             lambda: choose_parameters(0, 1, quantized_dimension=0),
-            "expected one range without quantized_dimension, or one per channel with "
-            "it, found shape ()",
+            "expected one range, or with quantized_dimension one range per channel, "
+            "found shape ()",
         ),
         (
             lambda: choose_parameters(0, 1, storage="u1", narrow_range=True),

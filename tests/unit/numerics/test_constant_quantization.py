@@ -88,7 +88,9 @@ def test_wrong_arrays():
     parameters = QuantizationParameters(0.5)
     with pytest.raises(TypeError, match="expected expressed values with dtype float32"):
         quantize_constant(np.zeros(2), parameters)
-    with pytest.raises(ValueError, match=r"expected size 2 of dimension 0 .* found 3"):
+    with pytest.raises(
+        ValueError, match=r"expected values of size 2 along dimension 0.* found 3"
+    ):
         quantize_constant(
             np.zeros(3, np.float32),
             QuantizationParameters([0.5, 1.0], quantized_dimension=0),

@@ -217,8 +217,8 @@ def test_equality_and_hash():
         (
             {"scales": [[1, 2]], "block_sizes": {2: 2}},
             ValueError,
-            "expected scales with a dimension for each dimension of the tensor, or "
-            "for each of [2], found shape (1, 2)",
+            "expected scales of the tensor's rank, or of rank 1 for block sizes of "
+            "dimensions [2], found shape (1, 2)",
         ),
         (
             {"scales": [[1, 2], [3, 4]], "block_sizes": {1: 2}},

@@ -566,7 +566,7 @@ READ_ONLY.setflags(write=False)
             (
                 lambda: quantize(F32, AXIS),
                 ValueError,
-                "expected size 2 of dimension 1 of values, one per scale, found 3",
+                "expected values of size 2 along dimension 1, one per scale, found 3",
             ),
             (
                 lambda: dequantize(I8[0], AXIS),
@@ -576,7 +576,7 @@ READ_ONLY.setflags(write=False)
             (
                 lambda: quantize(F32, BLOCKS),
                 ValueError,
-                "expected size 6 of dimension 1 of values, found 3",
+                "expected values of size 6 along dimension 1, found 3",
             ),
             (
                 lambda: quantize(F32[None], BLOCKS),

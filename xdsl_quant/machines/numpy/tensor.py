@@ -126,7 +126,9 @@ def _concatenate(op: tensor.ConcatOp, *parts: Array) -> Array:
     axis = op.dim.value.data
     others = {(*shape[:axis], *shape[axis + 1 :]) for shape in map(np.shape, parts)}
     if len(others) > 1:
-        raise failure(op, f"has operands that differ in more than dimension {axis}")
+        raise failure(
+            op, f"has operands with different sizes outside of dimension {axis}"
+        )
     result = np.concatenate(parts, axis)
     _check_value_shape(op, result.shape, op.result.type)
     return result

@@ -354,8 +354,8 @@ def _check_has_no_state(op: Operation) -> None:
     for inner in filter(has_state, _inner_ops(op)):
         fail(
             inner,
-            f"'{inner.name}' op has state in a region of '{op_name(op)}', expected "
-            "'tfl.if' or 'tfl.while'",
+            f"'{inner.name}' op uses a variable in a region of '{op_name(op)}'; only "
+            "regions of 'tfl.if' and 'tfl.while' may have state",
         )
 
 

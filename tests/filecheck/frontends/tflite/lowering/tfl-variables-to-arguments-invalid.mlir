@@ -134,7 +134,7 @@ func.func @main(%x: tensor<i32>, %c: tensor<i1>) {
 
 // -----
 
-// CHECK: 'tfl.assign_variable' op has state in a region of 'test.region', expected 'tfl.if' or 'tfl.while'
+// CHECK: 'tfl.assign_variable' op uses a variable in a region of 'test.region'; only regions of 'tfl.if' and 'tfl.while' may have state
 func.func @main(%x: tensor<i32>) {
   %h = "tfl.var_handle"() <{container = "", shared_name = "h"}> : () -> tensor<*x!tf_type.resource>
   "test.region"() ({
