@@ -610,9 +610,10 @@ DIFFERENCES = (
     ),
     Difference(
         "sub-channel scales round-trip",
-        "if a scale of a sub-channel type has no short decimal spelling in range, it "
-        "is printed as the bits of a double, which parse back; MLIR prints the bits of "
-        "the expressed type, or a decimal that is rounded out of range",
+        "if a scale of a sub-channel type has no short decimal spelling within the range "
+        "of the expressed type, it is printed as the bits of a double, which parse back; "
+        "MLIR prints the bits of the expressed type, or a rounded decimal outside of that "
+        "range",
         (
             "!quant.uniform<i8:f32:{}, {123456789.0}>",
             "!quant.uniform<i8:f16:{}, {5.9604644775390625e-8}>",
@@ -698,8 +699,8 @@ DIFFERENCES = (
     ),
     Difference(
         "spelling of floats",
-        "if an integer is written where a float is expected, the message shows the "
-        "spelling of the float",
+        "if a float is written without a decimal point, the message also shows it with a "
+        "decimal point",
         ("!quant.uniform<i8:f32, 1e-17>", "!quant.calibrated<f32<-1:1.0>>"),
         _is_message_with_spelling,
     ),
