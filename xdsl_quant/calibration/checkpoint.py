@@ -188,7 +188,7 @@ class Checkpoint:
         Raises:
             OSError: if the file cannot be read.
             ValueError: if the file is damaged, or belongs to another task or observer,
-                or only one of the two runs collects histograms.
+                or exactly one of this run and the earlier run collects histograms.
         """
         if self._path is None or not self._path.exists():
             return Statistics(observer), ""

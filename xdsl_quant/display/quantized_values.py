@@ -145,7 +145,7 @@ def _channels_or_blocks(
 def _finite_values(
     values: Array, parameters: QuantizationParameters
 ) -> tuple[Array, QuantizationParameters]:
-    """Return a flat array of the finite values, and parameters that match it."""
+    """Return the finite values as a flat array, and parameters that broadcast to it."""
     block = grid_block_shape(parameters, values.shape)
     numbers, *of_blocks = broadcastable_views(
         [values], [(block, [parameters.scales, parameters.zero_points])]

@@ -21,7 +21,7 @@ from .pages import location_name, page, render
 _MAX_HISTOGRAMS = 6
 
 _LEAST_PART = 0.01
-"""Smallest fraction of saturated values that a full bar may stand for."""
+"""Minimum fraction of saturated values that a bar of full length represents."""
 
 
 def quantizer_html(report: ModelReport, title: str | None) -> str:

@@ -308,12 +308,12 @@ def _host_callback(
     arguments: Sequence[Boundary], function: Callable[..., object]
 ) -> object:
     """
-    Return a callback that passes memref arguments to a Python function as arrays.
+    Return a callback that converts memrefs to arrays and calls a Python function.
 
     See `xdsl_quant.runtime.host_functions`.
 
     Args:
-        arguments: `Boundary` of each argument, whose memref has the array's layout.
+        arguments: `Boundary` of each argument, with the rank and dtype of its array.
         function: Python function that takes the arrays.
     """
 

@@ -57,8 +57,8 @@ def convert_integers_to_bf16(module: ir.Module) -> None:
 
 def _to_odd_i64(integer: ir.Value, is_signed: bool) -> ir.Value:
     """
-    Round an integer to odd, so that the resulting i64 converts to f64 exactly. If over
-    32 bits are significant, clear bits 0 to 10, and set bit 11 if one of them was set.
+    Return an i64 that converts to f64 exactly: the integer rounded to odd. If over 32 bits
+    are significant, clear bits 0 to 10, and set bit 11 if any of the cleared bits was 1.
     """
     i32, i64 = (ir.IntegerType.get_signless(width) for width in (32, 64))
     extend = arith.extsi if is_signed else arith.extui

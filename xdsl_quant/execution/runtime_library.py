@@ -218,7 +218,7 @@ def register(engine: _Engine, more: Mapping[str, object]) -> None:
 # Threads
 
 ThreadFunctions: TypeAlias = Mapping[str, tuple[int, Sequence[str]]]
-"""Maps a symbol to the functions that it runs on threads: argument count and names."""
+"""Argument count and names of the functions that run on threads, by called symbol."""
 
 
 _THREAD_CALLS = "xdsl_quant.execution.scheduling.thread_calls"
@@ -233,7 +233,7 @@ class CallsByThreads(Protocol):
         ...
 
     def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
-        """Look up the compiled functions to dispatch; `function` finds them by name."""
+        """Look up the compiled functions to dispatch; `function` returns one by name."""
 
 
 def thread_calls_of(functions: ThreadFunctions) -> CallsByThreads | None:

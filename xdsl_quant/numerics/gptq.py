@@ -15,8 +15,8 @@ from .arrays import Array, Floats, Integers, check_finite, numbers
 
 InputOrder = Literal["natural", "activation"]
 """
-Order in which the weights of inputs are rounded: by index, or by descending sum of squares
-of the input. In the second order, most inputs remain to compensate the largest errors.
+Order in which the weights of inputs are rounded: `natural` is by index, `activation` by
+descending sum of squares of the input, so that most weights can compensate large errors.
 """
 
 # Type stubs of `numpy.linalg` are incomplete.

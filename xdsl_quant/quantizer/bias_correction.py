@@ -11,8 +11,8 @@ below `_CERTAIN` standard errors are ignored. The method is that of Nagel et al.
 
 1. Shifts are measured on one half of the samples, result errors on the other half.
 2. All kernels are corrected in order, and the result error is measured after each. The
-   corrections up to the smallest error are kept: the correction of an early kernel
-   often pays off only after later ones.
+   corrections up to the kernel with the smallest error are kept: the correction of an
+   early kernel often reduces the error only together with later ones.
 3. Each of the remaining kernels is corrected alone, and keeps its correction if the
    error decreases.
 4. The shifts of the corrected kernels are measured again on all samples.
@@ -20,7 +20,7 @@ below `_CERTAIN` standard errors are ignored. The method is that of Nagel et al.
 The error on the second half is never larger than without corrections.
 
 The model is compiled once, with biases as arguments. A pass over the kernels makes at
-most `_MOST_CALLS` calls. It uses fewer batches for more kernels, but at least
+most `_MOST_CALLS` calls. With more kernels, it uses fewer batches, but at least
 `_LEAST_BATCHES`.
 """
 

@@ -73,7 +73,7 @@ class SearchedKernel:
     """Bits of activations and weights, such as `16x8`, from narrow to wide."""
 
     losses: Sequence[float]
-    """Loss of SQNR in dB of each width, with all other kernels at their widest."""
+    """SQNR loss in dB for each width, with all other kernels at their widest width."""
 
     byte_differences: Sequence[int]
     """Size of constants in bytes for each width, minus the size for the widest width."""

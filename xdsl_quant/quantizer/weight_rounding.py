@@ -71,9 +71,9 @@ def rounded_weights(
         entry: the function that takes the samples.
 
     Returns:
-        A mapping from the position of a matrix product, among the contractions in module
-        order, to its weights. It omits matrix products whose weights are not quantized,
-        that no sample reaches, or whose weights another one takes transposed.
+        A mapping from the position of a matrix product (among the contractions in module
+        order) to its rounded weights. A product is omitted if its weights are unquantized,
+        if no sample reaches it, or if another product takes its weights transposed.
 
     Raises:
         ValueError: if the model cannot be run, samples do not match, or a matrix product

@@ -15,7 +15,7 @@ class ModelDialect:
 
     def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
         """
-        Return why a float contraction does not support dynamic range quantization
+        Return the reason if a float contraction does not support dynamic range quantization
         (quantized weights, activations quantized at run time), or `None` if it does.
         """
         return "no hybrid kernel"

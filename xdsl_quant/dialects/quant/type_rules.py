@@ -129,8 +129,8 @@ def zero_points_out_of_range(
     quantized_type: UniformType, low: int, high: int
 ) -> str | None:
     """
-    Return subject and verb of a message about zero points out of range, or `None` if all
-    are in range. Only the smallest and the largest zero point are named.
+    Return the subject and verb of a message about zero points outside of `low` to `high`,
+    or `None` if there are none. It names at most the smallest and the largest zero point.
     """
     zero_points = quantized_type.zero_point_array()
     outside: list[str] = []

@@ -274,7 +274,7 @@ class TypeSyntax(TypeTokens):
         return self._list(UNIFORM, read)
 
     def _list(self, typecodes: str, read: Callable[[], Sequence[float]]) -> Columns:
-        """Parse a nested list; `read` parses an element, with one number per type code."""
+        """Parse a nested list; `read` parses an element: one number per type code."""
         columns: list[array[Any]] = [array(typecode) for typecode in typecodes]
         max_depth = MAX_DEPTH[typecodes]
 

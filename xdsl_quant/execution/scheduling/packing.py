@@ -44,7 +44,7 @@ class Packing:
     """Byte stride between adjacent columns."""
 
     is_unsigned: bool
-    """True if 128 is subtracted from the bytes by flipping a bit."""
+    """True for unsigned bytes: packing flips the highest bit, which subtracts 128."""
 
     offset: int
     """Zero point of the left factor; initial values are `-offset` times column sums."""

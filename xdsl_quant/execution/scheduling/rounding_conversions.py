@@ -17,7 +17,7 @@ _LIMIT = 1 << 31
 def round_while_converting(module: ir.Module) -> None:
     """
     Clamp before rounding, so that one conversion to i32 also rounds half to even.
-    Bounds must be integers in the range of i32; then the result is the same, as
+    The bounds must be integers in the range of i32. The result does not change, because
     rounding is monotonic and keeps integers.
     """
     i32 = ir.IntegerType.get_signless(32, module.context)

@@ -37,7 +37,7 @@ class ThreadCalls:
         return called
 
     def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
-        """Look up the compiled functions to dispatch; `function` finds them by name."""
+        """Look up the compiled functions to dispatch; `function` returns one by name."""
         for _, names in self._functions.values():
             self._linked |= {name: function(name) for name in names}
 

@@ -197,8 +197,8 @@ class VectorBody:
     ) -> _FixedPointProduct:
         """
         Return a product that rounds once and has the same results after clamping, or
-        the given product. Results increase with the number, so two products agree if
-        each result has the same least number. This condition bounds the addend.
+        the given product. Results never decrease as `number` grows, so products agree if
+        each result has the same smallest `number`. This bounds the new addend.
         """
         low, high = self.interval(rounded.number)
         bounds = self._clamped(value)

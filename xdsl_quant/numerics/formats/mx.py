@@ -66,8 +66,8 @@ class _Elements:
 
     carry: int
     """
-    Integer to add to the bits of an f32 number. It increments the exponent if the number,
-    rounded to the precision of the type, exceeds the largest number.
+    Integer to add to the bits of an f32 number. It increments the exponent if the mantissa,
+    rounded to the precision of the type, exceeds the mantissa of `largest`.
     """
 
 

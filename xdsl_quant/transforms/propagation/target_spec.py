@@ -42,7 +42,7 @@ class MultiplierUniformScale:
 
 @dataclass(frozen=True)
 class CoefficientOfOp:
-    """Constraint: op traits define the weights and their per-axis dimensions."""
+    """Constraint: the weight ports and their per-axis dimensions are those of op traits."""
 
 
 @dataclass(frozen=True)

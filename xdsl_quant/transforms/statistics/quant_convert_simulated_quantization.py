@@ -2,9 +2,9 @@
 Replace fake quantization by casts to a quantized type and back.
 
 The rule `mlir` of [`choose_parameters`][xdsl_quant.numerics.choose_parameters] computes
-scale and zero point from range, bits and flags. As in MLIR 14, stored values use all of 8,
-16 or 32 bits. TensorFlow, which defines these ops, uses exactly the given bits; the option
-`exact-bits` selects TensorFlow's width. An error leaves the module unchanged.
+scale and zero point from range, bits and flags. As in MLIR 14, the bits are rounded up to
+8, 16 or 32, and stored values use the full width. TensorFlow, which defines these ops, uses
+exactly the given bits, as does `exact-bits`. An error leaves the module unchanged.
 """
 
 from dataclasses import dataclass

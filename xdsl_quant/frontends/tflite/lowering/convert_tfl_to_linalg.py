@@ -290,7 +290,7 @@ class _LinalgConversion:
         return plain(builder, stored, is_signed=_is_signed(operand.type))
 
     def _stored(self, operand: SSAValue) -> SSAValue:
-        """Return the stored values of an operand; cast results of other dialects' ops."""
+        """Return an operand's stored values; insert a cast if its op is not converted."""
         if (known := self.tensors.get(operand)) is not None:
             return known
         _check_is_not_later(operand)

@@ -150,7 +150,7 @@ def _copy_function(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
 
 def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
     """
-    Replace each copy by another copy, or the original, with equal specifications.
+    Merge copies of a function that have equal specifications, also with the original.
     Return the remaining copies, each mapped to its original.
     """
     merged: dict[FuncOp, FuncOp] = {}

@@ -29,7 +29,7 @@ class ParameterChange:
     """Parameters of the port."""
 
     decision: str
-    """Reason for the difference."""
+    """Cause of the change, e.g. a specification, statistics or a constraint."""
 
 
 def conflicts_of(values: Iterable[PortValue]) -> Sequence[ParameterChange]:

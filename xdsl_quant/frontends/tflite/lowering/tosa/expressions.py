@@ -808,7 +808,7 @@ def product(
 
 
 def fits_i32(bounds: Bounds) -> bool:
-    """Return True if integers fit 32 bits, or have unknown range and wrap around."""
+    """Return True if integers fit 32 bits, or have unknown bounds (and may wrap around)."""
     return bounds == ANY_INTEGER or are_within(bounds, INT32)
 
 

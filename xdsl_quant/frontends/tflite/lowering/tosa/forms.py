@@ -375,7 +375,7 @@ def _quantize_exactly(x: TosaReal, result: QuantizationParameters) -> TosaIntege
     Quantize floats as if they were divided by the scale exactly.
 
     Multiplying by the reciprocal of the scale gives a guess that is off by at most one;
-    comparisons with the smallest floats of neighboring stored values correct it.
+    comparisons with the smallest floats that quantize to it and its successor correct it.
     """
     builder, shape = x.builder, x.shape
     # Make infinities finite, and NaN the smallest float.
