@@ -66,7 +66,7 @@ func.func @f(%x: f32) -> !q {
   %0 = quant.qcast %x : f32 to !q
   return %0 : !q
 }""",
-            "module:3:3: error: 'quant.qcast' op cannot be lowered: zero point 300 does ",
+            "module:3:3: error: 'quant.qcast' op cannot be lowered: zero point 300 is not ",
         ),
         (
             "func.func private @g()\nfunc.func @f() { func.call @g() : () -> () return }",

@@ -201,8 +201,8 @@ def test_bits_of_weights_that_a_target_lacks():
     with pytest.warns(UserWarning, match="16 bits") as caught:
         model = static_model(module, samples(8, 6), Recipe(overrides=(override,)))
     assert [str(each.message) for each in caught] == [
-        "model.mlir:8:3: kernel 'stablehlo.dot_general' of target 'stablehlo-int8' stays "
-        "in floating point, found no signature with weights of 16 bits; use fewer bits or "
+        "model.mlir:8:3: kernel 'stablehlo.dot_general' stays in floating point: no "
+        "signature with weights of 16 bits in target 'stablehlo-int8'; use fewer bits or "
         "another target"
     ]
     assert [each.location for each in model.propagation.float_kernels] == [

@@ -30,7 +30,7 @@ def buggy(*_: Any, **__: Any) -> Any:
 
 
 def test_a_bug_of_a_formula_is_no_missing_conversion(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(floats, "activated", buggy)
+    monkeypatch.setattr(floats, "apply_activation", buggy)
     type_ = "tensor<4xf32>"
     text = f"""func.func @main(%x: {type_}) -> {type_} {{
       %y = tfl.add %x, %x {{fused_activation_function = "NONE"}} : {type_}
