@@ -15,6 +15,7 @@ from xdsl_quant.numerics.primitives import (
     primitive,
     rescaled,
     saturated,
+    wrapped,
 )
 
 from .fixed_point import Integers, quantized_multiplier, rescale_wide
@@ -360,6 +361,8 @@ def svdf(
     sums = (memory * time.values).sum(axis=-1).reshape(batch, -1, rank).sum(axis=-1)
     if bias is not None:
         sums = sums + bias
+    # The kernel accumulates in 32 bits.
+    sums = wrapped(sums)
     second = quantized_multiplier(state.scale * time.scale / scale_of(result))
     return store_corrected(rescaled(sums, second), result), memory.reshape(
         state.values.shape

@@ -622,3 +622,28 @@ def test_quantize_beyond_32_bits(mlir: Mlir, result: str, is_defined: bool):
     values = [2**31 - 1, -(2**31), 3]
     (found,) = run(mlir, module, [np.array(values, np.int32)])
     assert np.asarray(found).tolist() == values
+
+
+SVDF_WITH_LARGE_SUMS = """
+!x = tensor<1x1x!quant.uniform<i8:f32, 1.0>>
+!state = tensor<1x4x!quant.uniform<i16:f32, 1.0>>
+!y = tensor<1x1x!quant.uniform<i8:f32, 2.5e7>>
+func.func @main(%x: !x, %w: !x, %time: !state, %s: !state) -> !y {
+  %b = "tfl.no_value"() <{value}> : () -> none
+  %y, %next = "tfl.svdf"(%x, %w, %time, %b, %s) <{rank = 1 : i32,
+      fused_activation_function = "NONE"}> : (!x, !x, !state, none, !state) -> (!y, !state)
+  func.return %y : !y
+}"""
+
+
+def test_svdf_accumulates_in_32_bits(mlir: Mlir):
+    module = parse(SVDF_WITH_LARGE_SUMS)
+    large = np.full((1, 4), 32767, np.int16)
+    one = np.ones((1, 1), np.int8)
+    values = one, one, large, large
+    (expected,) = run_function(module, "main", *values)
+    # 3 * 32767**2 + 32767 - 2**32, divided by the scale of the result.
+    np.testing.assert_array_equal(expected, [[-43]])
+    ConvertTFLToTosaPass().apply(multiverse_context(), module)
+    (computed,) = run(mlir, module, values)
+    np.testing.assert_array_equal(as_signless(computed), [[-43]])
