@@ -51,6 +51,7 @@ from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
 from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 
 from .compilation_error import CompilationError
+from .named_ops import generalize_named_ops
 
 
 def lower(
@@ -76,6 +77,7 @@ def lower(
         make_signless(module)
     remove_empty_data_movement(module)
     CanonicalizePass().apply(ctx, module)
+    generalize_named_ops(module)
     # The text has no resource section: replace resources by their data.
     replace_resources(module, _checked_data)
     text = _module_text(module, print_locations=print_locations)

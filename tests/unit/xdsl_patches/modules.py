@@ -41,9 +41,9 @@ def run(*command: str, stdin: str | None = None, **variables: str) -> str:
     return result.stdout
 
 
-def accepted(mlir: Mlir, text: str) -> str:
-    """What MLIR prints for a module."""
-    answer = mlir.run(text)
+def accepted(mlir: Mlir, text: str, pipeline: str | None = None) -> str:
+    """What MLIR prints for a module, after the passes of a pipeline."""
+    answer = mlir.run(text, pipeline)
     assert isinstance(answer, Accepted), answer
     return answer.text
 

@@ -100,8 +100,7 @@ import re
 
 import pytest
 from xdsl.context import Context
-from xdsl.dialects import arith, builtin, func, tensor, tosa
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects import arith, builtin, func, linalg, tensor, tosa
 from xdsl.ir import Dialect
 from xdsl.irdl import AnyAttr, IRDLOperation, OperandDef, PropertyDef, ResultDef
 from xdsl.parser import AttrParser
@@ -115,8 +114,8 @@ CASTS = (
     arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp,
 )
 CLASSES = (
-    *tosa.TOSA.operations, tosa.TOSA, arith.Arith, *CASTS, tensor.ReshapeOp, GenericOp,
-    func.FuncOp,
+    *tosa.TOSA.operations, tosa.TOSA, arith.Arith, *CASTS, tensor.ReshapeOp,
+    *linalg.Linalg.operations, linalg.Linalg, func.FuncOp,
     builtin.Builtin, builtin.DenseIntOrFPElementsAttr,
     AttrParser, AttrParser._TensorLiteralElement, MLIRLexer,
 )
@@ -146,6 +145,13 @@ def changed(action):
     ]
 """
 
+NAMED = (
+    *("Conv2DNchwFchwOp", "Conv2DNgchwFgchwOp", "Conv2DNgchwGfchwOp"),
+    *("Conv2DNhwc_FhwcOp", "Conv2DNhwc_HwcfOp", "Conv2DNhwgcGfhwcOp"),
+    "PoolingNchwMaxOp",
+)
+"""Convolutions and pooling of xDSL."""
+
 PATCHES: Sequence[tuple[str, Sequence[str]]] = (
     ("builtin.read_unclosed_strings_in_linear_time", ("MLIRLexer",)),
     ("builtin.compare_splats_by_bits", ("DenseIntOrFPElementsAttr",)),
@@ -164,7 +170,16 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
     ("arith.make_extsi_pure", ("ExtSIOp",)),
     ("arith.add_remf", ("Arith",)),
     ("func.keep_declaration_attributes", ("FuncOp",)),
-    ("linalg.make_generic_effects_known", ("GenericOp",)),
+    ("linalg.add_named_ops", ("Linalg",)),
+    ("linalg.convert_named_operands", (*NAMED, "MatmulOp", "QuantizedMatmulOp")),
+    (
+        "linalg.make_structured_effects_known",
+        (
+            *(*NAMED, "MatmulOp", "QuantizedMatmulOp", "GenericOp", "TransposeOp"),
+            *("AddOp", "CopyOp", "ExpOp", "FillOp", "LogOp", "MaxOp", "MinOp", "MulOp"),
+            *("SelectOp", "SqrtOp", "SubOp"),
+        ),
+    ),
     ("tensor.widen_reshape", ("ReshapeOp",)),
     ("tosa.add_ops", ("Tosa",)),
     (
@@ -239,7 +254,13 @@ for class_ in (*CASTS, tensor.ReshapeOp):
     class_.verify_ = accept
 arith.ExtSIOp.traits.add_trait(NoMemoryEffect())
 arith.Arith._operations.append(type("RemFOp", (), {"name": "arith.remf"}))
-GenericOp.traits.add_trait(RecursiveMemoryEffect())
+linalg.ops.GenericOp.traits.add_trait(RecursiveMemoryEffect())
+from xdsl_quant.xdsl_patches.linalg_named_ops import NAMED_OPS, TypeFnAttr, named_body
+linalg.Linalg._operations.extend(NAMED_OPS)
+linalg.Linalg._attributes.append(TypeFnAttr)
+linalg.ops.MatmulOp.get_hidden_region = lambda inputs, outputs: named_body(
+    "linalg.matmul", (*inputs, *outputs)
+)
 func.FuncOp.print = lambda self, printer: printer.print_attr_dict(self.properties)
 builtin.DenseIntOrFPElementsAttr.is_splat = lambda self: False
 builtin.DenseIntOrFPElementsAttr.print_without_type = (

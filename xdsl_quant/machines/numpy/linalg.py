@@ -29,6 +29,8 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import shape_text
+from xdsl_quant.xdsl_patches import explanation
+from xdsl_quant.xdsl_patches.linalg_named_ops import NAMED_OPS
 
 from .arith import maximum
 from .implementations import interpreter_functions, run_block
@@ -359,6 +361,9 @@ def _run_structured(
 ) -> PythonValues:
     maps = [map_.data for map_ in op.get_indexing_maps()]
     block, input_count = op.body.block, len(op.inputs)
+    if isinstance(op, linalg.ops.PoolingNchwMaxOp) and block.args[1].first_use:
+        # The elements of the window operand are undefined.
+        raise failure(op, f"has a body that reads the window{explanation()}")
     return _Structure(interpreter, op, block, maps, input_count).evaluate(args)
 
 
@@ -391,14 +396,11 @@ LINALG = interpreter_functions(
         linalg.ops.ReduceOp: _reduce,
         **{
             op: _run_structured
-            for op in linalg.Linalg.operations
+            for op in {
+                op.name: op for op in (*NAMED_OPS, *linalg.Linalg.operations)
+            }.values()
             if issubclass(op, LinalgStructuredOperation)
-            and op is not linalg.ops.PoolingNchwMaxOp
         },
     },
 )
-"""
-Interpreter functions of the dialect's ops on tensors, except `linalg.pooling_nchw_max`.
-
-xDSL gives this op a body that reads elements of the window operand, which are undefined.
-"""
+"""Interpreter functions of the dialect's ops on tensors."""
