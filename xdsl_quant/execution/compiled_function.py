@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Lock
@@ -21,6 +22,7 @@ from .bound_call import BoundCall
 from .cpu import CodeOptions
 from .entry_point import Boundary, EntryWrapper
 from .profile import Profile, measure_steps, rows_of
+from .static_calls import StaticCalls
 from .stored_code import StoredCode, code_of
 
 if TYPE_CHECKING:
@@ -109,7 +111,19 @@ class CompiledFunction:
         self._kernel = code.function(wrapper.kernel_name)
         self._sizes = code.function(wrapper.sizes_name) if wrapper.sizes_name else None
         self._static_shapes = [result.shape for result in entry.results]
+        self._static_calls = self._calls_with_static_shapes()
         self._last_shapes: tuple[_Shapes | None, _Shapes] = (None, [])
+
+    def _calls_with_static_shapes(self) -> StaticCalls | None:
+        """Return the calls without conversions; `None` if each call must check values."""
+        boundaries = (*self._arguments, *self._results)
+        if any(boundary.dynamic_dimensions for boundary in boundaries):
+            return None
+        if not all(argument.accepts_full_range for argument in self._arguments):
+            return None
+        if self._code.can_stream and _byte_count(self._results) >= STREAMED_BYTES:
+            return None
+        return StaticCalls(self.name, self._kernel, self._arguments, self._results)
 
     def __repr__(self) -> str:
         arguments = ", ".join(map(shortened, self.argument_types))
@@ -132,6 +146,10 @@ class CompiledFunction:
                 `out` is unsuitable, or a run-time check fails.
             Exception: any exception of a Python function that the code calls.
         """
+        if out is None and self._static_calls is not None:
+            results = self._static_calls(arguments)
+            if results is not None:
+                return results[0] if len(results) == 1 else tuple(results) or None
         inputs = self._inputs(arguments)
         return self._bound(inputs, self._outputs(inputs, out))()
 
@@ -302,6 +320,10 @@ class CompiledFunction:
         }
         names = self._wrapper.names
         return code_of(text, names, options, functions, callbacks, clock)
+
+
+def _byte_count(boundaries: Sequence[Boundary]) -> int:
+    return sum(b.dtype.itemsize * math.prod(b.shape) for b in boundaries)
 
 
 def _host_callback(
