@@ -25,10 +25,7 @@ class ArgumentBlock:
     address: int
 
     def __init__(self, shapes: Sequence[Sequence[int]]):
-        """
-        Args:
-            shapes: the static shapes of the arrays.
-        """
+        """Lay out descriptors of arrays with these static shapes."""
         count = len(shapes)
         size = 2 * count + sum(3 + 2 * len(shape) for shape in shapes)
         block = (ctypes.c_int64 * size)()

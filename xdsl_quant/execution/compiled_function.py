@@ -121,7 +121,7 @@ class CompiledFunction:
             return None
         if not all(argument.accepts_full_range for argument in self._arguments):
             return None
-        if self._code.can_stream and _byte_count(self._results) >= STREAMED_BYTES:
+        if self._code.can_stream and _size_in_bytes(self._results) >= STREAMED_BYTES:
             return None
         return StaticCalls(self.name, self._kernel, self._arguments, self._results)
 
@@ -322,7 +322,7 @@ class CompiledFunction:
         return code_of(text, names, options, functions, callbacks, clock)
 
 
-def _byte_count(boundaries: Sequence[Boundary]) -> int:
+def _size_in_bytes(boundaries: Sequence[Boundary]) -> int:
     return sum(b.dtype.itemsize * math.prod(b.shape) for b in boundaries)
 
 

@@ -67,13 +67,15 @@ def _difference(op: NamedOperation) -> SSAValue:
         op.get_iterator_types().data,
         lambda b, args: b.op(
             arith.AddiOp,
-            (args[2], b.op(arith.MuliOp, _extended(b, args[:2]), i32)),
+            (args[2], b.op(arith.MuliOp, _as_i32(b, args[:2]), i32)),
             i32,
         ),
     )
     # The loops of the result that the filter has: channels, and batches of matrices.
     loops = [expr for expr in result_map.results if expr in filter_map.results]
-    sums = _sums(builder, filter_, [filter_map.results.index(loop) for loop in loops])
+    sums = _filter_sums(
+        builder, filter_, [filter_map.results.index(loop) for loop in loops]
+    )
 
     def corrected(b: LoweringBuilder, args: Values) -> SSAValue:
         correction = b.op(arith.MuliOp, (args[1], zero_point), i32)
@@ -89,11 +91,13 @@ def _difference(op: NamedOperation) -> SSAValue:
     )
 
 
-def _extended(builder: LoweringBuilder, values: Values) -> Values:
+def _as_i32(builder: LoweringBuilder, values: Values) -> Values:
     return [builder.op(arith.ExtSIOp, (value,), i32) for value in values]
 
 
-def _sums(builder: LoweringBuilder, tensor: SSAValue, axes: Sequence[int]) -> SSAValue:
+def _filter_sums(
+    builder: LoweringBuilder, tensor: SSAValue, axes: Sequence[int]
+) -> SSAValue:
     """Build the sums of an `i8` tensor over all dimensions but `axes`."""
     all_sizes = builder.sizes(tensor)
     rank, sizes = len(all_sizes), [all_sizes[axis] for axis in axes]
@@ -102,5 +106,5 @@ def _sums(builder: LoweringBuilder, tensor: SSAValue, axes: Sequence[int]) -> SS
         [builder.zeros(TensorType(i32, static_sizes(sizes)), sizes)],
         (AffineMap.identity(rank), AffineMap(rank, 0, (*dimensions(axes),))),
         [PARALLEL if axis in axes else REDUCTION for axis in range(rank)],
-        lambda b, args: b.op(arith.AddiOp, (args[1], *_extended(b, args[:1])), i32),
+        lambda b, args: b.op(arith.AddiOp, (args[1], *_as_i32(b, args[:1])), i32),
     )

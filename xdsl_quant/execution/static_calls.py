@@ -27,12 +27,8 @@ class StaticCalls:
         results: Sequence[Boundary],
     ):
         """
-        Args:
-            name: function name for error messages.
-            kernel: compiled code; takes the address of its packed arguments.
-            arguments: the arguments; their shapes must be static, and all values of their
-                dtypes valid.
-            results: the results, with static shapes.
+        Prepare calls of compiled code; see `run_kernel` for `name` and `kernel`. The
+        shapes must be static, and all values of the dtypes of arguments valid.
         """
         self._name = name
         self._kernel = kernel

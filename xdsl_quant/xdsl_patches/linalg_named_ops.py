@@ -67,27 +67,19 @@ class TypeFnAttr(EnumAttribute[TypeFn]):
 
 # Bodies
 
-_FLOAT_OPS: Mapping[str, type[Operation]] = {
-    "sum": arith.AddfOp,
-    "difference": arith.SubfOp,
-    "product": arith.MulfOp,
-    "max": arith.MaximumfOp,
-    "max_unsigned": arith.MaximumfOp,
-    "min": arith.MinimumfOp,
-    "min_unsigned": arith.MinimumfOp,
+_OPS: Mapping[str, tuple[type[Operation], type[Operation]]] = {
+    "sum": (arith.AddfOp, arith.AddiOp),
+    "difference": (arith.SubfOp, arith.SubiOp),
+    "product": (arith.MulfOp, arith.MuliOp),
+    "max": (arith.MaximumfOp, arith.MaxSIOp),
+    "max_unsigned": (arith.MaximumfOp, arith.MaxUIOp),
+    "min": (arith.MinimumfOp, arith.MinSIOp),
+    "min_unsigned": (arith.MinimumfOp, arith.MinUIOp),
 }
+"""Ops on floats and integers."""
 
-_INTEGER_OPS: Mapping[str, type[Operation]] = {
-    "sum": arith.AddiOp,
-    "difference": arith.SubiOp,
-    "product": arith.MuliOp,
-    "max": arith.MaxSIOp,
-    "max_unsigned": arith.MaxUIOp,
-    "min": arith.MinSIOp,
-    "min_unsigned": arith.MinUIOp,
-}
-
-_BOOLEAN_OPS = {**_INTEGER_OPS, "sum": arith.OrIOp, "product": arith.AndIOp}
+_BOOLEAN_OPS = {"sum": arith.OrIOp, "product": arith.AndIOp}
+"""Ops on `i1` that differ from the ops on integers."""
 
 
 def _built(
@@ -97,11 +89,10 @@ def _built(
 
 
 def _arithmetic(name: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    if not _is_integer_type(lhs.type):
-        ops = _FLOAT_OPS
-    else:
-        ops = _BOOLEAN_OPS if lhs.type == i1 else _INTEGER_OPS
-    return _built(ops[name], (lhs, rhs), lhs.type)
+    op = _OPS[name][_is_integer_type(lhs.type)]
+    if lhs.type == i1:
+        op = _BOOLEAN_OPS.get(name, op)
+    return _built(op, (lhs, rhs), lhs.type)
 
 
 def _converted(value: SSAValue, type_: Attribute, *, unsigned: bool) -> SSAValue:
