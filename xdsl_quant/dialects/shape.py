@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     UnrankedTensorType,
     VectorType,
 )
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import (
     Attribute,
     Dialect,
@@ -35,6 +36,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
+from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -106,7 +108,7 @@ def _error_result(op: Operation, type_name: str) -> VerifyException:
 
 
 @irdl_op_definition
-class ShapeOfOp(IRDLOperation):
+class ShapeOfOp(IRDLOperation, HasCanonicalizationPatternsInterface):
     """
     Return the shape of a shaped value, as a tensor with one element per dimension.
 
@@ -130,6 +132,12 @@ class ShapeOfOp(IRDLOperation):
 
     def __init__(self, arg: SSAValue | Operation, result_type: Attribute):
         super().__init__(operands=[arg], result_types=[result_type])
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from xdsl_quant.transforms.canonicalization_patterns.shape import ShapeOfReshape
+
+        return (ShapeOfReshape(),)
 
     def verify_(self) -> None:
         arg_type, result_type = self.arg.type, self.result.type

@@ -1,4 +1,4 @@
-"""Patches of the dialect `tensor`: `tensor.reshape` on unranked and dynamic tensors."""
+"""Patches of the dialect `tensor`: reshapes of unranked and dynamic tensors."""
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -7,9 +7,11 @@ from xdsl.dialects.builtin import (
     UnrankedTensorType,
     f32,
 )
-from xdsl.dialects.tensor import ReshapeOp
+from xdsl.dialects.tensor import DimOp, ExtractOp, ReshapeOp
 from xdsl.ir import Attribute
 from xdsl.irdl import AnyAttr, BaseAttr
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.traits import HasCanonicalizationPatternsTrait
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
@@ -71,4 +73,27 @@ def _shape_error(source: Attribute, shape: Attribute, result: Attribute) -> str 
     return None
 
 
-PATCHES = (widen_reshape,)
+class _TensorPatterns(HasCanonicalizationPatternsTrait):
+    """All patterns of the dialect; each matches only the ops of its own class."""
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from xdsl_quant.transforms.canonicalization_patterns.tensor import PATTERNS
+
+        return PATTERNS
+
+
+def canonicalize_reshapes() -> None:
+    """
+    Canonicalize reshapes of reshaped tensors, and their dimensions.
+
+    MLIR: reshapes the operand of the first reshape; `tensor.dim` becomes an element of
+    the shape operand, and an element of `tensor.from_elements` becomes its operand.
+    Obsolete with: `docs/upstream/tensor-canonicalization.md`.
+    """
+    for op_type in (ReshapeOp, DimOp, ExtractOp):
+        if not op_type.has_trait(HasCanonicalizationPatternsTrait):
+            op_type.traits.add_trait(_TensorPatterns())
+
+
+PATCHES = (widen_reshape, canonicalize_reshapes)

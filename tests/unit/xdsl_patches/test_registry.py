@@ -104,7 +104,9 @@ from xdsl.dialects import arith, builtin, func, linalg, tensor, tosa
 from xdsl.ir import Dialect
 from xdsl.irdl import AnyAttr, IRDLOperation, OperandDef, PropertyDef, ResultDef
 from xdsl.parser import AttrParser
-from xdsl.traits import NoMemoryEffect, RecursiveMemoryEffect
+from xdsl.traits import (
+    HasCanonicalizationPatternsTrait, NoMemoryEffect, RecursiveMemoryEffect
+)
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 from xdsl_quant import xdsl_patches
@@ -114,7 +116,8 @@ CASTS = (
     arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp,
 )
 CLASSES = (
-    *tosa.TOSA.operations, tosa.TOSA, arith.Arith, *CASTS, tensor.ReshapeOp,
+    *tosa.TOSA.operations, tosa.TOSA, arith.Arith, *CASTS,
+    tensor.ReshapeOp, tensor.DimOp, tensor.ExtractOp,
     *linalg.Linalg.operations, linalg.Linalg, func.FuncOp,
     builtin.Builtin, builtin.DenseIntOrFPElementsAttr,
     AttrParser, AttrParser._TensorLiteralElement, MLIRLexer,
@@ -181,6 +184,7 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
         ),
     ),
     ("tensor.widen_reshape", ("ReshapeOp",)),
+    ("tensor.canonicalize_reshapes", ("ReshapeOp", "DimOp", "ExtractOp")),
     ("tosa.add_ops", ("Tosa",)),
     (
         "tosa.read_nan_mode_keywords",
@@ -252,6 +256,8 @@ for class_ in (*CASTS, tensor.ReshapeOp):
     definition.operands[0] = ("input", OperandDef(AnyAttr()))
     definition.results[0] = ("result", ResultDef(AnyAttr()))
     class_.verify_ = accept
+for class_ in (tensor.ReshapeOp, tensor.DimOp, tensor.ExtractOp):
+    class_.traits.add_trait(HasCanonicalizationPatternsTrait())
 arith.ExtSIOp.traits.add_trait(NoMemoryEffect())
 arith.Arith._operations.append(type("RemFOp", (), {"name": "arith.remf"}))
 linalg.ops.GenericOp.traits.add_trait(RecursiveMemoryEffect())

@@ -236,28 +236,24 @@ func.func @unranked(%x: tensor<*xi8>) -> tensor<*xi8> {
 // CHECK-NEXT:      %10 = tensor.from_elements %5, %9, %8 : tensor<3xindex>
 // CHECK-NEXT:      %11 = tensor.reshape %x(%10) : (tensor<*xi8>, tensor<3xindex>) -> tensor<?x2x?xi8>
 // CHECK-NEXT:      %12 = arith.constant dense<[1717986918, 1145324612]> : tensor<2xi64>
-// CHECK-NEXT:      %13 = arith.constant 0 : index
-// CHECK-NEXT:      %14 = tensor.dim %11, %13 : tensor<?x2x?xi8>
-// CHECK-NEXT:      %15 = arith.constant 2 : index
-// CHECK-NEXT:      %16 = tensor.dim %11, %15 : tensor<?x2x?xi8>
-// CHECK-NEXT:      %17 = tensor.empty(%14, %16) : tensor<?x2x?xi8>
-// CHECK-NEXT:      %18 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d1)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%11, %12 : tensor<?x2x?xi8>, tensor<2xi64>) outs(%17 : tensor<?x2x?xi8>) {
+// CHECK-NEXT:      %13 = tensor.empty(%5, %8) : tensor<?x2x?xi8>
+// CHECK-NEXT:      %14 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d1)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%11, %12 : tensor<?x2x?xi8>, tensor<2xi64>) outs(%13 : tensor<?x2x?xi8>) {
 // CHECK-NEXT:      ^bb0(%in: i8, %multiplier: i64, %out: i8):
-// CHECK-NEXT:        %19 = arith.extsi %in : i8 to i64
-// CHECK-NEXT:        %20 = arith.muli %19, %multiplier : i64
-// CHECK-NEXT:        %21 = arith.constant 1 : i64
-// CHECK-NEXT:        %22 = arith.constant 31 : i64
-// CHECK-NEXT:        %23 = arith.shrsi %20, %22 : i64
-// CHECK-NEXT:        %24 = arith.addi %23, %21 : i64
-// CHECK-NEXT:        %25 = arith.shrsi %24, %21 : i64
-// CHECK-NEXT:        %26 = arith.constant -128 : i64
-// CHECK-NEXT:        %27 = arith.maxsi %25, %26 : i64
-// CHECK-NEXT:        %28 = arith.constant 127 : i64
-// CHECK-NEXT:        %29 = arith.minsi %27, %28 : i64
-// CHECK-NEXT:        %30 = arith.trunci %29 : i64 to i8
-// CHECK-NEXT:        linalg.yield %30 : i8
+// CHECK-NEXT:        %15 = arith.extsi %in : i8 to i64
+// CHECK-NEXT:        %16 = arith.muli %15, %multiplier : i64
+// CHECK-NEXT:        %17 = arith.constant 1 : i64
+// CHECK-NEXT:        %18 = arith.constant 31 : i64
+// CHECK-NEXT:        %19 = arith.shrsi %16, %18 : i64
+// CHECK-NEXT:        %20 = arith.addi %19, %17 : i64
+// CHECK-NEXT:        %21 = arith.shrsi %20, %17 : i64
+// CHECK-NEXT:        %22 = arith.constant -128 : i64
+// CHECK-NEXT:        %23 = arith.maxsi %21, %22 : i64
+// CHECK-NEXT:        %24 = arith.constant 127 : i64
+// CHECK-NEXT:        %25 = arith.minsi %23, %24 : i64
+// CHECK-NEXT:        %26 = arith.trunci %25 : i64 to i8
+// CHECK-NEXT:        linalg.yield %26 : i8
 // CHECK-NEXT:      } -> tensor<?x2x?xi8>
-// CHECK-NEXT:      %y = tensor.reshape %18(%0) : (tensor<?x2x?xi8>, tensor<?xindex>) -> tensor<*xi8>
+// CHECK-NEXT:      %y = tensor.reshape %14(%0) : (tensor<?x2x?xi8>, tensor<?xindex>) -> tensor<*xi8>
 // CHECK-NEXT:      func.return %y : tensor<*xi8>
 // CHECK-NEXT:    }
 
