@@ -9,6 +9,7 @@ dialect: verifiers enforce them, or types cannot express a violation.
 See external [documentation](https://openxla.org/stablehlo/spec#types).
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 
 from .constructor_arguments import short_text
+from .float_formats import FLOAT_FORMATS, range_text
 from .types import QuantizedType, UniformType
 
 
@@ -178,3 +180,26 @@ def _quantized_dimension(
             f"{text} has {count} scales: expected {shape[dimension]}, the size of "
             f"dimension {dimension}",
         )
+
+
+# Warnings
+
+
+def subnormal_scales(use: TypeUse) -> Iterator[Finding]:
+    """Yield a finding if the smallest scale is subnormal in the expressed type."""
+    quantized_type = use.quantized_type
+    if not isinstance(quantized_type, UniformType):
+        return
+    scales = quantized_type.scale_array()
+    scale = min(scales)
+    float_format = FLOAT_FORMATS[type(quantized_type.expressed_type)]
+    smallest_normal = math.ldexp(1.0, float_format.min_exponent)
+    if float_format.nearest(scale) >= smallest_normal:
+        return
+    place = f" at index {scales.index(scale)}" if len(scales) > 1 else ""
+    yield Finding(
+        "subnormal-scale",
+        f"scale {range_text(scale)}{place} of {short_text(quantized_type)} is subnormal "
+        "and may be flushed to 0: expected a normal number, at least "
+        f"{smallest_normal:.8e} for {quantized_type.expressed_type}",
+    )

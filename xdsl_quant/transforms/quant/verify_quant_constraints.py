@@ -2,8 +2,9 @@
 Check a module against rules for quantized types that are stricter than MLIR's.
 
 MLIR accepts a zero point of 300 for `i8`, and three scales for a dimension of size two.
-The pass checks the types of values, signatures and attributes. The TensorFlow Lite rules
-also check how ops use values, and the requirements of TensorFlow Lite's kernels.
+The pass checks the types of values, signatures and attributes, and warns of subnormal
+scales. The TensorFlow Lite rules also check how ops use values, and the requirements of
+TensorFlow Lite's kernels.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +18,14 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.diagnostics import counted, location_prefix, op_name
-from xdsl_quant.dialects.quant.type_rules import Finding, RuleSet, TypeUse, type_uses
+from xdsl_quant.diagnostics import counted, location_prefix, op_name, warn
+from xdsl_quant.dialects.quant.type_rules import (
+    Finding,
+    RuleSet,
+    TypeUse,
+    subnormal_scales,
+    type_uses,
+)
 from xdsl_quant.runtime.plugins import plugins
 
 Rules = Literal["stablehlo", "tflite"]
@@ -44,11 +51,13 @@ class QuantConstraintViolation:
     """Location of the value or the op."""
 
     def __str__(self) -> str:
-        prefix = location_prefix(self.location)
-        return (
-            f"{prefix}error: '{op_name(self.op)}' op {self.subject}: {self.message} "
-            f"({self.rule})"
-        )
+        return f"{location_prefix(self.location)}error: {self.description}"
+
+    @property
+    def description(self) -> str:
+        """The violation and its op, without location."""
+        name = op_name(self.op)
+        return f"'{name}' op {self.subject}: {self.message} ({self.rule})"
 
 
 def quant_constraint_violations(
@@ -65,6 +74,15 @@ def quant_constraint_violations(
         ValueError: for unknown rules.
     """
     return list(_violations(module, _rule_set(rules)))
+
+
+def subnormal_scale_warnings(module: Operation) -> list[QuantConstraintViolation]:
+    """
+    Return all types with subnormal scales in a module, in the order of its ops. No rule
+    set forbids them, but hardware without subnormal numbers computes with 0.
+    """
+    rules = RuleSet("hardware without subnormal numbers", subnormal_scales)
+    return list(_violations(module, rules))
 
 
 def _rule_set(rules: Rules) -> RuleSet:
@@ -130,7 +148,7 @@ def _subjects(op: Operation) -> Iterator[Subject]:
 class VerifyQuantConstraintsPass(ModulePass):
     """
     Fail if a quantized type violates the rules of StableHLO or TensorFlow Lite, with
-    one line for each violation.
+    one line for each violation. Warn of subnormal scales.
     """
 
     name = "verify-quant-constraints"
@@ -139,6 +157,8 @@ class VerifyQuantConstraintsPass(ModulePass):
     """Rule set: `stablehlo` or `tflite`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for warning in subnormal_scale_warnings(op):
+            warn(warning.description, location_prefix(warning.location))
         if not (violations := quant_constraint_violations(op, self.rules)):
             return
         title = _rule_set(self.rules).title

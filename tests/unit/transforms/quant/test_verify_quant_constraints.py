@@ -28,6 +28,7 @@ from xdsl_quant.transforms.quant.verify_quant_constraints import (
     Rules,
     VerifyQuantConstraintsPass,
     quant_constraint_violations,
+    subnormal_scale_warnings,
 )
 from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
 
@@ -359,3 +360,64 @@ def test_a_message_is_short_if_a_type_is_long():
     for violation in quant_constraint_violations(with_result(type_)):
         assert violation.message.startswith("zero point 128 at index 777 of ")
         assert len(violation.message) < 400
+
+
+# Subnormal scales
+
+
+@pytest.mark.parametrize(
+    ("type_", "found"),
+    [
+        ("i8:f32, 1.0e-40", "1.000000e-40"),
+        # The smallest normal number with nine digits is rounded up to it.
+        ("i8:f32, 1.17549435e-38", None),
+        ("i8:f32, 1.1754942e-38", "1.175494e-38"),
+        ("i8:f32, 1.0", None),
+        ("i8:f64, 1.0e-40", None),
+        ("i8:f64, 1.0e-310", "1.000000e-310"),
+        ("i8:f80, 1.0e-310", None),
+        ("i8:f16, 6.0e-5", "6.000000e-05"),
+        ("i8:f16, 6.2e-5", None),
+        ("i8:bf16, 6.0e-5", None),
+        ("i8:f32:0, {1.0,2.0e-39:1,1.0e-40,3.0}", "1.000000e-40 at index 2"),
+        ("i8:f32:0, {1.0,2.0}", None),
+        ("i8:f32:{0:2}, {1.0,2.0e-39}", "2.000000e-39 at index 1"),
+    ],
+)
+def test_subnormal_scales(type_: str, found: str | None):
+    module = module_of(f"func.func private @f(!quant.uniform<{type_}>)")
+    messages = [warning.message for warning in subnormal_scale_warnings(module)]
+    starts = [message.partition(" of ")[0] for message in messages]
+    assert starts == ([] if found is None else [f"scale {found}"])
+
+
+@pytest.mark.parametrize("type_", ["!quant.any<i8:f32>", "f32"])
+def test_types_without_scales_have_no_subnormal_ones(type_: str):
+    module = module_of(f"func.func private @f({type_})")
+    assert subnormal_scale_warnings(module) == []
+
+
+@pytest.mark.parametrize("rules", ["stablehlo", "tflite"])
+def test_the_pass_warns_of_a_subnormal_scale_and_does_not_fail(
+    rules: Rules, capsys: pytest.CaptureFixture[str]
+):
+    text = """
+func.func @f(%x: tensor<2xf32>) {
+  %q = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32, 5.0e-39>>
+  return
+}
+"""
+    VerifyQuantConstraintsPass(rules=rules).apply(Context(), module_of(text))
+    assert capsys.readouterr().err == (
+        "model.mlir:3:3: warning: 'quant.qcast' op result #0: scale 5.000000e-39 of "
+        "!quant.uniform<i8:f32, 5.000000e-39> is subnormal and may be flushed "
+        "to 0: expected a normal number, at least 1.17549435e-38 for f32 "
+        "(subnormal-scale)\n"
+    )
+
+
+def test_the_pass_warns_before_it_fails(capsys: pytest.CaptureFixture[str]):
+    module = with_result(UniformQuantizedType(i8, f32, 1e-40, 300))
+    with pytest.raises(PassFailedException, match="2 violations"):
+        VerifyQuantConstraintsPass().apply(Context(), module)
+    assert capsys.readouterr().err.count("warning: ") == 1
