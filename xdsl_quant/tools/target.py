@@ -96,7 +96,7 @@ def _signature_row(
         constraints = ", ".join(map(_constraint_text, signature.constraints)) or "-"
     return (
         kernel.name,
-        "" if patterns == kernel.name else patterns,
+        "" if patterns == kernel.name else patterns or "-",
         _ports_text(signature.inputs, signature.is_variadic),
         _ports_text(signature.outputs, signature.has_variadic_results),
         constraints,

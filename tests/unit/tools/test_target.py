@@ -27,11 +27,16 @@ ops = ["tfl.reshape"]
 constraints = []
 inputs = ["i8"]
 outputs = ["i8"]
+
+[[kernels]]
+name = "gated"
+inputs = ["i8"]
+outputs = ["i8"]
 """
 
 TABLE = """\
 mine: A target.
-5 kernels, ranges by the rule 'exact'
+6 kernels, ranges by the rule 'exact'
 
 kernel              ops                                         inputs               outputs  constraints
 dense               tfl.fully_connected -> tfl.relu|tfl.relu6?  i8, const i8:0, i32  u8       accumulator-scale bias=2, power-of-two-scale
@@ -39,6 +44,7 @@ tfl.transpose_conv                                              i8, ...         
 tfl.ad                                                          i8, ...              any=i8   (-)
 my.op[tfl.addd]                                                 i8, ...              any=i8   (-)
 free                tfl.reshape                                 i8                   i8       -
+gated               -                                           i8                   i8       (-)
 """  # noqa: E501 lines of a table
 
 WARNINGS = """\

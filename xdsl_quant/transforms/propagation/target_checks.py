@@ -1,7 +1,7 @@
 """Check target files for unusable ops, unconstrained biases, unreachable kernels."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from xdsl.context import Context
@@ -39,6 +39,7 @@ def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
     table = file.table()
     extended = merge_kernels(extended_targets(table, [file.name]))
     for entry, kernel in target_kernels(table, extended):
+        warnings += _misspelled_names(entry, kernel, extended)
         warnings += _unused_signatures(entry, kernel)
         warnings += _free_biases(entry, kernel, ctx)
         for key, text, pattern in _patterns(entry, kernel):
@@ -162,6 +163,22 @@ def _is_product(step: PatternStep, ctx: Context, bias: int | None) -> bool:
         if is_product and bias not in biases:
             return True
     return False
+
+
+# Kernels without ops
+
+
+def _misspelled_names(
+    entry: TomlTable, kernel: KernelSpec, extended: Mapping[str, KernelSpec]
+) -> Iterator[str]:
+    """Yield a warning if a kernel without ops seems to repeat another target's name."""
+    if kernel.patterns or kernel.name in extended:
+        return
+    for name in get_close_matches(kernel.name, extended, 1):
+        yield (
+            f"{entry.location('name', kernel.name)}: warning: kernel without ops, found "
+            f"'{kernel.name}', which no target in 'extends' has; use '{name}', or add 'ops'"
+        )
 
 
 # Unreachable patterns and signatures

@@ -257,16 +257,19 @@ def _entry_name(table: TomlTable) -> str | None:
 def _kernels(
     table: TomlTable, extended: Mapping[str, KernelSpec]
 ) -> Sequence[KernelSpec]:
-    """Return the kernels of a table: a single named kernel, or one kernel per op."""
+    """
+    Return the kernels of a table: a single named kernel, whose ops may be unknown, or
+    one kernel per op.
+    """
     table.check_keys(_KERNEL_KEYS, "a kernel")
     name = _entry_name(table)
     ops = [_op_name(table, "ops", text, text) for text in table.texts("ops")]
     texts = table.texts("patterns")
     if name is not None and name in extended and not ops and not texts:
         return [replace(extended[name], signatures=_signatures(table))]
-    if not ops and not texts:
-        owner = "a kernel" if name is None else f"kernel '{name}'"
-        table.fail(f"expected ops of {owner}, found none; add 'ops' or 'patterns'")
+    if not ops and not texts and name is None:
+        problem = "expected ops or a name of a kernel, found neither"
+        table.fail(f"{problem}; add 'ops', or 'name'")
     if texts and name is None:
         problem = "expected a name of a kernel with patterns, found none"
         table.fail(f"{problem}; add 'name'", "patterns")

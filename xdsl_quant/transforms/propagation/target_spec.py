@@ -232,6 +232,7 @@ class KernelSpec:
     name: str
     signatures: Sequence[Signature]
     patterns: Sequence[OpPattern | MatchFn] = ()
+    """Ops that fusion wraps; empty for a kernel that only other passes create."""
 
     def signature(
         self,

@@ -49,7 +49,7 @@ from xdsl_quant.transforms.propagation.quant_propagate import (
     QuantPropagatePass,
     propagate,
 )
-from xdsl_quant.transforms.propagation.target_files import read_target
+from xdsl_quant.transforms.propagation.target_files import parse_target, read_target
 from xdsl_quant.transforms.propagation.target_spec import (
     Constraint,
     KernelSpec,
@@ -263,6 +263,18 @@ def test_kernel_that_the_target_lacks():
     reason = "target 'tflite-int8' has no kernel 'other'"
     assert report.float_kernels[0].float_reason == reason
     assert [value.float_reason for value in report.values] == [reason, reason]
+
+
+def test_kernel_that_the_target_knows_by_name():
+    text = '[[kernels]]\nname = "gated"\ninputs = ["i8", "i8"]\noutputs = ["i8"]\n'
+    module = parsed(function(kernel("gated", [("x", HALF), ("z", QUARTER)], "y", HALF)))
+    before = specs(module)
+    assert not propagate(module, parse_target(text)).float_kernels
+    assert specs(module) == before
+    module = parsed(function(kernel("gated", [("x", HALF), ("z", QUARTER)], "y", None)))
+    # The constraints are those of the file, or of the traits of the ops.
+    propagate(module, parse_target(f'{text}constraints = ["multiplier-scale"]'))
+    assert specs(module) == [[HALF, QUARTER, "!quant.uniform<i8:f32, 1.250000e-01>"]]
 
 
 # Constraints

@@ -266,3 +266,28 @@ def test_biases(pattern: str, constraints: str, bias: str, is_free: bool):
         f"'!quant.any<i32>' without a constraint; add {SCALE}"
     )
     assert warnings(product(pattern, constraints, bias)) == [warning] * is_free
+
+
+# Kernels without ops
+
+
+@pytest.mark.parametrize(
+    ("name", "warning"),
+    [
+        ("tfl.conv_2e", "tfl.conv_2d"),
+        ("tfl.conv_2d", None),
+        ("gated_unit", None),
+    ],
+)
+def test_names_of_kernels_without_ops(name: str, warning: str | None):
+    kernel = f'[[kernels]]\nname = "{name}"\ninputs = ["i4"]\noutputs = ["i4"]\n'
+    assert warnings(kernel) == []
+    found = warnings(f'extends = ["tflite-int8"]\n{kernel}')
+    if warning is None:
+        assert found == []
+        return
+    assert found == [
+        f"my.toml:3: warning: kernel without ops, found '{name}', which no target in "
+        f"'extends' has; use '{warning}', or add 'ops'"
+    ]
+    assert warnings(f'extends = ["tflite-int8"]\n{kernel}ops = ["tfl.add"]\n') == []

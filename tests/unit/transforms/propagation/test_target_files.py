@@ -268,9 +268,9 @@ MISTAKES = [
         "[[kernels.signatures]]",
     ),
     (
-        KERNEL.replace('ops = ["a.b"]', 'name = "x"'),
+        KERNEL.replace('ops = ["a.b"]\n', ""),
         "1",
-        "expected ops of kernel 'x', found none; add 'ops' or 'patterns'",
+        "expected ops or a name of a kernel, found neither; add 'ops', or 'name'",
     ),
     (
         KERNEL.replace("ops", "patterns"),
@@ -556,12 +556,17 @@ def test_a_target_cannot_extend_itself(tmp_path: Path):
     )
 
 
-def test_a_kernel_without_ops_is_one_of_another_target(tmp_path: Path):
+def test_a_kernel_without_ops_has_a_name_only(tmp_path: Path):
     base = tmp_path / "base.toml"
     base.write_text(BASE)
-    with pytest.raises(TargetError) as caught:
-        parse_target(NARROW.format(f'"{base}"').replace("dense", "danse"))
-    assert str(caught.value) == (
-        "target.toml:3: error: expected ops of kernel 'danse', found none; add 'ops' or "
-        "'patterns'"
-    )
+    target = parse_target(NARROW.format(f'"{base}"').replace("dense", "danse"))
+    danse = target.kernels["danse"]
+    assert (danse.name, danse.patterns) == ("danse", [])
+    assert danse.signature([f32, f32], [f32]) is not None
+    assert [*target.kernels] == ["dense", "my.tanh", "danse"]
+    # A target that extends it may say which ops the kernel has.
+    by_name = tmp_path / "by_name.toml"
+    by_name.write_text(KERNEL.replace('ops = ["a.b"]', 'name = "k"'))
+    ops = KERNEL.replace('ops = ["a.b"]', 'name = "k"\nops = ["a.b"]')
+    (kernel,) = parse_target(f'extends = ["{by_name}"]\n{ops}').kernels.values()
+    assert kernel.patterns == [OpPattern([PatternStep(["a.b"])])]
