@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
 
 from xdsl.context import Context
+from xdsl.dialects.builtin import bf16, f16, f32, f64
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyException
 
@@ -79,9 +80,12 @@ _KERNEL_KEYS = ("name", "ops", "patterns", "signatures", *_SIGNATURE_KEYS)
 _TARGET_KEYS = ("name", "description", "extends", "range-rule", "kernels")
 
 _PORT = re.compile(
-    r"(?P<const>const )?(?:(?P<float>-|float)|(?P<any>any=)?"
-    r"(?P<storage>(?:[su]?i|u)[0-9]+(?:<-?[0-9]+:-?[0-9]+>)?)(?::(?P<zero>-?[0-9]+))?)"
+    r"(?P<const>const )?(?:(?P<float>-|float|bf16|f16|f32|f64)|(?P<any>any=)?"
+    r"(?P<storage>(?:(?:[su]?i|u)[0-9]+|f8E5M2|f8E4M3FN|f4E2M1FN)"
+    r"(?:<-?[0-9]+:-?[0-9]+>)?)"
+    r"(?P<blocks>\{[0-9]+:[0-9]+(?:, ?[0-9]+:[0-9]+)*\})?(?::(?P<zero>-?[0-9]+))?)"
 )
+_FLOAT_TYPES = {type_.name: type_ for type_ in (bf16, f16, f32, f64)}
 _OP_NAME = re.compile(r"\w+(\.\w+)+(\[\w+(\.\w+)+(,\w+(\.\w+)+)*\])?")
 
 
@@ -394,13 +398,14 @@ def _ports(table: TomlTable, key: str) -> tuple[Sequence[Port], bool]:
 def _port(table: TomlTable, key: str, text: str) -> Port:
     if (match := _PORT.fullmatch(text)) is None:
         remedy = (
-            "write a storage type such as 'i8', 'i8<-127:127>', 'u8', 'any=i8' or "
-            "'i16:0', or '-' for an unquantized port"
+            "write a storage type such as 'i8', 'i8<-127:127>', 'u8', 'any=i8', "
+            "'i16:0', 'f8E4M3FN' or 'const i4{1:32}', a float type such as 'bf16', or "
+            "'-' for an unquantized port"
         )
         table.fail(f"expected a port, found '{text}'; {remedy}", key, text)
     is_constant, is_wildcard = match["const"] is not None, match["any"] is not None
-    if match["float"] is not None:
-        return Port(is_constant=is_constant)
+    if (name := match["float"]) is not None:
+        return Port(is_constant=is_constant, float_type=_FLOAT_TYPES.get(name))
     try:
         storage = _parsed_storage(match["storage"])
     except (ParseError, VerifyException) as e:
@@ -411,7 +416,29 @@ def _port(table: TomlTable, key: str, text: str) -> Port:
     if zero_point is not None and not low <= zero_point <= high:
         problem = f"zero point exceeds the storage range, found '{text}'"
         table.fail(f"{problem}; write one from {low} to {high}", key, text)
-    return Port(storage, is_wildcard, zero_point, is_constant)
+    if zero_point and not storage.has_integer_storage:
+        problem = f"unsupported zero point of floats, found '{text}'"
+        table.fail(f"{problem}; leave it out", key, text)
+    blocks = _block_sizes(table, key, text, match["blocks"])
+    return Port(storage, is_wildcard, zero_point, is_constant, block_sizes=blocks)
+
+
+def _block_sizes(
+    table: TomlTable, key: str, text: str, blocks: str | None
+) -> Sequence[tuple[int, int]]:
+    """Parse the block sizes of a constant operand, e.g. `{0:1,1:32}`."""
+    if blocks is None:
+        return ()
+    pairs = re.findall("([0-9]+):([0-9]+)", blocks)
+    sizes = {int(dimension): int(size) for dimension, size in pairs}
+    if len(sizes) < len(pairs) or 0 in sizes.values():
+        problem = "expected positive sizes of different dimensions"
+        table.fail(f"{problem}, found '{text}'; write others", key, text)
+    if key == "outputs" or not text.startswith("const "):
+        problem = f"expected a constant operand for a port with blocks, found '{text}'"
+        remedy = "leave out the blocks" if key == "outputs" else "write 'const' first"
+        table.fail(f"{problem}; {remedy}", key, text)
+    return (*sorted(sizes.items()),)
 
 
 @cache
@@ -500,7 +527,7 @@ def _check_ports(
                 table.fail(f"{problem} and {len(ports)} {word}; count from 0")
             if index < len(ports) and ports[index].storage is None:
                 problem = f"expected a quantized port for '{name}' of '{kind}'"
-                found = f"found '-' at index {index} of {word}"
+                found = f"found '{ports[index].text}' at index {index} of {word}"
                 remedy = "use another index, or a storage type there"
                 table.fail(f"{problem}, {found}; {remedy}")
 

@@ -20,9 +20,12 @@ from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
+    BlockScaledQuantizedType,
     CalibratedQuantizedType,
+    NoQuantizedType,
     StoredQuantizedType,
 )
+from xdsl_quant.dialects.quant.dynamic_ops import blocks_text
 from xdsl_quant.dialects.quant.traits import QuantizationTrait
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.runtime.plugins import MatchFn, QuantFn
@@ -72,6 +75,12 @@ class Port:
     is_constant: bool = False
     """True if the port accepts only constants, e.g. weights."""
 
+    float_type: AnyFloat | None = None
+    """Element type of an unquantized port, or `None` for any."""
+
+    block_sizes: Sequence[tuple[int, int]] = ()
+    """Pairs of dimension and block size of sub-channel parameters; empty for others."""
+
     def accepts(self, spec: Attribute) -> bool:
         """
         Return True if the port is compatible with a specification. Expressed types and
@@ -80,27 +89,50 @@ class Port:
         """
         storage = self.storage
         if storage is None:
-            return not isinstance(spec, StoredQuantizedType | CalibratedQuantizedType)
+            return self._accepts_unquantized(spec)
         if not isinstance(spec, StoredQuantizedType):
             return isinstance(spec, AnyFloat | CalibratedQuantizedType | NoneType)
         if isinstance(spec, UniformType) and self.zero_point is not None:
             if any(point != self.zero_point for point in spec.zero_point_array()):
                 return False
+        if self.block_sizes and not self._has_blocks_of(spec):
+            return False
         if self.is_wildcard:
             return True
-        if isinstance(spec, AnyQuantizedType):
+        if isinstance(spec, AnyQuantizedType) and spec.has_integer_storage:
             return (
-                spec.storage_type_integral_width <= storage.storage_type_integral_width
+                storage.has_integer_storage
                 and spec.is_signed == storage.is_signed
+                and spec.storage_type_integral_width
+                <= storage.storage_type_integral_width
             )
         return _stores_all_of(storage, spec)
+
+    def _accepts_unquantized(self, spec: Attribute) -> bool:
+        if isinstance(spec, StoredQuantizedType | CalibratedQuantizedType):
+            return False
+        if self.float_type is None or isinstance(spec, NoneType):
+            return True
+        if isinstance(spec, NoQuantizedType):
+            spec = spec.expressed_type
+        return spec == self.float_type
+
+    def _has_blocks_of(self, spec: StoredQuantizedType) -> bool:
+        """Return True if a type has the port's block sizes, or no scales."""
+        if not isinstance(spec, UniformType | BlockScaledQuantizedType):
+            return True
+        sizes = {axis: size for axis, (_, size) in spec.get_blocks().items()}
+        return sizes == dict(self.block_sizes)
 
     def covers(self, port: Port) -> bool:
         """Return True if this port accepts everything that `port` accepts."""
         if self.is_constant and not port.is_constant:
             return False
         if self.storage is None or port.storage is None:
-            return self.storage is port.storage
+            is_any_type = self.float_type in (None, port.float_type)
+            return self.storage is port.storage and is_any_type
+        if self.block_sizes not in ((), port.block_sizes):
+            return False
         if self.zero_point is not None and self.zero_point != port.zero_point:
             return False
         if self.is_wildcard or port.is_wildcard:
@@ -110,9 +142,13 @@ class Port:
     @property
     def text(self) -> str:
         """The port in the syntax of target files, e.g. `const i8<-127:127>:0`."""
-        text = "-" if self.storage is None else self.storage.storage_text
+        text = str(self.float_type or "-")
+        if self.storage is not None:
+            text = self.storage.storage_text
         if self.is_wildcard:
             text = f"any={text}"
+        if self.block_sizes:
+            text += blocks_text(dict(self.block_sizes))
         if self.zero_point is not None:
             text = f"{text}:{self.zero_point}"
         return f"const {text}" if self.is_constant else text
@@ -121,7 +157,7 @@ class Port:
 def _stores_all_of(storage: StoredQuantizedType, other: StoredQuantizedType) -> bool:
     (low, high), (least, largest) = storage.storage_range, other.storage_range
     return (
-        storage.signless_storage_type == other.signless_storage_type
+        storage.stored_type == other.stored_type
         and storage.is_signed == other.is_signed
         and low <= least
         and largest <= high

@@ -155,8 +155,9 @@ outputs = ["i8"]
 ARRAY = KERNEL.replace('inputs = ["i8"]', 'inputs = [\n  "i8",\n  "{}",\n]')
 CONSTRAINT = KERNEL + "constraints = [{}]\n"
 PORT_WORDS = (
-    "write a storage type such as 'i8', 'i8<-127:127>', 'u8', 'any=i8' or 'i16:0', or '-' "
-    "for an unquantized port"
+    "write a storage type such as 'i8', 'i8<-127:127>', 'u8', 'any=i8', 'i16:0', "
+    "'f8E4M3FN' or 'const i4{1:32}', a float type such as 'bf16', or '-' for an "
+    "unquantized port"
 )
 
 MISTAKES = [
@@ -233,6 +234,7 @@ MISTAKES = [
     ),
     (ARRAY.format("i9x"), "5", f"expected a port, found 'i9x'; {PORT_WORDS}"),
     (ARRAY.format("any"), "5", f"expected a port, found 'any'; {PORT_WORDS}"),
+    (ARRAY.format("f8"), "5", f"expected a port, found 'f8'; {PORT_WORDS}"),
     (
         ARRAY.format("i64"),
         "5",

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAVal
 from xdsl.traits import ConstantLike
 
 from xdsl_quant.diagnostics import location_prefix, warn
-from xdsl_quant.dialects.quant import traits
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType, traits
 from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.dialects.quant.traits import quantization_trait
 from xdsl_quant.dialects.quant.types import (
@@ -215,6 +215,7 @@ class Kernel:
             rule,
             self.ports[port].zero_point is not None,
             self.constraints.is_power_of_two,
+            self.ports[port].block_sizes,
         )
 
     def port_name(self, port: int) -> str:
@@ -499,7 +500,11 @@ def _connect(
     """Connect a kernel to the values at its ports; create missing values."""
     op = kernel.op
     for port, ssa in enumerate((*op.inputs, *op.results)):
-        if kernel.ports[port].storage is None or not is_float_value(ssa):
+        if (
+            kernel.ports[port].storage is None
+            or not is_float_value(ssa)
+            or isinstance(op.specs[port], BlockScaledQuantizedType)
+        ):
             kernel.values.append(None)
             continue
         ssa = source(ssa)

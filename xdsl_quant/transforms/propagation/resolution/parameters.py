@@ -1,5 +1,6 @@
 """Choose parameters from ranges, constants, and other parameters."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,9 @@ class ParameterChoice:
     is_power_of_two: bool = False
     """True if scales are rounded up to powers of two."""
 
+    block_sizes: Sequence[tuple[int, int]] = ()
+    """Pairs of dimension and block size for constants; empty without blocks."""
+
     def for_range(
         self,
         low: ArrayLike,
@@ -50,9 +54,11 @@ class ParameterChoice:
         """
         storage = self.storage
         first, last = storage.storage_range
-        if is_weight:
+        if is_weight and storage.has_integer_storage:
             first = max(first, storage.full_storage_range[0] + 1)
         is_symmetric |= self.is_symmetric or (is_weight and storage.is_signed)
+        # Float storage has no zero point.
+        is_symmetric |= not storage.has_integer_storage
         chosen = choose_parameters(
             # Rules `exact` and `mlir` shift a range without 0, which clamps values.
             np.minimum(low, 0.0),
@@ -72,15 +78,17 @@ class ParameterChoice:
         self, content: Array, *, is_weight: bool, axis: int | None = None
     ) -> UniformType:
         """
-        Return the parameters for a constant, with one scale per index of `axis` if
-        given.
+        Return the parameters for a constant: with one scale per block, or per index of
+        `axis` if given.
 
         Raises:
-            ValueError: if the constant is empty or not finite, or the expressed type
-                cannot represent the scale.
+            ValueError: if the constant is empty or not finite, blocks do not divide it,
+                or the expressed type cannot represent the scale.
         """
         if not content.size:
             raise ValueError("the constant has no elements")
+        if self.block_sizes:
+            return self._for_blocks(content, is_weight)
         reduced_axes = None
         if axis is not None:
             reduced_axes = tuple(i for i in range(content.ndim) if i != axis)
@@ -92,6 +100,43 @@ class ParameterChoice:
             low, high = _widened(low, high, is_weight and self.storage.is_signed)
         return self.for_range(low, high, is_weight=is_weight, axis=axis)
 
+    def _for_blocks(self, content: Array, is_weight: bool) -> UniformType:
+        block_sizes = dict(self.block_sizes)
+        if max(block_sizes) >= content.ndim:
+            raise ValueError(
+                f"the constant of shape {content.shape} lacks dimension {max(block_sizes)}"
+            )
+        sizes: tuple[int, ...] = content.shape
+        divided: list[int] = []
+        for dimension, size in enumerate(sizes):
+            block_size = block_sizes.get(dimension, size)
+            if size % block_size:
+                raise ValueError(
+                    f"blocks of {block_size} do not divide {size} elements"
+                )
+            divided += [size // block_size, block_size]
+        # One row for each block.
+        blocks = np.moveaxis(
+            content.reshape(divided),
+            [*range(1, len(divided), 2)],
+            range(-content.ndim, 0),
+        )
+        shape = blocks.shape[: content.ndim]
+        without_blocks = replace(self, block_sizes=())
+        per_row = QuantizationParameters.from_type(
+            without_blocks.for_content(
+                blocks.reshape(math.prod(shape), -1), is_weight=is_weight, axis=0
+            )
+        )
+        parameters = replace(
+            per_row,
+            scales=per_row.scales.reshape(shape),
+            zero_points=per_row.zero_points.reshape(shape),
+            quantized_dimension=None,
+            block_sizes=tuple(self.block_sizes),
+        )
+        return uniform_type(parameters, self.expressed_type)
+
     def for_fixed_result(self, trait: FixedResultUniformScale) -> UniformType:
         """
         Return the parameters of a result with a fixed range.
@@ -100,6 +145,8 @@ class ParameterChoice:
             ValueError: if the expressed type cannot represent the scale, or the storage
                 range excludes the zero point.
         """
+        if not self.storage.has_integer_storage:
+            return self.for_range(trait.minimum, trait.maximum)
         scale, zero_point = trait.parameters(self.storage)
         return self._with(np.asarray(scale), zero_point)
 
@@ -189,13 +236,13 @@ def with_scales(parameters: UniformType, scales: NDArray[np.float64]) -> Uniform
     Raises:
         ValueError: if the expressed type cannot represent a scale.
     """
-    changed = QuantizationParameters.from_integer_type(parameters)
+    changed = QuantizationParameters.from_type(parameters)
     return uniform_type(replace(changed, scales=scales), parameters.expressed_type)
 
 
 def with_axis(parameters: UniformType, axis: int) -> UniformType:
     """Replace the axis of per-axis parameters."""
-    changed = QuantizationParameters.from_integer_type(parameters)
+    changed = QuantizationParameters.from_type(parameters)
     return uniform_type(
         replace(changed, quantized_dimension=axis), parameters.expressed_type
     )
