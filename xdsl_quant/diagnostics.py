@@ -5,15 +5,31 @@ import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, cast
 
-from xdsl.dialects.builtin import FileLineColLoc, NameLoc, UnregisteredOp
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    NameLoc,
+    UnregisteredOp,
+)
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 
 def location_prefix(location: Attribute) -> str:
-    """Return a location as message prefix: `model.mlir:3:5: `, `loc("name"): ` or empty."""
+    """
+    Return a location as message prefix: `model.mlir:3:5: `, `loc("name"): ` or empty.
+    Calls are located in the callee, fused ops where the first of them is.
+    """
+    if isinstance(location, CallSiteLoc):
+        return location_prefix(location.callee)
+    if isinstance(location, FusedLoc):
+        fused = cast(ArrayAttr[Attribute], location.locations)
+        prefixes = (location_prefix(part) for part in fused)
+        return next((prefix for prefix in prefixes if prefix), "")
     if isinstance(location, NameLoc):
         return f"loc({location.desc}): "
     if not isinstance(location, FileLineColLoc):

@@ -71,7 +71,9 @@ def _run(request: Request) -> str:
     if request["pipeline"]:
         pipeline = f"builtin.module({request['pipeline']})"
         _passmanager.PassManager.parse(pipeline).run(module.operation)
-    return module.operation.get_asm(print_generic_op_form=request["generic"])
+    return module.operation.get_asm(
+        print_generic_op_form=request["generic"], enable_debug_info=request["debug"]
+    )
 
 
 def _imported(content: bytes) -> str:

@@ -71,13 +71,19 @@ class Mlir:
         return self._ask("type", text)
 
     def run(
-        self, text: str, pipeline: str | None = None, *, generic: bool = False
+        self,
+        text: str,
+        pipeline: str | None = None,
+        *,
+        generic: bool = False,
+        debug: bool = False,
     ) -> Answer:
         """
         What MLIR says about a module, after the passes of `pipeline`, which is written
-        as in `--pass-pipeline=builtin.module(...)` without the outermost level.
+        as in `--pass-pipeline=builtin.module(...)` without the outermost level; with
+        `debug`, with locations.
         """
-        return self._ask("module", text, pipeline, generic)
+        return self._ask("module", text, pipeline, generic, debug)
 
     def imported(self, file: bytes) -> Answer:
         """The module of a TensorFlow Lite file, as `litert_converter.mlir` has it."""
@@ -93,6 +99,7 @@ class Mlir:
         text: str,
         pipeline: str | None = None,
         generic: bool = False,
+        debug: bool = False,
         file: bytes = b"",
     ) -> Answer:
         request = {
@@ -100,6 +107,7 @@ class Mlir:
             "text": text,
             "pipeline": pipeline,
             "generic": generic,
+            "debug": debug,
             "file": base64.b64encode(file).decode(),
         }
         line = self._exchange(json.dumps(request))

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.diagnostics import Diagnostic, refusing, shortened_message
+from xdsl_quant.diagnostics import (
+    Diagnostic,
+    location_prefix,
+    refusing,
+    shortened_message,
+)
 from xdsl_quant.dialects.quant.format_types import block_scaled_type
 from xdsl_quant.numerics.formats import FORMATS
 from xdsl_quant.proving import UnsupportedError, provers
@@ -44,6 +49,25 @@ def test_text_that_is_very_long():
     message = f"'{'x' * 1000}' is not '{'y' * 500 + 'z' * 500}', but '!a' is"
     x, y, z = ("".join(letter * 30) for letter in "xyz")
     assert shortened_message(message) == f"'{x}...{x}' is not '{y}...{z}', but '!a' is"
+
+
+@pytest.mark.parametrize(
+    ("location", "prefix"),
+    [
+        ("unknown", ""),
+        ('"a.py":1:2', "a.py:1:2: "),
+        ('"a"("a.py":1:2)', 'loc("a"): '),
+        ('callsite("a.py":1:2 at "b.py":3:4)', "a.py:1:2: "),
+        ('callsite(callsite("a" at unknown) at "b.py":3:4)', 'loc("a"): '),
+        ('fused[unknown, "a.py":1:2, "b.py":3:4]', "a.py:1:2: "),
+        ("fused[unknown]", ""),
+    ],
+)
+def test_locations_of_messages(location: str, prefix: str):
+    module = parse_module(f"module {{\n}} loc({location})")
+    # The parser locates ops without a location in the text.
+    by_text = "module:1:1: " if location == "unknown" else ""
+    assert location_prefix(module.location) == by_text + prefix
 
 
 def test_parts_of_a_message():

@@ -27,6 +27,10 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer
 
+from .locations import (
+    read_location_aliases_before_definition,
+    read_ranges_and_metadata_of_locations,
+)
 from .resources import keep_resources_as_bytes
 
 _DENSE_ELEMENTS = IntegerType | IndexType | AnyFloat | ComplexType
@@ -283,4 +287,6 @@ PATCHES = (
     exchange_packed_integers,
     name_resources_once,
     keep_resources_as_bytes,
+    read_ranges_and_metadata_of_locations,
+    read_location_aliases_before_definition,
 )

@@ -163,6 +163,8 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
     ("builtin.exchange_packed_integers", ("DenseIntOrFPElementsAttr", "AttrParser")),
     ("builtin.name_resources_once", ("AttrParser",)),
     ("builtin.keep_resources_as_bytes", ("Builtin",)),
+    ("builtin.read_ranges_and_metadata_of_locations", ("AttrParser",)),
+    ("builtin.read_location_aliases_before_definition", ("AttrParser",)),
     (
         "arith.widen_casts",
         (
@@ -276,6 +278,10 @@ MLIRLexer._unescaped_characters_regex = re.compile('"[^"]*+"')
 AttrParser._TensorLiteralElement.to_type = lambda self, parser, type: math.inf
 AttrParser._parse_dense_literal_type = lambda self: self.parse_type()
 AttrParser._parse_dialect_resource_handle = lambda self, name, interface: "a_0"
+def skip_location(self):
+    while self._current_token.text != ")":
+        self._consume_token()
+AttrParser._parse_location = skip_location
 from xdsl_quant.frontends.tosa.ops import ATTRIBUTES, OPERATIONS
 for class_ in tosa.TOSA.operations:
     class_.traits.add_trait(NoMemoryEffect())
