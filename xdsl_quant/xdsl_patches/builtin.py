@@ -27,6 +27,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer
 
+from .element_types import refuse_quantized_elements
 from .locations import (
     read_location_aliases_before_definition,
     read_ranges_and_metadata_of_locations,
@@ -289,4 +290,5 @@ PATCHES = (
     keep_resources_as_bytes,
     read_ranges_and_metadata_of_locations,
     read_location_aliases_before_definition,
+    refuse_quantized_elements,
 )

@@ -134,7 +134,9 @@ func.func @f(%x: tensor<2x!q>) -> tensor<2x!q> {
         ),
         (
             signature("%x: f32, %y: memref<2xf32>"),
-            "argument 1 of 'f' has type 'memref<2xf32>': values of type",
+            "module:1:1: error: function 'f' cannot be called with arrays: argument 1 has "
+            "type 'memref<2xf32>'; use the module before it is bufferized or vectorized, "
+            "with tensors",
         ),
         (
             signature("%x: i128"),

@@ -120,6 +120,7 @@ CLASSES = (
     tensor.ReshapeOp, tensor.DimOp, tensor.ExtractOp,
     *linalg.Linalg.operations, linalg.Linalg, func.FuncOp,
     builtin.Builtin, builtin.DenseIntOrFPElementsAttr,
+    builtin.MemRefType, builtin.UnrankedMemRefType, builtin.VectorType,
     AttrParser, AttrParser._TensorLiteralElement, MLIRLexer,
 )
 
@@ -165,6 +166,10 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
     ("builtin.keep_resources_as_bytes", ("Builtin",)),
     ("builtin.read_ranges_and_metadata_of_locations", ("AttrParser",)),
     ("builtin.read_location_aliases_before_definition", ("AttrParser",)),
+    (
+        "builtin.refuse_quantized_elements",
+        ("AttrParser", "MemRefType", "UnrankedMemRefType", "VectorType"),
+    ),
     (
         "arith.widen_casts",
         (
@@ -282,6 +287,11 @@ def skip_location(self):
     while self._current_token.text != ")":
         self._consume_token()
 AttrParser._parse_location = skip_location
+from xdsl.utils.exceptions import VerifyException
+def refuse(self):
+    if self.element_type.name == "quant.probe":
+        raise VerifyException("no quantized elements")
+builtin.MemRefType.verify = refuse
 from xdsl_quant.frontends.tosa.ops import ATTRIBUTES, OPERATIONS
 for class_ in tosa.TOSA.operations:
     class_.traits.add_trait(NoMemoryEffect())

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     ShapedType,
-    UnrankedMemRefType,
     UnrankedTensorType,
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
@@ -44,7 +43,7 @@ class TypeUse(NamedTuple):
     quantized_type: QuantizedType
 
     container: Attribute | None
-    """The tensor, memref or vector type; `None` if the quantized type stands alone."""
+    """The tensor type; `None` if the quantized type stands alone."""
 
 
 OpFinding = tuple[str, Finding]
@@ -118,7 +117,7 @@ def common_findings(use: TypeUse) -> Iterator[Finding]:
     if not is_uniform:
         return
     yield from _zero_points(quantized_type)
-    if isinstance(use.container, UnrankedTensorType | UnrankedMemRefType):
+    if isinstance(use.container, UnrankedTensorType):
         yield Finding(
             "QuantizedTensorType",
             f"tensor of {short_text(quantized_type)} is unranked: expected a ranked tensor",

@@ -17,6 +17,7 @@ from xdsl_quant.numerics.arithmetic import check_rounding
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.arrays import check_argument
+from xdsl_quant.runtime.buffers import memref_mistake, signature_mistake
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     entry_function,
@@ -121,7 +122,7 @@ class StatefulModel:
         Raises:
             ValueError: if the function or rounding is unknown, the module does not declare
                 one of `host_functions`, a text is not a module, or a file cannot be read.
-            InterpretationError: if the module needs a lowering first.
+            InterpretationError: if the module needs a lowering first, or has memrefs.
             ImportError: if a file needs a package that is not installed.
         """
         check_rounding(Rounding(rounding_mode, zero_point_order, nan))
@@ -129,9 +130,12 @@ class StatefulModel:
         module = as_module(module)
         function = entry_function(module, name)
         check_host_functions(module, host_functions)
-        if (
-            message := missing_lowering(reachable_functions(module, function))
-        ) is not None:
+        functions = reachable_functions(module, function)
+        if message := (
+            missing_lowering(functions)
+            or signature_mistake(function)
+            or memref_mistake(functions)
+        ):
             raise InterpretationError(message)
         self._function = function
         self._interpreter = Interpreter(module)

@@ -6,9 +6,9 @@ point by the rule `exact`. Ranges are first widened to contain 0, because the ru
 ranges without 0 and thus clamps values. Ranges are also widened if their scale is too
 small for the expressed type, e.g. f16.
 
-The pass replaces calibrated types everywhere: in types such as tuples and memrefs, and in
-signatures. The result of a `quant.qcast` with per-axis ranges becomes per-axis if all users
-are `quant.dcast`. An error leaves the module unchanged.
+The pass replaces calibrated types everywhere: in types such as tuples, and in signatures.
+The result of a `quant.qcast` with per-axis ranges becomes per-axis if all users are
+`quant.dcast`. An error leaves the module unchanged.
 """
 
 import math

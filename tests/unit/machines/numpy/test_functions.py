@@ -312,6 +312,53 @@ def test_ops_that_are_lowered_first(text: str, message: str):
     assert str(raised.value) == message
 
 
+NOT_BUFFERIZED = "use the module before it is bufferized"
+
+
+@pytest.mark.parametrize(
+    ("signature", "body", "message"),
+    [
+        (
+            "@f(%x: tensor<2xi8>, %m: memref<*xi8>)",
+            "return",
+            "1:1: error: function 'f' cannot be called with arrays: argument 1 has type "
+            f"'memref<*xi8>'; {NOT_BUFFERIZED} or vectorized, with tensors",
+        ),
+        (
+            "@f(%v: vector<2xi8>)",
+            "return",
+            "1:1: error: function 'f' cannot be called with arrays: argument 0 has type "
+            f"'vector<2xi8>'; {NOT_BUFFERIZED} or vectorized, with tensors",
+        ),
+        (
+            "@f() -> (i8, memref<2xi8>)",
+            '%m, %i = "test.op"() : () -> (memref<2xi8>, i8)\n  return %i, %m : i8, '
+            "memref<2xi8>",
+            "1:1: error: function 'f' cannot be called with arrays: result 1 has type "
+            f"'memref<2xi8>'; {NOT_BUFFERIZED} or vectorized, with tensors",
+        ),
+        (
+            "@f()",
+            "func.call @g() : () -> ()\n  return",
+            "7:3: error: 'memref.alloc' op cannot be interpreted: a value has type "
+            f"'memref<2xi8>'; compile the function, or {NOT_BUFFERIZED}",
+        ),
+    ],
+)
+def test_functions_of_memrefs_and_vectors(signature: str, body: str, message: str):
+    text = f"""func.func {signature} {{
+  {body}
+}}
+func.func private @g() {{
+  %0 = arith.constant 0 : i8
+  %1 = memref.alloc() : memref<2xi8>
+  return
+}}"""
+    with pytest.raises(InterpretationError) as raised:
+        run_function(text, None)
+    assert str(raised.value) == f"module:{message}"
+
+
 def test_the_pass_that_is_named_for_stablehlo():
     text = """!q = !quant.uniform<i8:f32, 0.5>
 func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {

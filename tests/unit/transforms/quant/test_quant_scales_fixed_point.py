@@ -165,7 +165,7 @@ func.func @blocks(%c: i1, %x: !layer) -> !layer {
   cf.cond_br %c, ^bb1(%x : !layer), ^bb1(%x : !layer)
 ^bb1(%y: !layer):
   %z = "test.op"(%y) ({
-  ^bb0(%inner: memref<2x!layer>):
+  ^bb0(%inner: tuple<!layer>):
     "test.end"() : () -> ()
   }) {test.constant = dense<1.5> : tensor<2xf32>} : (!layer) -> !layer
   return %z : !layer

@@ -8,14 +8,10 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
-    MemRefType,
     ModuleOp,
     TensorType,
     TupleType,
     UnknownLoc,
-    UnrankedMemRefType,
-    UnrankedTensorType,
-    VectorType,
     f32,
     i8,
 )
@@ -173,8 +169,6 @@ def test_the_place_of_an_argument_that_is_wrong_for_its_users():
         FAR_OFF,
         TensorType(FAR_OFF, (2,)),
         TensorType(f32, (2,), DictionaryAttr({"type": FAR_OFF})),
-        MemRefType(FAR_OFF, (2,)),
-        VectorType(FAR_OFF, (2,)),
         TupleType((f32, TensorType(FAR_OFF, (2,)))),
         TupleType((TupleType((FAR_OFF,)),)),
         FunctionType.from_lists([f32], [FAR_OFF]),
@@ -262,8 +256,6 @@ func.func @f(%a: f32, %x: !bad) -> !bad {
         ("tensor<!quant.uniform<i8:f32:0, {1.0}>>", ["C12"]),
         ("tensor<2x3x!quant.uniform<i8:f32:0, {1.0,2.0,3.0}>>", ["C13"]),
         ("tensor<?x3x!quant.uniform<i8:f32:0, {1.0,2.0,3.0}>>", []),
-        ("memref<2x!quant.uniform<i8:f32:0, {1.0}>>", ["C13"]),
-        ("vector<2x!quant.uniform<i8:f32:1, {1.0}>>", ["C12"]),
         ("tuple<tensor<2x!quant.uniform<i8:f32:0, {1.0:500}>>>", ["C7", "C8", "C13"]),
         ("!quant.uniform<i8:f32:5, {1.0,2.0}>", []),
         ("tensor<*x!quant.uniform<i8:f32:0, {1.0}>>", ["QuantizedTensorType"]),
@@ -297,12 +289,6 @@ def test_rules_of_both_sets(type_: str, broken: list[str], rules: Rules):
 def test_rules_of_one_set(type_: str, stablehlo: list[str], tflite: list[str]):
     assert type_rules(type_) == stablehlo
     assert type_rules(type_, "tflite") == tflite
-
-
-def test_unranked_memref():
-    type_ = UnrankedMemRefType.from_type(FAR_OFF)
-    assert rules_broken(with_result(type_)) == ["C7", "C8", "QuantizedTensorType"]
-    assert rules_broken(with_result(UnrankedTensorType(f32))) == []
 
 
 def messages(type_: str, rules: Rules = "stablehlo") -> list[str]:
