@@ -11,11 +11,9 @@ from contextlib import suppress
 from operator import index
 from typing import Literal, NamedTuple, SupportsIndex, cast
 
-from xdsl.dialects.builtin import ModuleOp
-
 from xdsl_quant.numerics.observers import BatchMinMaxObserver, parse_observer
 from xdsl_quant.runtime.batches import Batch
-from xdsl_quant.runtime.loading import as_module
+from xdsl_quant.runtime.loading import Model, as_module
 
 from .checkpoint import Checkpoint, chain_digest
 from .instrumented_function import InstrumentedFunction
@@ -27,7 +25,7 @@ _MAX_WAITING = 32
 
 
 def calibrate(
-    module: ModuleOp | str,
+    module: Model,
     batches: Iterable[Batch],
     entry: str | None = None,
     observer: str = "min-max",
@@ -52,7 +50,7 @@ def calibrate(
     the order of batches.
 
     Args:
-        module: module (not changed) or MLIR text.
+        module: module (not changed), its text or bytes, or the path of a file.
         batches: argument tuples of the function, or its only argument, one per batch. A
             generator advances only when a worker is free.
         entry: name of the function; by default the only public function, or `main`.

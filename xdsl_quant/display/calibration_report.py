@@ -18,6 +18,7 @@ from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram import MIDDLE, Histogram
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.extras import notebook_html
+from xdsl_quant.runtime.loading import Model
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
@@ -121,7 +122,7 @@ def calibration_page(
 
 def calibration_report(
     statistics: Statistics,
-    module: ModuleOp | str | None = None,
+    module: Model | None = None,
     *,
     bits: int = 8,
     signed: bool = True,

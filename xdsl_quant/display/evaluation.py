@@ -33,7 +33,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.histogram_errors import EstimatedError, estimate_error
-from xdsl_quant.runtime.loading import as_module
+from xdsl_quant.runtime.loading import Model, as_module
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
@@ -85,7 +85,7 @@ class Evaluation:
 def evaluate(
     statistics: Statistics,
     conversion: QuantCalibratedToUniformPass,
-    module: ModuleOp | str | None = None,
+    module: Model | None = None,
 ) -> list[Evaluation]:
     """
     Return the evaluation of each key: keys without a type first, then by ascending

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -20,9 +19,9 @@ from xdsl_quant.runtime.entry_function import check_function_name
 from xdsl_quant.runtime.host_functions import HostFunctions, checked_host_functions
 from xdsl_quant.runtime.loading import (
     IRError,
+    Model,
     as_module,
-    is_model_file,
-    read_model_file,
+    model_path,
     verify_module,
 )
 from xdsl_quant.xdsl_patches.resources import resource_data
@@ -77,7 +76,7 @@ _lock = Lock()
 
 
 def compile(
-    module: ModuleOp | str | Path,
+    module: Model,
     entry: str | None = None,
     *,
     rounding_mode: RoundingMode = "nearest-even",
@@ -101,8 +100,8 @@ def compile(
     folder `XDSL_QUANT_CACHE` (default: `~/.cache/xdsl-quant`). Thread-safe.
 
     Args:
-        module: a module, its text, or the path of a `.tflite` file; not modified. The
-            module may use every dialect that `xdsl-opt` loads. Dynamic sizes of a
+        module: a module, its text or bytes, or the path of a file; not modified. It
+            may use every dialect that `xdsl-opt` loads. Dynamic sizes of a
             `.tflite` file are fixed to the sizes stored in it, usually a batch size of
             1: see [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
         entry: function name; by default the only public function, or else `main`.
@@ -138,10 +137,10 @@ def compile(
 
 
 def _cached_function(
-    module: ModuleOp | str | Path, request: _Request, host_functions: HostFunctions
+    module: Model, request: _Request, host_functions: HostFunctions
 ) -> CompiledFunction:
     """Return a compiled function, from the cache if it calls no host functions."""
-    path = str(module) if is_model_file(module) else ""
+    path = str(model_path(module) or "")
     if host_functions:
         digest = "" if isinstance(module, ModuleOp) else _module_digest(module)
         return _compile(module, digest, request, host_functions)
@@ -156,7 +155,7 @@ def _cached_function(
 
 
 def _compile(
-    module: ModuleOp | str | Path,
+    module: Model,
     digest: str,
     request: _Request,
     host_functions: HostFunctions,
@@ -167,7 +166,7 @@ def _compile(
     @cache
     def load() -> ModuleOp:
         loaded = _loaded_module(given)
-        if is_model_file(given) and _module_digest(given) != digest:
+        if model_path(given) is not None and _module_digest(given) != digest:
             raise CompilationError(
                 f"{given}: error: the file has changed since compilation started; "
                 "compile it again"
@@ -214,13 +213,14 @@ def _lowered(
     return lowered
 
 
-def _module_digest(module: ModuleOp | str | Path) -> str:
+def _module_digest(module: Model) -> str:
     """Return a digest of a file's content, a text, or a module and its resources."""
-    if is_model_file(module):
+    if (path := model_path(module)) is not None:
         # Ignore a missing file here: loading reports it.
         with suppress(OSError):
-            content = Path(module).read_bytes()
-            return f"file {sha256(content).hexdigest()}"
+            return f"file {sha256(path.read_bytes()).hexdigest()}"
+    if isinstance(module, bytes):
+        return f"bytes {sha256(module).hexdigest()}"
     digest = sha256(str(module).encode(errors="surrogatepass"))
     if isinstance(module, ModuleOp):
         for data in _resources(module):
@@ -238,12 +238,10 @@ def _resources(module: ModuleOp) -> Iterator[bytes]:
                     yield resource_data(value) or b""
 
 
-def _loaded_module(module: ModuleOp | str | Path) -> ModuleOp:
+def _loaded_module(module: Model) -> ModuleOp:
     try:
-        if is_model_file(module):
-            # Lowered ops need static operand sizes.
-            return read_model_file(module, static=True)
-        loaded = as_module(module)
+        # Lowered ops need static operand sizes.
+        loaded = as_module(module, static=True)
         if loaded is module:
             verify_module(loaded)
     except IRError as e:

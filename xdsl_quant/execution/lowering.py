@@ -28,8 +28,8 @@ from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuanti
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, has_quantization_trait
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.arrays import numpy_dtype, shortened
-from xdsl_quant.runtime.loading import multiverse_context
-from xdsl_quant.runtime.missing_lowering import missing_lowering
+from xdsl_quant.runtime.loading import IRError, multiverse_context
+from xdsl_quant.runtime.missing_lowering import lower_stablehlo_ops, missing_lowering
 from xdsl_quant.runtime.plugins import dialect_ops, dialects_in
 from xdsl_quant.transforms.building.builder import shape_of
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
@@ -63,6 +63,10 @@ def lower(
     Raises:
         CompilationError: if an op has no lowering, or a quantized type remains.
     """
+    try:
+        lower_stablehlo_ops(module, rounding)
+    except IRError as e:
+        raise CompilationError(str(e)) from None
     if (message := missing_lowering([module])) is not None:
         raise CompilationError(message)
     _check_bytes(module)

@@ -16,7 +16,7 @@ from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.ops import nan_result
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.rounding_mode import Rounding
-from xdsl_quant.runtime.loading import parse_type
+from xdsl_quant.runtime.loading import Model, as_module, model_path, parse_type
 
 from .casts import CastProver
 from .formula import Cast
@@ -27,7 +27,7 @@ _NEAREST = Rounding()
 
 
 def provers(
-    source: ModuleOp | Attribute | str,
+    source: Model | Attribute,
     rounding: Rounding = _NEAREST,
     *,
     fuse: bool = False,
@@ -38,7 +38,8 @@ def provers(
     Return a prover for each combination of scale, zero point and result for NaN.
 
     Args:
-        source: quantized type or its text; or a module, to prove all casts in it.
+        source: quantized type or its text, which is one line; or a module, its text or
+            file, to prove all casts in it.
         rounding: rounding of the casts.
         fuse: option of `lower-quant-ops`.
         scales: range of scales (inclusive) that replaces the scales of the types.
@@ -46,25 +47,30 @@ def provers(
 
     Raises:
         UnsupportedError: if a type is not `!quant.uniform`, or the module has no casts.
-        IRError: if a text is not a type.
+        IRError: if a text is not a type or a module.
         ValueError: if the rounding is unknown, or the range of scales is invalid.
     """
     if (mistake := rounding.error_message()) is not None:
         raise ValueError(mistake)
-    if isinstance(source, ModuleOp):
-        casts = [*dict.fromkeys(_casts_in(source, rounding))]
-        if not casts:
-            raise UnsupportedError(
-                "the module has no casts to prove; use --after to compare it with the "
-                "output of passes"
-            )
-    else:
-        type_ = parse_type(source) if isinstance(source, str) else source
-        casts = [*dict.fromkeys(_casts_of(type_, rounding))]
+    casts = _casts_of_source(source, rounding)
     if scales is not None:
         for cast in casts:
             _check_scales(scales, cast, fuse)
     return [CastProver(cast, fuse, scales, seconds) for cast in casts]
+
+
+def _casts_of_source(source: Model | Attribute, rounding: Rounding) -> Sequence[Cast]:
+    if isinstance(source, str) and "\n" not in source and model_path(source) is None:
+        source = parse_type(source)
+    if isinstance(source, Attribute):
+        return [*dict.fromkeys(_casts_of(source, rounding))]
+    casts = [*dict.fromkeys(_casts_in(as_module(source), rounding))]
+    if not casts:
+        raise UnsupportedError(
+            "the module has no casts to prove; use --after to compare it with the output "
+            "of passes"
+        )
+    return casts
 
 
 def has_casts(module: ModuleOp) -> bool:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.loading import (
-    IRError,
-    model_format,
-    parse_module,
-    read_model_file,
-    suffixes,
-)
+from xdsl_quant.runtime.loading import Model, as_module, model_format, suffixes
 
 from .labels import Labels, Metric
 from .recipe import Recipe
@@ -175,49 +168,15 @@ class DynamicRangeModel(QuantizedModel):
     """
 
 
-Model: TypeAlias = "ModuleOp | str | os.PathLike[str]"
-"""
-A module, MLIR text such as that of `jax.jit(f).lower(x).as_text()`, or a `.tflite` or
-`.mlir` file.
-"""
-
-_TEXT = re.compile(r"\n|[{}]|^\s*(//.*)?$")
-"""Matches MLIR text, but not file names."""
-
-
 def read_model(model: Model) -> ModuleOp:
     """
-    Read a model and return its module; copy the model if it is a module.
+    Read a model and return its module; copy a given module.
 
     Raises:
-        IRError: if text does not parse, or a file cannot be read, is damaged or has an
-            unknown format.
-        TypeError: if `model` has another type.
-        ImportError: if a file needs a package that is not installed.
+        IRError, TypeError, ImportError: as `as_module`.
     """
-    if isinstance(model, ModuleOp):
-        return model.clone()
-    if isinstance(model, str) and _TEXT.search(model):
-        return parse_module(model)
-    if not isinstance(cast(object, model), str | os.PathLike) or isinstance(
-        os.fspath(model), bytes
-    ):
-        raise TypeError(
-            "model must be a module, MLIR text or the path of a file, not "
-            f"{type(model).__name__}"
-        )
-    path = Path(model)
-    if model_format(path) is not None:
-        return read_model_file(path)
-    if not has_suffix(path, ".mlir"):
-        raise IRError(
-            f"{path}: error: unknown kind of file, expected {suffixes()} or .mlir"
-        )
-    try:
-        return parse_module(path.read_text(), str(path))
-    except OSError as e:
-        reason = (e.strerror or str(e)).lower()
-        raise IRError(f"{path}: error: {reason}") from None
+    module = as_module(model)
+    return module.clone() if module is model else module
 
 
 def module_of(model: Model | QuantizedModel) -> ModuleOp:

@@ -6,13 +6,15 @@ Each user error is an [`IRError`][xdsl_quant.runtime.loading.IRError]: one sente
 with its location in the text if known.
 """
 
+import io
+import os
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
 from re import fullmatch, match, search
-from typing import TypeGuard, cast
+from typing import TypeAlias, TypeGuard, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -46,6 +48,17 @@ from .toml_tables import quoted
 
 _UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
 """Regular expression of an option value that requires quotes but has none."""
+
+
+_BYTECODE = b"ML\xefR"
+"""First bytes of MLIR bytecode."""
+
+
+_TEXT_SUFFIX = ".mlir"
+
+
+_WORD = r"[^\s{}()]+"
+"""Regular expression of a text that may be a file name, but not a module."""
 
 
 _BLANK = r"(\s+|//.*)*"
@@ -180,33 +193,103 @@ def parse_type(text: str, ctx: Context | None = None) -> Attribute:
     return type_
 
 
-def as_module(module: ModuleOp | str | Path) -> ModuleOp:
+Model: TypeAlias = ModuleOp | str | bytes | os.PathLike[str]
+"""
+A module, MLIR text such as that of `jax.jit(f).lower(x).as_text()`, the path of an `.mlir`
+or model file, or the bytes of either. A `str` is the name of a file if it has no line
+break and ends with `.mlir` or the suffix of a model format.
+"""
+
+
+def as_module(model: Model, *, static: bool = False) -> ModuleOp:
     """
-    Return a module unchanged, or parse it from text or a model file.
+    Return a module unchanged, or read it from text, bytes or a file.
 
     Args:
-        module: a module, MLIR text, or the path of a model file, e.g. `.tflite`.
+        model: the model.
+        static: True to replace dynamic sizes of a model file by those stored in it.
 
     Raises:
         IRError: if text does not parse, a file is unreadable, damaged or of an unknown
             kind, or the module is invalid.
-        TypeError: if `module` is of another type.
+        TypeError: if `model` has another type.
         ImportError: if the package that reads the file is not installed.
     """
-    if is_model_file(module):
-        return read_model_file(module)
-    if isinstance(module, str):
-        return parse_module(module)
-    if isinstance(module, Path):
-        raise IRError(
-            f"{module}: error: expected the path of a {suffixes()} file; read "
-            "other files and pass their text as a str"
-        )
-    if not isinstance(cast(object, module), ModuleOp):
+    if isinstance(model, ModuleOp):
+        return model
+    if isinstance(model, bytes):
+        return _module_of_bytes(model, static)
+    if (path := model_path(model)) is not None:
+        return _module_of_file(path, static)
+    if not isinstance(cast(object, model), str):
         raise TypeError(
-            f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
+            "model must be a module, MLIR text, bytes or the path of a file, not "
+            f"{type(model).__name__}"
         )
-    return module
+    if fullmatch(_WORD, cast(str, model)):
+        raise IRError(
+            f"{model}: error: expected MLIR text or the name of a "
+            f"{suffixes(_TEXT_SUFFIX)} file"
+        )
+    return parse_module(cast(str, model))
+
+
+def model_path(model: object) -> Path | None:
+    """Return the path of a model given as a file; `None` for modules, text and bytes."""
+    if isinstance(model, str):
+        known = (_TEXT_SUFFIX, *plugins().model_formats)
+        is_name = not search(r"[\n\r]", model) and has_suffix(model, *known)
+        return Path(model) if is_name else None
+    is_path = isinstance(model, os.PathLike)
+    return Path(cast("os.PathLike[str]", model)) if is_path else None
+
+
+def _module_of_file(path: Path, static: bool) -> ModuleOp:
+    if is_model_file(path):
+        return read_model_file(path, static=static)
+    if not has_suffix(path, _TEXT_SUFFIX):
+        raise IRError(
+            f"{path}: error: unknown kind of file, expected {suffixes(_TEXT_SUFFIX)}"
+        )
+    try:
+        content = path.read_bytes()
+    except OSError as e:
+        raise IRError(f"{path}: error: {(e.strerror or str(e)).lower()}") from None
+    return parse_module(decoded_text(content, str(path)), str(path))
+
+
+def _module_of_bytes(content: bytes, static: bool) -> ModuleOp:
+    for format_ in plugins().model_formats.values():
+        if format_.is_content(content):
+            return _read_by_format(format_, content, None, static)
+    return parse_module(decoded_text(content, "module"))
+
+
+def decoded_text(content: bytes, name: str) -> str:
+    """
+    Decode MLIR text in UTF-8.
+
+    Raises:
+        IRError: if the bytes are not text; `name` is their name in the message.
+    """
+    problem = f"{name}: error: expected the text of a module, but got"
+    if content.startswith(_BYTECODE):
+        raise IRError(f"{problem} MLIR bytecode; convert it to text with mlir-opt")
+    for suffix, format_ in plugins().model_formats.items():
+        if format_.is_content(content):
+            raise IRError(
+                f"{problem} a {suffix} file; pass a file with the suffix '{suffix}'"
+            )
+    try:
+        # Convert "\r\n" and "\r" to "\n".
+        text = io.TextIOWrapper(io.BytesIO(content), "utf-8").read()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise IRError(
+            f"{problem} a binary file; use UTF-8 text, like that of a .mlir file"
+        )
+    return text
 
 
 # Files
@@ -214,17 +297,17 @@ def as_module(module: ModuleOp | str | Path) -> ModuleOp:
 
 def model_format(source: object) -> ModelFormat | None:
     """Return the format of a model file by its suffix; `None` for other objects."""
-    if isinstance(source, str) and "\n" in source:
+    if not isinstance(source, str | os.PathLike):
         return None
-    if not isinstance(source, str | Path):
+    source, formats = cast("str | os.PathLike[str]", source), plugins().model_formats
+    if "\n" in os.fspath(source):
         return None
-    formats = plugins().model_formats
     return next(
         (formats[suffix] for suffix in formats if has_suffix(source, suffix)), None
     )
 
 
-def is_model_file(source: object) -> TypeGuard[str | Path]:
+def is_model_file(source: object) -> TypeGuard[str | os.PathLike[str]]:
     """Return True if `source` is the path of a model file, not the text of a module."""
     return model_format(source) is not None
 
@@ -235,7 +318,7 @@ def is_tflite_file(source: object) -> bool:
 
 
 def read_model_file(
-    path: str | Path,
+    path: str | os.PathLike[str],
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     static: bool = False,
@@ -256,14 +339,24 @@ def read_model_file(
         raise IRError(
             f"{path}: error: unknown kind of file, expected a {suffixes()} file"
         )
+    try:
+        return _read_by_format(format_, Path(path), shapes, static)
+    except OSError as e:
+        raise IRError(f"{path}: error: {(e.strerror or str(e)).lower()}") from None
+
+
+def _read_by_format(
+    format_: ModelFormat,
+    source: Path | bytes,
+    shapes: Mapping[str, Sequence[int]] | None,
+    static: bool,
+) -> ModuleOp:
     read = format_.reader()
     try:
         with without_garbage_collection():
-            return read(path, shapes=shapes, static=static)
+            return read(source, shapes=shapes, static=static)
     except ModelFileError as e:
         raise IRError(str(e)) from None
-    except OSError as e:
-        raise IRError(f"{path}: error: {(e.strerror or str(e)).lower()}") from None
 
 
 read_tflite_file = read_model_file

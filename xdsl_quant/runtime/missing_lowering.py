@@ -1,15 +1,46 @@
-"""Advice for ops that no runner supports: the pass that lowers them."""
+"""Lowering of StableHLO for runners, and advice for other ops that they do not support."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from xdsl_quant.diagnostics import located_message
 from xdsl_quant.dialects.quant import QuantizedType, RegionOp
+from xdsl_quant.rounding_mode import Rounding
+
+from .loading import IRError, apply_passes, multiverse
 
 _TO_LINALG = "convert-stablehlo-to-linalg"
 
 _QUANTIZED_TO_LINALG = "convert-quantized-stablehlo-to-linalg"
+
+
+def has_stablehlo_ops(ops: Iterable[Operation]) -> bool:
+    """Return True if an op or an op nested in it is of StableHLO."""
+    return bool(_stablehlo_ops(ops))
+
+
+def lower_stablehlo_ops(module: ModuleOp, rounding: Rounding) -> None:
+    """
+    Lower StableHLO ops to linalg in place. Keep quantized ops if they would be rounded in
+    another way; `missing_lowering` reports them.
+
+    Raises:
+        IRError: if an op has no lowering.
+    """
+    if not (found := _stablehlo_ops([module])):
+        return
+    is_quantized = _has_quantized_types(found)
+    lowering = _QUANTIZED_TO_LINALG if is_quantized else _TO_LINALG
+    if lowering not in multiverse().all_passes or (
+        is_quantized and rounding != Rounding()
+    ):
+        return
+    apply_passes(module, lowering, is_routine=True)
+    if left := _stablehlo_ops([module]):
+        message = f"'{left[0].name}' op cannot be run: it has no lowering to linalg"
+        raise IRError(located_message(left[0], message))
 
 
 def missing_lowering(ops: Iterable[Operation]) -> str | None:
@@ -19,18 +50,29 @@ def missing_lowering(ops: Iterable[Operation]) -> str | None:
 
     Nested ops are searched too.
     """
-    all_ops = [inner for op in ops for inner in op.walk()]
-    if kernels := [op for op in all_ops if isinstance(op, RegionOp)]:
-        return _advice(kernels[0], "quant-inline-regions")
-    found = [op for op in all_ops if op.name.startswith("stablehlo.")]
-    if not found:
+    ops = [*ops]
+    kernels = (
+        inner for op in ops for inner in op.walk() if isinstance(inner, RegionOp)
+    )
+    if (kernel := next(kernels, None)) is not None:
+        return _advice(kernel, "quant-inline-regions")
+    if not (found := _stablehlo_ops(ops)):
         return None
-    is_quantized = any(
+    is_quantized = _has_quantized_types(found)
+    return _advice(found[0], _QUANTIZED_TO_LINALG if is_quantized else _TO_LINALG)
+
+
+def _stablehlo_ops(ops: Iterable[Operation]) -> Sequence[Operation]:
+    walked = (inner for op in ops for inner in op.walk())
+    return [op for op in walked if op.name.startswith("stablehlo.")]
+
+
+def _has_quantized_types(ops: Iterable[Operation]) -> bool:
+    return any(
         QuantizedType.get_quantized_element_type(value.type) is not None
-        for op in found
+        for op in ops
         for value in (*op.operands, *op.results)
     )
-    return _advice(found[0], _QUANTIZED_TO_LINALG if is_quantized else _TO_LINALG)
 
 
 def _advice(op: Operation, lowering: str) -> str:

@@ -102,7 +102,7 @@ class ModelReader(Protocol):
 
     def __call__(
         self,
-        source: str | Path,
+        source: str | Path | bytes,
         *,
         shapes: Mapping[str, Sequence[int]] | None = None,
         static: bool = False,
@@ -128,6 +128,9 @@ class ModelFormat:
 
     target: str
     """Name of the default hardware target for its models."""
+
+    is_content: Callable[[bytes], bool] = lambda _: False
+    """Predicate of the bytes of such files."""
 
 
 GetInterpreterFunctions: TypeAlias = (

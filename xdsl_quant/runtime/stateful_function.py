@@ -1,7 +1,6 @@
 """Repeated calls of a function that keeps its state between calls."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -15,12 +14,11 @@ from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
 from .arrays import check_argument
 from .entry_function import check_argument_count, entry_function
 from .loading import (
+    Model,
     apply_passes,
     as_module,
-    is_model_file,
     multiverse,
     parse_passes,
-    read_model_file,
 )
 from .state_arguments import StateArgument, state_arguments
 
@@ -50,13 +48,11 @@ class StatefulFunction:
 
     function: FuncOp
 
-    def __init__(
-        self, module: ModuleOp | str | Path, runner: Runner, name: str | None = None
-    ):
+    def __init__(self, module: Model, runner: Runner, name: str | None = None):
         """
         Args:
-            module: module (not changed), MLIR text, or path of a `.tflite` file, whose
-                stored sizes replace dynamic ones.
+            module: module (not changed), its text or bytes, or the path of a file. Sizes
+                stored in a `.tflite` file replace dynamic ones.
             runner: runner of the function, e.g. `xdsl_quant.execution.compile`.
             name: name of the function; `None` for the only public function, or `main`.
 
@@ -67,10 +63,8 @@ class StatefulFunction:
             ImportError: if the package that reads the file is not installed.
             Exception: any error of the runner.
         """
-        if is_model_file(module):
-            # Not every runner supports dynamic sizes.
-            module = read_model_file(module, static=True)
-        self.module = as_module(module).clone()
+        # Not every runner supports dynamic sizes.
+        self.module = as_module(module, static=True).clone()
         if _VARIABLES_TO_ARGUMENTS in multiverse().all_passes:
             passes = parse_passes(_VARIABLES_TO_ARGUMENTS)
             apply_passes(self.module, passes, is_routine=True)

@@ -1,7 +1,6 @@
 """Reading the module of a command, and reporting errors in one line."""
 
 import argparse
-import io
 import os
 import sys
 import traceback
@@ -17,6 +16,7 @@ from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,
+    decoded_text,
     model_format,
     parse_module,
     parse_passes,
@@ -24,10 +24,6 @@ from xdsl_quant.runtime.loading import (
     suffixes,
 )
 from xdsl_quant.runtime.plugins import PluginError
-
-_BYTECODE = b"ML\xefR"
-"""First bytes of MLIR bytecode."""
-
 
 _TRACEBACK = "XDSL_QUANT_TRACEBACK"
 """Environment variable that makes a command print the traceback of a bug."""
@@ -270,24 +266,5 @@ def read_text(path: str) -> str:
     """
     with naming_failures(path, OSError):
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    if data.startswith(_BYTECODE):
-        raise Failure(
-            f"{path}: error: expected the text of a module, but got MLIR bytecode; "
-            "convert it to text with mlir-opt"
-        )
-    if data[4:8] == b"TFL3":
-        raise Failure(
-            f"{path}: error: expected the text of a module, but got a TensorFlow Lite "
-            "file; pass a file with the suffix '.tflite'"
-        )
-    try:
-        # Convert "\r\n" and "\r" to "\n".
-        text = io.TextIOWrapper(io.BytesIO(data), "utf-8").read()
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise Failure(
-            f"{path}: error: expected the text of a module, but got a binary file; use "
-            "UTF-8 text, like that of a .mlir file"
-        )
-    return text
+    with reported(path, IRError):
+        return decoded_text(data, path)

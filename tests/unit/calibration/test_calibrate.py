@@ -752,7 +752,10 @@ def test_argument_that_is_always_empty():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"module": None}, "module must be a ModuleOp or MLIR text, not NoneType"),
+        (
+            {"module": None},
+            "model must be a module, MLIR text, bytes or the path of a file, not NoneType",
+        ),
         (
             {"entry": 3},
             "entry must be a function name or None, not int",

@@ -282,8 +282,10 @@ def test_per_axis_is_one_of_two_texts():
 
 def test_module_of_the_wrong_type():
     with pytest.raises(TypeError) as e:
-        calibration_report(statistics(), PurePosixPath("module.mlir"))  # pyright: ignore[reportArgumentType] a mistake
-    assert str(e.value) == "module must be a ModuleOp or MLIR text, not PurePosixPath"
+        calibration_report(statistics(), 3)  # pyright: ignore[reportArgumentType] a mistake
+    assert str(e.value) == (
+        "model must be a module, MLIR text, bytes or the path of a file, not int"
+    )
 
 
 def test_arguments_of_numpy():

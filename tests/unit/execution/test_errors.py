@@ -101,21 +101,12 @@ func.func @f(%x: f32) -> !q {
             "unsupported recursive function with run-time checks: 'f'",
         ),
         (
-            """func.func @f() -> tensor<2xf32> {
-  %y = stablehlo.constant dense<1.0> : tensor<2xf32>
+            """func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = stablehlo.custom_call @g(%x) : (tensor<2xf32>) -> tensor<2xf32>
   return %y : tensor<2xf32>
 }""",
-            "module:2:3: error: 'stablehlo.constant' op cannot be run; run "
-            "'convert-stablehlo-to-linalg' first",
-        ),
-        (
-            """!q = !quant.uniform<i8:f32, 0.5>
-func.func @f(%x: tensor<2x!q>) -> tensor<2x!q> {
-  %y = stablehlo.add %x, %x : tensor<2x!q>
-  return %y : tensor<2x!q>
-}""",
-            "module:3:3: error: 'stablehlo.add' op cannot be run; run "
-            "'convert-quantized-stablehlo-to-linalg' first",
+            "module:2:3: error: 'stablehlo.custom_call' op calls 'g', which has no "
+            "conversion to linalg (in the pass convert-stablehlo-to-linalg)",
         ),
         (
             """func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {

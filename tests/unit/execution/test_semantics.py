@@ -231,11 +231,13 @@ def test_what_may_end_the_process(
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("module", [None, b"builtin.module {}"])
+@pytest.mark.parametrize("module", [None, 3])
 def test_what_is_no_module(module: Any):
     name = type(module).__name__
     with pytest.raises(
-        TypeError, match=f"^module must be a ModuleOp or MLIR text, not {name}$"
+        TypeError,
+        match="^model must be a module, MLIR text, bytes or the path of a file, not "
+        f"{name}$",
     ):
         compile(module)
 

@@ -380,7 +380,9 @@ def test_models_as_text_files_and_results_of_quantize(tmp_path: Path):
     assert inspect(quantized) == inspect(str(quantized.module))
     assert inspect(quantized) == inspect(quantized.module)
     none: Any = None
-    message = "model must be a module, MLIR text or the path of a file, not NoneType"
+    message = (
+        "model must be a module, MLIR text, bytes or the path of a file, not NoneType"
+    )
     for call in (lambda: inspect(none), lambda: compare(path, none, x)):
         with pytest.raises(TypeError, match=f"^{message}$"):
             call()

@@ -425,13 +425,18 @@ def test_a_pattern_of_a_file_that_selects_nothing(tmp_path: Path):
     )
 
 
-@pytest.mark.parametrize("model", ["x.txt", Path("x.txt"), "model"])
-def test_a_file_of_an_unknown_kind(model: str | Path):
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("x.txt", "expected MLIR text or the name of a .mlir or .tflite file"),
+        ("model", "expected MLIR text or the name of a .mlir or .tflite file"),
+        (Path("x.txt"), "unknown kind of file, expected .mlir or .tflite"),
+    ],
+)
+def test_a_file_of_an_unknown_kind(model: str | Path, message: str):
     with pytest.raises(IRError) as caught:
         quantize(model, samples(8, 6))
-    assert str(caught.value) == (
-        f"{model}: error: unknown kind of file, expected .tflite or .mlir"
-    )
+    assert str(caught.value) == f"{model}: error: {message}"
 
 
 def test_what_is_no_recipe_or_budget():
@@ -449,12 +454,12 @@ def test_what_is_no_recipe_or_budget():
     )
 
 
-@pytest.mark.parametrize(("model", "name"), [(None, "NoneType"), (b"x", "bytes")])
+@pytest.mark.parametrize(("model", "name"), [(None, "NoneType"), (3, "int")])
 def test_what_is_no_model(model: Any, name: str):
     with pytest.raises(TypeError) as caught:
         quantize(model, samples(8, 6))
     assert str(caught.value) == (
-        f"model must be a module, MLIR text or the path of a file, not {name}"
+        f"model must be a module, MLIR text, bytes or the path of a file, not {name}"
     )
 
 

@@ -368,14 +368,5 @@ def test_file_without_the_package_that_reads_it(monkeypatch: pytest.MonkeyPatch)
         schema.cache_clear()
 
 
-def test_path_of_another_file():
-    with pytest.raises(IRError) as e:
-        as_module(Path("f.mlir"))
-    assert str(e.value) == (
-        "f.mlir: error: expected the path of a .tflite file; read other files and "
-        "pass their text as a str"
-    )
-
-
 def test_text_that_ends_like_a_file():
     assert not as_module("builtin.module {}\n// of x.tflite").ops

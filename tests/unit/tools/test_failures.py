@@ -348,8 +348,8 @@ BYTECODE = (
     "mlir-opt"
 )
 TFLITE = (
-    "error: expected the text of a module, but got a TensorFlow Lite file; pass a file "
-    "with the suffix '.tflite'"
+    "error: expected the text of a module, but got a .tflite file; pass a file with "
+    "the suffix '.tflite'"
 )
 DATA = pytest.mark.parametrize(
     ("data", "message"),

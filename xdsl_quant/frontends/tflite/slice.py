@@ -35,6 +35,7 @@ SLICE = QuantizationUniverse(
             lazy(f"{_HERE}.files", "read_tflite"),
             lazy(f"{_HERE}.files", "write_tflite"),
             "tflite-int8",
+            lambda content: content[4:8] == b"TFL3",
         )
     },
     dialect_ops={"tfl": lazy(f"{_HERE}.dialect_ops", "TFL_OPS")},

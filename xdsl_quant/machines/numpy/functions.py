@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,21 +21,26 @@ from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     entry_function,
     reachable_functions,
+    reachable_symbols,
 )
 from xdsl_quant.runtime.host_functions import (
     HostFunctions,
     check_host_functions,
     checked_host_functions,
 )
-from xdsl_quant.runtime.loading import as_module
-from xdsl_quant.runtime.missing_lowering import missing_lowering
+from xdsl_quant.runtime.loading import IRError, Model, as_module
+from xdsl_quant.runtime.missing_lowering import (
+    has_stablehlo_ops,
+    lower_stablehlo_ops,
+    missing_lowering,
+)
 
 from .host import HostFailure
 from .registration import register_implementations
 
 
 def run_function(
-    module: ModuleOp | str | Path,
+    module: Model,
     name: str | None,
     *arguments: ArrayLike,
     rounding_mode: RoundingMode = "nearest-even",
@@ -48,7 +52,7 @@ def run_function(
     Interpret a function.
 
     Args:
-        module: module (lowered or not), its text, or the path of a `.tflite` file.
+        module: module (lowered or not), its text or bytes, or the path of a file.
         name: name of the function; `None` for the only public function, or for `main`.
         arguments: arrays, numbers or lists, as for
             [`check_argument`][xdsl_quant.runtime.arrays.check_argument]. Arguments are not
@@ -99,7 +103,7 @@ class StatefulModel:
 
     def __init__(
         self,
-        module: ModuleOp | str | Path,
+        module: Model,
         name: str | None = None,
         *,
         rounding_mode: RoundingMode = "nearest-even",
@@ -111,7 +115,7 @@ class StatefulModel:
         Prepare a function. Variables have no values yet.
 
         Args:
-            module: module (lowered or not), its text, or the path of a `.tflite` file.
+            module: module (lowered or not), its text or bytes, or the path of a file.
             name: name of the function; `None` for the only public function, or for `main`.
             rounding_mode: see
                 [`run_function`][xdsl_quant.machines.numpy.functions.run_function].
@@ -125,11 +129,13 @@ class StatefulModel:
             InterpretationError: if the module needs a lowering first, or has memrefs.
             ImportError: if a file needs a package that is not installed.
         """
-        check_rounding(Rounding(rounding_mode, zero_point_order, nan))
+        rounding = Rounding(rounding_mode, zero_point_order, nan)
+        check_rounding(rounding)
         host_functions = checked_host_functions(host_functions)
         module = as_module(module)
         function = entry_function(module, name)
         check_host_functions(module, host_functions)
+        module, function = _without_stablehlo(module, function, rounding)
         functions = reachable_functions(module, function)
         if message := (
             missing_lowering(functions)
@@ -187,6 +193,21 @@ class StatefulModel:
             _result(result, type_, values)
             for result, type_ in zip(results, types, strict=True)
         )
+
+
+def _without_stablehlo(
+    module: ModuleOp, function: FuncOp, rounding: Rounding
+) -> tuple[ModuleOp, FuncOp]:
+    """Return a function and its module, without StableHLO ops if these can be lowered."""
+    reached = reachable_symbols(module, function)
+    if not has_stablehlo_ops(reached.values()):
+        return module, function
+    module = ModuleOp([op.clone() for op in reached.values()])
+    try:
+        lower_stablehlo_ops(module, rounding)
+    except IRError as e:
+        raise InterpretationError(str(e)) from None
+    return module, entry_function(module, function.sym_name.data)
 
 
 def _leave_scopes(interpreter: Interpreter) -> None:
