@@ -266,5 +266,5 @@ def read_text(path: str) -> str:
     """
     with naming_failures(path, OSError):
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    with reported(path, IRError):
+    with naming_failures(path, IRError):
         return decoded_text(data, path)

@@ -182,7 +182,7 @@ class MatmulCoefficient(AffineOpCoefficient):
 
 @dataclass(frozen=True)
 class AcceptsStoredValues(QuantizationTrait):
-    """The op moves or forwards elements and does not interpret them."""
+    """The op moves or forwards elements, or reads only shapes: it interprets no element."""
 
 
 @dataclass(frozen=True)

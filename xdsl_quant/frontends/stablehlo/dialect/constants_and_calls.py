@@ -40,6 +40,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.quant.traits import AcceptsStoredValues
 from xdsl_quant.dialects.verification import RankedTensor, require
 
 from . import tensor_kinds as kinds
@@ -186,7 +187,7 @@ class GetDimensionSizeOp(InferredTypeOp):
 
     assembly_format = f"$operand `,` `dim` `=` $dimension {FUNCTIONAL_TYPE}"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AcceptsStoredValues())
 
     def inferred_type(self) -> RankedTensor:
         operand, _ = self.tensor_types

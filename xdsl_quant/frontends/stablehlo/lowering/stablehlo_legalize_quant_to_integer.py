@@ -34,9 +34,10 @@ values: all ops, of any dialect, with the trait
 [`MovesElements`][xdsl_quant.dialects.quant.traits.MovesElements] or
 [`OrdersElements`][xdsl_quant.dialects.quant.traits.OrdersElements]. Operands whose type
 differs from that of the result are requantized first, as by `uniform_quantize`. Constants
-become constants of stored values. A `reduce` with one quantized type whose region is one
-`add`, `maximum` or `minimum` is applied to stored values: a sum is `a + b + z`, clamped at
-each step.
+become constants of stored values. A `reduce` whose region is one `add`, `maximum` or
+`minimum` of one quantized type is applied to stored values: a sum is `a + b + z`, clamped
+at each step. Operands and results of another type than the region are requantized. `iota`
+requantizes the indices, which have scale 1.
 
 The patterns are in the folder `integers`. If no pattern matches an op, it has no integer
 form: the pass fails, keeps the op between `quant.scast`s, or dequantizes its operands,
@@ -49,13 +50,13 @@ from typing import Literal, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32, i32
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import fail_for_all, refuse
-from xdsl_quant.dialects.quant import StorageCastOp, StoredQuantizedType
+from xdsl_quant.dialects.quant import StorageCastOp, UniformQuantizedType
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
     Adds,
@@ -66,8 +67,12 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
     quantization_trait,
 )
-from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
-from xdsl_quant.frontends.stablehlo.dialect import ConstantOp
+from xdsl_quant.dialects.quant.types import with_element_type
+from xdsl_quant.frontends.stablehlo.dialect import (
+    ConstantOp,
+    GetDimensionSizeOp,
+    IotaOp,
+)
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.arrays import shortened
@@ -114,6 +119,48 @@ class ConstantToIntegers(IntegerPattern):
 
 
 @dataclass(frozen=True)
+class IotaToIntegers(IntegerPattern):
+    """Replace a quantized `stablehlo.iota` by requantized indices, whose scale is 1."""
+
+    rounding: ScaleRounding = "single"
+    """Rounding of the product of an integer and a multiplier."""
+
+    def form(self, op: Operation) -> Form | None:
+        if not isinstance(op, IotaOp) or not quantized_type_of(type_ := op.output.type):
+            return None
+        dimension = op.iota_dimension.value.data
+        size = shape_of(op.output)[dimension]
+        if size > 1 << 31:
+            raise ValueError(
+                f"size {size} of dimension {dimension} has indices that exceed i32"
+            )
+        last = max(size - 1, 1)
+        indices = UniformQuantizedType(
+            i32, f32, 1.0, storage_type_min=0, storage_type_max=last
+        )
+        types = with_element_type(type_, indices), type_
+        requantize = cast(Form, formula_form(REQUANTIZATION, types, self.rounding))
+
+        def build(builder: LoweringBuilder, _: Values) -> Values:
+            index_type = with_element_type(type_, i32)
+            return requantize(builder, builder.same_op(op, (), [index_type]))
+
+        return build
+
+
+@dataclass(frozen=True)
+class SizeToIntegers(IntegerPattern):
+    """Let `stablehlo.get_dimension_size` read the size from stored values."""
+
+    def form(self, op: Operation) -> Form | None:
+        if not isinstance(op, GetDimensionSizeOp):
+            return None
+        if quantized_type_of(op.operand.type) is None:
+            return None
+        return lambda builder, stored: builder.same_op(op, stored, op.result_types)
+
+
+@dataclass(frozen=True)
 class SameScaleToIntegers(IntegerPattern):
     """
     Apply data movement and ordering ops to stored values: ops of any dialect with the trait
@@ -140,15 +187,12 @@ class SameScaleToIntegers(IntegerPattern):
         # Tables and negative scales order stored values differently.
         if moves is None and (reason := unsupported_cast_reason(target)) is not None:
             raise ValueError(reason)
-        rescalings = self._rescalings(op, types[0], target)
+        rescalings = _requantizations(op.operand_types, types[0], self.rounding)
         # Signless ops order signed integers, so unsigned ones are widened first.
         is_wider = moves is None and not target.is_signed
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
-            operands = [
-                rescalings[i](builder, (value,))[0] if i in rescalings else value
-                for i, value in enumerate(stored)
-            ]
+            operands = _requantized(builder, stored, rescalings)
             result_types = [*map(storage_of, op.result_types)]
             if not is_wider:
                 return builder.same_op(op, operands, result_types)
@@ -163,17 +207,28 @@ class SameScaleToIntegers(IntegerPattern):
 
         return build
 
-    def _rescalings(
-        self, op: Operation, type_: Attribute, target: StoredQuantizedType
-    ) -> Mapping[int, Form]:
-        """Return requantizations to the result type, by index of operands that need one."""
-        return {
-            i: cast(Form, formula_form(REQUANTIZATION, pair, self.rounding))
-            for i, operand_type in enumerate(op.operand_types)
-            if quantized_type_of(operand_type)
-            and not have_same_parameters((operand_type, type_))
-            for pair in [(operand_type, with_element_type(operand_type, target))]
-        }
+
+def _requantizations(
+    types: Sequence[Attribute], target: Attribute, rounding: ScaleRounding
+) -> Mapping[int, Form]:
+    """Return requantizations to the elements of `target`, by index of types that differ."""
+    element_type = quantized_type_of(target)
+    assert element_type is not None
+    return {
+        i: cast(Form, formula_form(REQUANTIZATION, pair, rounding))
+        for i, type_ in enumerate(types)
+        if quantized_type_of(type_) and not have_same_parameters((type_, target))
+        for pair in [(type_, with_element_type(type_, element_type))]
+    }
+
+
+def _requantized(
+    builder: LoweringBuilder, stored: Values, forms: Mapping[int, Form]
+) -> Values:
+    return [
+        forms[i](builder, (value,))[0] if i in forms else value
+        for i, value in enumerate(stored)
+    ]
 
 
 def _check_container(type_: Attribute) -> None:
@@ -189,33 +244,46 @@ def _check_container(type_: Attribute) -> None:
 @dataclass(frozen=True)
 class ReductionToIntegers(IntegerPattern):
     """
-    Apply reductions to stored values if their region is one addition, maximum or minimum,
-    and all element types are equal, so that the scale cancels out.
+    Apply reductions to stored values if their region is one addition, maximum or minimum of
+    one quantized type, so that the scale cancels out. Operands and results of another type
+    are requantized.
 
     The op in the region gets quantized operands from `quant.scast`; another pattern
     replaces this op.
     """
 
+    rounding: ScaleRounding = "single"
+    """Rounding of the product of an integer and a multiplier."""
+
     def form(self, op: Operation) -> Form | None:
         if not has_quantization_trait(op, Reduces) or not _applies_one_op(op):
             return None
-        block = op.regions[0].block
-        values = (*op.operands, *op.results, *block.args)
-        types = {scalar_or_element_type(value.type) for value in values}
-        if len(types) > 1 or scaled_tensors(op.result_types) is None:
+        block, (result_type,) = op.regions[0].block, op.result_types
+        inner = cast(Operation, block.first_op)
+        accumulator, *others = (*block.arg_types, *inner.result_types)
+        element_type = quantized_type_of(accumulator)
+        if element_type is None or any(type_ != accumulator for type_ in others):
             return None
+        if scaled_tensors((*op.operand_types, accumulator, result_type)) is None:
+            return None
+        sum_type = with_element_type(result_type, element_type)
+        widenings = _requantizations(op.operand_types, accumulator, self.rounding)
+        narrowings = _requantizations((sum_type,), result_type, self.rounding)
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
             _convert_to_stored(block)
-            result_types = [*map(storage_of, op.result_types)]
-            return builder.same_op(op, stored, result_types, [op.detach_region(0)])
+            operands = _requantized(builder, stored, widenings)
+            regions = [op.detach_region(0)]
+            sums = builder.same_op(op, operands, [storage_of(sum_type)], regions)
+            return _requantized(builder, sums, narrowings)
 
         return build
 
 
 def _applies_one_op(op: Operation) -> bool:
     """Return True if a reduction applies one op to both arguments of its region."""
-    if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
+    counts = len(op.results), len(op.regions), *(len(r.blocks) for r in op.regions)
+    if counts != (1, 1, 1):
         return False
     block = op.regions[0].block
     if len(ops := [*block.ops]) != 2 or len(block.args) != 2:
@@ -255,7 +323,9 @@ def integer_patterns(rounding: ScaleRounding = "single") -> Sequence[IntegerPatt
     """
     return (
         ConstantToIntegers(),
-        ReductionToIntegers(),
+        IotaToIntegers(rounding),
+        SizeToIntegers(),
+        ReductionToIntegers(rounding),
         SameScaleToIntegers(rounding),
         ComparisonToIntegers(),
         ProductToIntegers(rounding),

@@ -4,7 +4,9 @@ Decomposition of quantized StableHLO ops: dequantize, compute with floats, quant
 Like StableHLO's pass of this name, the pass decomposes ops that the specification defines
 as `dequantize_op_quantize`, and ops with a quantized operand and an unquantized result
 (`compare`, hybrid `dot_general`, hybrid `convolution`). Data movement ops and `reduce` stay
-quantized, but the scalar ops in the region of a `reduce` are decomposed.
+quantized, but the scalar ops in the region of a `reduce` are decomposed. Unlike StableHLO's
+pass, this one also decomposes `iota`, and converts operands and results of a `reduce` to
+the quantized types of its region by `uniform_quantize`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +16,7 @@ from typing import TypeGuard
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from xdsl_quant.diagnostics import fail, fail_for_all
 from xdsl_quant.dialects.quant import QuantizedType
@@ -29,18 +31,23 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
     quantization_trait,
 )
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
+    IotaOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
+from xdsl_quant.frontends.stablehlo.dialect.reduction import ReducingOp
 from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import (
     QUANTIZED_OR_PER_AXIS as CASTABLE,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
-from xdsl_quant.transforms.building.dequantize_fallback import DequantizeFallback
+from xdsl_quant.transforms.building.dequantize_fallback import (
+    DequantizeFallback,
+    replace_with_built,
+)
 from xdsl_quant.transforms.building.type_replacement import is_quantized
 
 from .adoption import adopt_ops
@@ -57,7 +64,8 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
     quantize_op = UniformQuantizeOp
 
     def matches(self, op: Operation) -> TypeGuard[Operation]:
-        return super().matches(op) and has_quantization_trait(op, *COMPUTE_TRAITS)
+        computes = has_quantization_trait(op, *COMPUTE_TRAITS) or isinstance(op, IotaOp)
+        return computes and super().matches(op)
 
     def check(self, op: Operation) -> None:
         super().check(op)
@@ -89,6 +97,52 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
         return builder.same_op(op, operands, result_types)
 
 
+class ConvertToAccumulators(RewritePattern):
+    """
+    Convert quantized operands and results of a reduction to and from the quantized types of
+    its region by `uniform_quantize`.
+    """
+
+    def matches(self, op: Operation) -> TypeGuard[ReducingOp]:
+        """Return True if the region has other quantized types than operands or results."""
+        return isinstance(op, ReducingOp) and _accumulated_types(op) != [
+            *op.operand_types,
+            *op.result_types,
+        ]
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not self.matches(op):
+            return
+        types, count = _accumulated_types(op), len(op.operands)
+
+        def build(builder: LoweringBuilder) -> Sequence[SSAValue]:
+            def converted(value: SSAValue, type_: Attribute) -> SSAValue:
+                if value.type == type_:
+                    return value
+                return builder.op(UniformQuantizeOp, (value,), type_)
+
+            operands = [*map(converted, op.operands, types[:count])]
+            regions = [op.detach_region(0)]
+            results = builder.same_op(op, operands, types[count:], regions)
+            return [*map(converted, results, op.result_types)]
+
+        replace_with_built(op, rewriter, build)
+
+
+def _accumulated_types(op: ReducingOp) -> Sequence[Attribute]:
+    """Return types of operands and results, with the quantized types of the region."""
+    arguments = op.body.block.arg_types
+    accumulators = (*arguments, *arguments[: len(op.results)])
+    return [
+        with_element_type(value.type, element_type)
+        if (element_type := QuantizedType.get_quantized_element_type(accumulator))
+        else value.type
+        for value, accumulator in zip(
+            (*op.operands, *op.results), accumulators, strict=True
+        )
+    ]
+
+
 def decompose(ops: Iterable[Operation]) -> int:
     """
     Decompose ops that compute with quantized tensors, and return their number.
@@ -96,13 +150,17 @@ def decompose(ops: Iterable[Operation]) -> int:
     Raises:
         PassFailedException: if an op cannot be decomposed; all ops are unchanged then.
     """
-    pattern = DecomposeQuantizedOp()
+    pattern, conversion = DecomposeQuantizedOp(), ConvertToAccumulators()
+    ops = [*ops]
     matched = [*filter(pattern.matches, ops)]
+    reductions = [*filter(conversion.matches, ops)]
     for op in matched:
         pattern.check(op)
     for op in matched:
         pattern.match_and_rewrite(op, PatternRewriter(op))
-    return len(matched)
+    for op in reductions:
+        conversion.match_and_rewrite(op, PatternRewriter(op))
+    return len(matched) + len(reductions)
 
 
 def has_quantized_operands(op: Operation) -> bool:

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'stablehlo-legalize-quantized-op-to-qdq' | filecheck %s --match-full-lines
 
 // Operands of other types, a result of another type, quantized weights of floats, what only
-// moves elements, and a reduction.
+// moves elements, reductions, and indices.
 
 func.func @elementwise(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %r: tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> (tensor<4xi1>, tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) {
   %sum = stablehlo.add %q, %r {note = 1 : i32} : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
@@ -23,6 +23,16 @@ func.func @stays(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %i: tenso
   %1 = stablehlo.uniform_quantize %q : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
   %2 = stablehlo.reduce(%q init: %i) applies stablehlo.maximum across dimensions = [0] : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>
   return %0, %1, %2 : tensor<2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>, tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>
+}
+
+func.func @conversions(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %i: tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>) -> (tensor<!quant.uniform<i32:f32, 2.000000e+00>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) {
+  %0 = stablehlo.reduce(%q init: %i) across dimensions = [0] : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<!quant.uniform<i32:f32, 2.000000e+00>>
+   reducer(%a: tensor<!quant.uniform<i32:f32, 5.000000e-01>>, %b: tensor<!quant.uniform<i32:f32, 5.000000e-01>>) {
+    %2 = stablehlo.add %a, %b : tensor<!quant.uniform<i32:f32, 5.000000e-01>>
+    stablehlo.return %2 : tensor<!quant.uniform<i32:f32, 5.000000e-01>>
+  }
+  %1 = stablehlo.iota dim = 0 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+  return %0, %1 : tensor<!quant.uniform<i32:f32, 2.000000e+00>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
 }
 
 // CHECK:       builtin.module {
@@ -69,5 +79,21 @@ func.func @stays(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %i: tenso
 // CHECK-NEXT:        stablehlo.return %8 : tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK-NEXT:      }
 // CHECK-NEXT:      func.return %0, %1, %2 : tensor<2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>, tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:    }
+// CHECK-NEXT:    func.func @conversions(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %i: tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>) -> (tensor<!quant.uniform<i32:f32, 2.000000e+00>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) {
+// CHECK-NEXT:      %0 = stablehlo.uniform_quantize %q : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4x!quant.uniform<i32:f32, 5.000000e-01>>
+// CHECK-NEXT:      %1 = stablehlo.uniform_quantize %i : (tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<!quant.uniform<i32:f32, 5.000000e-01>>
+// CHECK-NEXT:      %2 = stablehlo.reduce(%0 init: %1) across dimensions = [0] : (tensor<4x!quant.uniform<i32:f32, 5.000000e-01>>, tensor<!quant.uniform<i32:f32, 5.000000e-01>>) -> tensor<!quant.uniform<i32:f32, 5.000000e-01>>
+// CHECK-NEXT:       reducer(%a: tensor<!quant.uniform<i32:f32, 5.000000e-01>>, %b: tensor<!quant.uniform<i32:f32, 5.000000e-01>>)  {
+// CHECK-NEXT:        %a_f32 = stablehlo.uniform_dequantize %a : (tensor<!quant.uniform<i32:f32, 5.000000e-01>>) -> tensor<f32>
+// CHECK-NEXT:        %b_f32 = stablehlo.uniform_dequantize %b : (tensor<!quant.uniform<i32:f32, 5.000000e-01>>) -> tensor<f32>
+// CHECK-NEXT:        %3 = stablehlo.add %a_f32, %b_f32 : tensor<f32>
+// CHECK-NEXT:        %4 = stablehlo.uniform_quantize %3 : (tensor<f32>) -> tensor<!quant.uniform<i32:f32, 5.000000e-01>>
+// CHECK-NEXT:        stablehlo.return %4 : tensor<!quant.uniform<i32:f32, 5.000000e-01>>
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %5 = stablehlo.uniform_quantize %2 : (tensor<!quant.uniform<i32:f32, 5.000000e-01>>) -> tensor<!quant.uniform<i32:f32, 2.000000e+00>>
+// CHECK-NEXT:      %6 = stablehlo.iota dim = 0 : tensor<4xf32>
+// CHECK-NEXT:      %7 = stablehlo.uniform_quantize %6 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      func.return %5, %7 : tensor<!quant.uniform<i32:f32, 2.000000e+00>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }

@@ -93,7 +93,7 @@ def t(shape: str, element: str) -> str:
 def ops(types: Types) -> Iterator[tuple[str, str, str]]:
     """The text of an op, what it takes, and its result."""
     q, r, s = (t("2x3x", type_) for type_ in types.per_tensor)
-    q0, r0 = (t("", type_) for type_ in types.per_tensor[:2])
+    q0, r0, s0 = (t("", type_) for type_ in types.per_tensor)
     p = [t("2x3x", type_) for type_ in types.per_axis]
     f, b = t("2x3x", types.expressed), t("2x3x", "i1")
     for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum"):
@@ -151,6 +151,16 @@ def ops(types: Types) -> Iterator[tuple[str, str, str]]:
             f"({q}, {q0})",
             t("2x", types.per_tensor[0]),
         )
+    for name in ("add", "multiply"):
+        yield (
+            f'"stablehlo.reduce"(%q, %r0) <{{dimensions = array<i64: 1>}}> ({{'
+            f"^bb0(%u: {s0}, %v: {s0}): %w0 = stablehlo.{name} %u, %v : {s0} "
+            f"stablehlo.return %w0 : {s0} }})",
+            f"({q}, {r0})",
+            t("2x", types.per_tensor[0]),
+        )
+    yield '"stablehlo.iota"() <{iota_dimension = 1 : i64}>', "()", r
+    yield "get_dimension_size %p0, dim = 1", f"({p[0]})", "tensor<i32>"
     w = t("3x3x", types.weights)
     dot = "contracting_dims = [1] x [0]"
     yield f"dot_general %q, %w, {dot}", f"({q}, {w})", r
@@ -233,10 +243,7 @@ CASES = [
 ]
 
 
-NOT_QUANTIZED = {
-    f"stablehlo.{name}"
-    for name in ("and", "or", "not", "iota", "get_dimension_size", "custom_call")
-}
+NOT_QUANTIZED = {f"stablehlo.{name}" for name in ("and", "or", "not", "custom_call")}
 
 
 def test_programs_have_every_op():

@@ -277,6 +277,139 @@ def test_no_float_is_left():
     assert "f32" not in str(module)
 
 
+# Accumulators of other types
+
+
+def with_accumulator(
+    op: str,
+    operand: QuantizationParameters,
+    init_value: QuantizationParameters,
+    accumulator: QuantizationParameters,
+    result: QuantizationParameters,
+    window: int | None = None,
+) -> str:
+    """A reduction `f` of `3x6` along its last dimension, or over windows along it."""
+    x, i, r = tensor((3, 6), operand), tensor((), init_value), tensor((3,), result)
+    name, attributes, w = (
+        "reduce",
+        "dimensions = array<i64: 1>",
+        tensor((), accumulator),
+    )
+    if window is not None:
+        r, name = tensor((3, 7 - window), result), "reduce_window"
+        attributes = f"window_dimensions = array<i64: 1, {window}>"
+    return f"""
+    func.func @f(%x: {x}, %i: {i}) -> {r} {{
+      %r = "stablehlo.{name}"(%x, %i) ({{
+      ^bb0(%a: {w}, %b: {w}):
+        %c = stablehlo.{op} %a, %b : {w}
+        stablehlo.return %c : {w}
+      }}) {{{attributes}}} : ({x}, {i}) -> {r}
+      return %r : {r}
+    }}"""
+
+
+def requantized(
+    values: Array,
+    source: QuantizationParameters,
+    target: QuantizationParameters,
+    pipeline: str,
+) -> Array:
+    """Rounded half up with integers, half to even with floats; scales are powers of 2."""
+    real = (values.astype(np.int64) - int(source.zero_points)) * float(source.scales)
+    stored = real / float(target.scales) + int(target.zero_points)
+    stored = np.floor(stored + 0.5) if pipeline == "integer" else np.round(stored)
+    return np.clip(stored, target.storage_min, target.storage_max).astype(np.int64)
+
+
+I8 = quantization("i8", 0.5, 3)
+
+ACCUMULATORS = {
+    # Operand, initial value, accumulator and result.
+    "wider": (I8, I8, quantization("i32", 0.5), quantization("i32", 0.5)),
+    "with a zero point": (I8, I8, quantization("i16", 0.5, -700), None),
+    "of finer scale": (I8, I8, quantization("i32", 0.125, 9), None),
+    "of coarser scale": (I8, I8, quantization("i16", 2.0), None),
+    "of the same width": (I8, I8, quantization("i8", 4.0, -7), None),
+    "of the initial value": (
+        I8,
+        quantization("i32", 0.5),
+        quantization("i32", 0.5),
+        None,
+    ),
+    "of three types": (
+        I8,
+        quantization("u8", 0.25, 200),
+        quantization("i16", 0.5),
+        None,
+    ),
+    "unsigned": (quantization("u8", 0.5, 130), I8, quantization("u16", 0.5, 900), None),
+    "of 4 bits": (quantization("i4", 0.5, 1), quantization("i4", 1.0), I8, None),
+    "then requantized": (
+        I8,
+        I8,
+        quantization("i32", 0.5),
+        quantization("i32", 4.0, -5),
+    ),
+}
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("pipeline", PIPELINES)
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("window", [None, 4])
+@pytest.mark.parametrize("kind", ACCUMULATORS)
+def test_accumulator(kind: str, window: int | None, op: str, pipeline: str):
+    operand, init_value, accumulator, result = ACCUMULATORS[kind]
+    result = result or accumulator
+    text = with_accumulator(op, operand, init_value, accumulator, result, window)
+    values = stored_values(5, (3, 6), operand)
+    first = int(init_value.zero_points) + 2
+    (actual,) = run(
+        text, PIPELINES[pipeline], values, np.array(first, init_value.storage_dtype)
+    )
+    wide = requantized(values, operand, accumulator, pipeline)
+    start = int(requantized(np.array(first), init_value, accumulator, pipeline))
+    if window is not None:
+        wide = np.lib.stride_tricks.sliding_window_view(wide, window, axis=1)
+    sums = reference(op, wide, start, [wide.ndim - 1], accumulator)
+    same_stored(actual, requantized(sums, accumulator, result, pipeline), result)
+
+
+def test_wide_sums_do_not_saturate():
+    wide = quantization("i32", 0.5)
+    text = with_accumulator("add", I8, I8, wide, wide)
+    values = np.array([[127] * 6, [-128] * 6, [3] * 6], np.int8)
+    for pipeline in PIPELINES.values():
+        (actual,) = run(text, pipeline, values, np.int8(4))
+        assert actual.tolist() == [745, -785, 1]
+
+
+TWO_INPUTS = """
+!q = !quant.uniform<i8:f32, 5.000000e-01:3>
+!w = !quant.uniform<i32:f32, 5.000000e-01>
+!h = !quant.uniform<i16:f32, 5.000000e-01>
+func.func @f(%x: tensor<2x3x!q>, %i: tensor<!q>) -> (tensor<2x!w>, tensor<2x!h>) {
+  %r, %s = stablehlo.reduce(%x init: %i), (%x init: %i) across dimensions = [1]
+      : (tensor<2x3x!q>, tensor<2x3x!q>, tensor<!q>, tensor<!q>)
+      -> (tensor<2x!w>, tensor<2x!h>)
+    reducer(%a: tensor<!w>, %b: tensor<!w>) (%c: tensor<!h>, %d: tensor<!h>) {
+    %e = stablehlo.add %a, %b : tensor<!w>
+    %g = stablehlo.maximum %c, %d : tensor<!h>
+    stablehlo.return %e, %g : tensor<!w>, tensor<!h>
+  }
+  return %r, %s : tensor<2x!w>, tensor<2x!h>
+}"""
+
+
+def test_accumulators_of_two_inputs():
+    values = np.array([[127, 127, 5], [-128, -128, -3]], np.int8)
+    for pipeline in ("qdq", "fused qdq"):
+        sums, largest = run(TWO_INPUTS, PIPELINES[pipeline], values, np.int8(4))
+        assert (sums.tolist(), sums.dtype) == ([251, -267], np.int32)
+        assert (largest.tolist(), largest.dtype) == ([124, 1], np.int16)
+
+
 # Messages
 
 
@@ -293,6 +426,11 @@ def test_what_to_run_first():
         "'stablehlo.reduce' op is arithmetic on a quantized tensor: run "
         "'convert-quantized-stablehlo-to-linalg' instead"
     ) in message_of(text, TO_LINALG)
+    wide = quantization("i32", 0.5)
+    assert (
+        "'stablehlo.reduce' op is arithmetic on a quantized tensor: run "
+        "'convert-quantized-stablehlo-to-linalg' instead"
+    ) in message_of(with_accumulator("add", I8, I8, wide, wide), TO_LINALG)
     only_qdq = TO_QDQ.split(",")[0]
     assert (
         "'stablehlo.uniform_dequantize' op is a quantization cast: run "
@@ -302,24 +440,3 @@ def test_what_to_run_first():
     assert (
         "'quant.dcast' op is in the region of a reduction: run 'lower-quant-ops' first"
     ) in message_of(text, f"{TO_QDQ},{TO_LINALG}")
-
-
-def test_other_types_in_the_region():
-    text = f"""
-    func.func @f(%x: tensor<2x3x{Q}>, %i: tensor<{Q}>) -> tensor<2x{WIDE}> {{
-      %r = stablehlo.reduce(%x init: %i) across dimensions = [1]
-          : (tensor<2x3x{Q}>, tensor<{Q}>) -> tensor<2x{WIDE}>
-        reducer(%a: tensor<{WIDE}>, %b: tensor<{WIDE}>) {{
-        %c = stablehlo.add %a, %b : tensor<{WIDE}>
-        stablehlo.return %c : tensor<{WIDE}>
-      }}
-      return %r : tensor<2x{WIDE}>
-    }}"""
-    passes = PIPELINES["qdq"].removesuffix(f",{STRIP}")
-    assert (
-        "'stablehlo.reduce' op has different quantized types in operands and body, "
-        "which has no conversion to linalg"
-    ) in message_of(text, passes)
-    module = parse_module(text)
-    apply_passes(module, KEEP)
-    assert str(module) == str(parse_module(text))

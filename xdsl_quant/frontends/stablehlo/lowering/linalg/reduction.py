@@ -193,7 +193,7 @@ def _converted_element(
     """Convert an element from the element type of `source` to that of `target`."""
     types = element_type_of(source), element_type_of(target)
     if types[0] != types[1] and any(isinstance(t, QuantizedType) for t in types):
-        raise without_linalg("has different quantized types in operands and body")
+        raise Unsupported(QUANTIZED_ARITHMETIC)
     return convert_scalar(builder, value, *types)
 
 
