@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
 
@@ -15,6 +17,8 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
 
 from .models import PLAIN, samples
+
+JAX_TEXTS = Path(__file__).parents[1] / "frontends/stablehlo/lowering/jax_texts"
 
 
 def convolution(size: int, moves: str) -> str:
@@ -172,6 +176,72 @@ func.func @main(%x: tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32> {
     assert not {"stablehlo.reshape", "stablehlo.convert", "stablehlo.maximum"} & {
         op.name for op in ops
     }
+
+
+NEUTRAL = [
+    "multiply %x, %m",
+    "multiply %m, %x",
+    "divide %x, %m",
+    "multiply %x, %a",
+]
+
+
+@pytest.mark.parametrize("op", NEUTRAL)
+def test_multiplication_by_one_is_removed(op: str):
+    assert simplified(op) == []
+
+
+@pytest.mark.parametrize(
+    ("op", "numbers"),
+    [
+        ("divide %m, %x", "1.0, 1.0"),
+        ("add %x, %m", "1.0, 1.0"),
+        ("subtract %x, %m", "1.0, 1.0"),
+        ("maximum %x, %m", "1.0, 1.0"),
+        ("multiply %x, %m", "1.0, 2.0"),
+        ("multiply %x, %m", "-1.0, -1.0"),
+        ("multiply %x, %x", "1.0, 1.0"),
+        ("divide %x, %m", "0.0, 0.0"),
+        ("minimum %x, %m", "0xFF800000, 0xFF800000"),
+        ("add %x, %m", "0xFF800000, 0xFF800000"),
+    ],
+)
+def test_other_operands_are_kept(op: str, numbers: str):
+    assert op.split()[0] in simplified(op, numbers)
+
+
+def simplified(op: str, numbers: str = "1.0, 1.0") -> list[str]:
+    """The computing ops of a function that are left."""
+    module = parse_module(f"""
+func.func @main(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {{
+  %a = stablehlo.constant dense<1.0> : tensor<3x2xf32>
+  %k = stablehlo.constant dense<[{numbers}]> : tensor<2xf32>
+  %m = stablehlo.broadcast_in_dim %k, dims = [1] : (tensor<2xf32>) -> tensor<3x2xf32>
+  %y = stablehlo.{op} : tensor<3x2xf32>
+  return %y : tensor<3x2xf32>
+}}""")
+    prepare(module, entry_function(module))
+    moving = ("constant", "broadcast_in_dim")
+    names = [op.name.partition("stablehlo.")[2] for op in module.walk()]
+    return [name for name in names if name and name not in moving]
+
+
+def test_max_pool_of_jax_is_quantized():
+    text = (JAX_TEXTS / "max_pool_cnn.mlir").read_text()
+    with np.load(JAX_TEXTS / "max_pool_cnn.npz") as arrays:
+        data = [tuple(arrays[f"argument_{i}"] for i in range(3))]
+    model = quantize(text, data, target="stablehlo-int8")
+    assert [kernel.kernel for kernel in model.report(data).kernels] == [
+        "product_relu",
+        "stablehlo.reduce_window[stablehlo.maximum]",
+        "stablehlo.reshape",
+        "stablehlo.dot_general",
+    ]
+    (pool,) = (o for o in model.module.walk() if o.name == "stablehlo.reduce_window")
+    types = {scalar_or_element_type(v.type) for v in (*pool.operands, *pool.results)}
+    assert {str(type_).split(",")[0] for type_ in types} == {"!quant.uniform<i8:f32"}
+    assert len(types) == 1
+    assert "quant.float_kernels" not in model.module.attributes
 
 
 def test_16_bit_activations():

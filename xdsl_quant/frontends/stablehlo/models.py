@@ -6,6 +6,7 @@ Frontends such as jax emit casts that change no type, and chains of ops that com
 weights and biases from constants. Simplification removes the casts and folds the chains.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 import numpy as np
@@ -41,7 +42,7 @@ class _StableHLOModels(ModelDialect):
 
     def simplify(self, op: Operation) -> None:
         _remove_identity_cast(op)
-        _remove_maximum(op)
+        _remove_neutral_operand(op)
         _fold_moved_constant(op)
         _combine_broadcasts(op)
 
@@ -79,24 +80,37 @@ def _remove_identity_cast(op: Operation) -> None:
         Rewriter.replace_op(op, (), (op.operand,))
 
 
-def _remove_maximum(op: Operation) -> None:
-    """Remove a maximum with the constant -inf, which jax emits in a softmax."""
-    if not isinstance(op, stablehlo.MaximumOp):
-        return
-    for value, bound in (op.operands, reversed(op.operands)):
-        if value.type == op.results[0].type and _is_negative_infinity(bound):
+_NEUTRAL_OPERANDS: Mapping[type[Operation], tuple[float, Sequence[int]]] = {
+    # jax emits this maximum in a softmax.
+    stablehlo.MaximumOp: (-np.inf, (0, 1)),
+    stablehlo.MultiplyOp: (1.0, (0, 1)),
+    stablehlo.DivideOp: (1.0, (1,)),
+}
+"""Constant that leaves the other float operand unchanged, and its possible indices."""
+
+
+def _remove_neutral_operand(op: Operation) -> None:
+    """Remove an op that returns one operand because the other is a neutral constant."""
+    number, indices = _NEUTRAL_OPERANDS.get(type(op), (0.0, ()))
+    for index in indices:
+        value, neutral = op.operands[1 - index], op.operands[index]
+        is_same_type = value.type == op.results[0].type
+        if is_same_type and _is_filled_with(neutral, number):
             Rewriter.replace_op(op, (), (value,))
-            _erase_unused(bound.owner)
+            _erase_unused(neutral.owner)
             return
 
 
-def _is_negative_infinity(value: SSAValue) -> bool:
+def _is_filled_with(value: SSAValue, number: float) -> bool:
+    """Return True for a float constant, possibly broadcast, of equal elements."""
     while isinstance(value.owner, stablehlo.BroadcastInDimOp):
         value = value.owner.operands[0]
     if not isinstance(value.owner, stablehlo.ConstantOp):
         return False
+    if not _is_float_tensor(value.type):
+        return False
     elements = constant_elements(value)
-    return elements is not None and bool(np.all(elements == -np.inf))
+    return elements is not None and bool(np.all(elements == number))
 
 
 def _fold_moved_constant(op: Operation) -> None:
