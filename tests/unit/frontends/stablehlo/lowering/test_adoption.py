@@ -19,9 +19,12 @@ from xdsl.irdl import (
     operand_def,
     prop_def,
     result_def,
+    traits_def,
+    var_operand_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.traits import IsTerminator
 from xdsl.universe import Universe
 
 from xdsl_quant.execution import compile
@@ -91,7 +94,16 @@ class SineOp(IRDLOperation):
     result = result_def()
 
 
-OTHER = Dialect("stablehlo", [AddOp, CompareOp, TanhOp, SineOp], [DirectionAttr])
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    name = "stablehlo.return"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+
+OTHER = Dialect(
+    "stablehlo", [AddOp, CompareOp, TanhOp, SineOp, ReturnOp], [DirectionAttr]
+)
 
 
 def foreign_context() -> Context:
@@ -152,6 +164,28 @@ def test_passes_rewrite_ops_of_another_dialect(passes: str):
     for results in (run_function(module, "f", x, y), compile(module, "f")(x, y)):
         assert np.asarray(results[0]).tolist() == [6, 6, 3, 127]
         assert np.asarray(results[1]).tolist() == [False, True, True, False]
+
+
+MAX_POOL = """
+func.func @f(%x: tensor<4xf32>, %low: tensor<f32>) -> tensor<2xf32> {
+  %0 = "stablehlo.reduce_window"(%x, %low) <{
+    window_dimensions = array<i64: 2>, window_strides = array<i64: 2>
+  }> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.maximum %a, %b : tensor<f32>
+    "stablehlo.return"(%1) : (tensor<f32>) -> ()
+  }) : (tensor<4xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}"""
+
+
+def test_max_pool_that_ends_with_an_op_of_another_dialect():
+    module = foreign_module(MAX_POOL)
+    assert any(isinstance(op, ReturnOp) for op in module.walk())
+    apply_passes(module, "convert-stablehlo-to-linalg")
+    x, low = np.array([1, 4, 3, 2], np.float32), np.float32(-np.inf)
+    (result,) = run_function(module, "f", x, low)
+    assert np.asarray(result).tolist() == [4, 3]
 
 
 PASSES = [
