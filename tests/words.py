@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 ROOT = Path(__file__).parents[1]
 
 LIMITS = {
-    "lines of docstrings": 17_400,
+    "lines of docstrings": 17_460,
     "docstrings that begin with a clause": 0,
     "functions whose docstring begins with a noun": 15,
     "riddles in the package": 12,
