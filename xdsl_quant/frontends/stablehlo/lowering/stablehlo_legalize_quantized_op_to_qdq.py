@@ -37,7 +37,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from xdsl_quant.frontends.stablehlo.dialect.reduction import ReducingOp
+from xdsl_quant.frontends.stablehlo.dialect.reduction import ReductionOp
 from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import (
     QUANTIZED_OR_PER_AXIS as CASTABLE,
 )
@@ -103,9 +103,9 @@ class ConvertToAccumulators(RewritePattern):
     its region by `uniform_quantize`.
     """
 
-    def matches(self, op: Operation) -> TypeGuard[ReducingOp]:
+    def matches(self, op: Operation) -> TypeGuard[ReductionOp]:
         """Return True if the region has other quantized types than operands or results."""
-        return isinstance(op, ReducingOp) and _accumulated_types(op) != [
+        return isinstance(op, ReductionOp) and _accumulated_types(op) != [
             *op.operand_types,
             *op.result_types,
         ]
@@ -129,7 +129,7 @@ class ConvertToAccumulators(RewritePattern):
         replace_with_built(op, rewriter, build)
 
 
-def _accumulated_types(op: ReducingOp) -> Sequence[Attribute]:
+def _accumulated_types(op: ReductionOp) -> Sequence[Attribute]:
     """Return types of operands and results, with the quantized types of the region."""
     arguments = op.body.block.arg_types
     accumulators = (*arguments, *arguments[: len(op.results)])
