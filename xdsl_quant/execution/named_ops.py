@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i8, i32
 from xdsl.dialects.linalg.abstract_ops import NamedOperation
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
-from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import Rewriter
-from xdsl.transforms.linalg_generalize_named_ops import GeneralizeNamedOpPattern
 from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
@@ -36,7 +35,16 @@ def generalize_named_ops(module: ModuleOp) -> None:
         if _has_symmetric_filter(op):
             Rewriter.replace_op(op, (), [_difference(op)])
         else:
-            GeneralizeNamedOpPattern().match_and_rewrite(op, PatternRewriter(op))
+            generic = GenericOp(
+                op.inputs,
+                op.outputs,
+                op.body.clone(),
+                op.get_indexing_maps(),
+                op.get_iterator_types(),
+                op.result_types,
+            )
+            generic.location = op.location
+            Rewriter.replace_op(op, generic)
 
 
 def _has_symmetric_filter(op: NamedOperation) -> bool:

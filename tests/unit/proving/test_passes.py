@@ -66,7 +66,8 @@ def test_all_folds_and_patterns_of_canonicalization():
         if issubclass(op, HasFolderInterface)
         or op.has_trait(HasCanonicalizationPatternsTrait)
     }
-    assert folding == {*FOLDS}
+    # Proofs have static sizes, of which no op computes the shape.
+    assert folding == {*FOLDS, "shape.shape_of"}
     assert {*FOLDS.values()} <= {instance.family for instance in INSTANCES}
 
 

@@ -227,14 +227,14 @@ def test_one_traceback_for_one_mistake(mistake: Callable[[], object]):
 def test_reason_that_is_not_in_the_first_line():
     text = """\
 func.func @f(%a: tensor<2x2xi8>, %c: tensor<2x2xi32>) -> tensor<2x2xi32> {
-  %r = linalg.matmul ins(%a, %a : tensor<2x2xi8>, tensor<2x2xi8>)
+  %r = linalg.max ins(%a, %c : tensor<2x2xi8>, tensor<2x2xi32>)
       outs(%c : tensor<2x2xi32>) -> tensor<2x2xi32>
   return %r : tensor<2x2xi32>
 }"""
     with pytest.raises(IRError) as e:
         parse_module(text, "f.mlir")
     assert str(e.value) == (
-        "f.mlir:2:3: error: 'arith.addi' op operand 'rhs' at position 1 does not verify: "
+        "f.mlir:2:3: error: 'arith.maxsi' op operand 'rhs' at position 1 does not verify: "
         "attribute i8 expected from variable 'T', but got i32"
     )
 
