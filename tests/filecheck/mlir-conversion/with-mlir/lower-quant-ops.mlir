@@ -203,9 +203,7 @@ func.func @quantize(
 // STRIP-NEXT:      %35 = shape.num_elements %34 : tensor<?xindex> -> index
 // STRIP-NEXT:      %from_elements = tensor.from_elements %35 : tensor<1xindex>
 // STRIP-NEXT:      %reshape = tensor.reshape %arg3(%from_elements) : (tensor<*xf32>, tensor<1xindex>) -> tensor<?xf32>
-// STRIP-NEXT:      %c0_2 = arith.constant 0 : index
-// STRIP-NEXT:      %dim_2 = tensor.dim %reshape, %c0_2 : tensor<?xf32>
-// STRIP-NEXT:      %36 = tensor.empty(%dim_2) : tensor<?xi8>
+// STRIP-NEXT:      %36 = tensor.empty(%35) : tensor<?xi8>
 // STRIP-NEXT:      %37 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%reshape : tensor<?xf32>) outs(%36 : tensor<?xi8>) {
 // STRIP-NEXT:      ^bb0(%in_7: f32, %out_3: i8):
 // STRIP-NEXT:        %cst_16 = arith.constant 5.000000e-01 : f32
@@ -223,10 +221,10 @@ func.func @quantize(
 // STRIP-NEXT:      } -> tensor<?xi8>
 // STRIP-NEXT:      %reshape_1 = tensor.reshape %37(%34) : (tensor<?xi8>, tensor<?xindex>) -> tensor<*xi8>
 // STRIP-NEXT:      %45 = shape.shape_of %arg3 : tensor<*xf32> -> tensor<?xindex>
-// STRIP-NEXT:      %c0_3 = arith.constant 0 : index
-// STRIP-NEXT:      %dim_3 = tensor.dim %45, %c0_3 : tensor<?xindex>
+// STRIP-NEXT:      %c0_2 = arith.constant 0 : index
+// STRIP-NEXT:      %dim_2 = tensor.dim %45, %c0_2 : tensor<?xindex>
 // STRIP-NEXT:      %c1 = arith.constant 1 : index
-// STRIP-NEXT:      %46 = arith.cmpi ugt, %dim_3, %c1 : index
+// STRIP-NEXT:      %46 = arith.cmpi ugt, %dim_2, %c1 : index
 // STRIP-NEXT:      cf.assert %46, "rank must be greater than 1: the last quantized dimension"
 // STRIP-NEXT:      %c1_1 = arith.constant 1 : index
 // STRIP-NEXT:      %extracted = tensor.extract %45[%c1_1] : tensor<?xindex>
@@ -244,11 +242,7 @@ func.func @quantize(
 // STRIP-NEXT:      %reshape_2 = tensor.reshape %arg3(%from_elements_1) : (tensor<*xf32>, tensor<3xindex>) -> tensor<?x2x?xf32>
 // STRIP-NEXT:      %cst_20 = arith.constant dense<[2.000000e+00, 1.000000e-01]> : tensor<2xf32>
 // STRIP-NEXT:      %cst_21 = arith.constant dense<[0.000000e+00, 2.000000e+02]> : tensor<2xf32>
-// STRIP-NEXT:      %c0_4 = arith.constant 0 : index
-// STRIP-NEXT:      %dim_4 = tensor.dim %reshape_2, %c0_4 : tensor<?x2x?xf32>
-// STRIP-NEXT:      %c2_3 = arith.constant 2 : index
-// STRIP-NEXT:      %dim_5 = tensor.dim %reshape_2, %c2_3 : tensor<?x2x?xf32>
-// STRIP-NEXT:      %50 = tensor.empty(%dim_4, %dim_5) : tensor<?x2x?xi8>
+// STRIP-NEXT:      %50 = tensor.empty(%48, %49) : tensor<?x2x?xi8>
 // STRIP-NEXT:      %51 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d1)>, affine_map<(d0, d1, d2) -> (d1)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%reshape_2, %cst_20, %cst_21 : tensor<?x2x?xf32>, tensor<2xf32>, tensor<2xf32>) outs(%50 : tensor<?x2x?xi8>) {
 // STRIP-NEXT:      ^bb0(%in_8: f32, %in_9: f32, %in_10: f32, %out_4: i8):
 // STRIP-NEXT:        %52 = arith.divf %in_8, %in_9 : f32
