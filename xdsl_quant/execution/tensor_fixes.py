@@ -54,9 +54,9 @@ def define_undefined_tensors(module: ir.Module) -> None:
 
 def read_initial_values_as_inputs(module: ir.Module) -> None:
     """
-    Turn initial values into inputs where a `linalg.generic` without reductions reads
-    them. Otherwise MLIR may fuse the op with a broadcast of its result, and add to the
-    initial value once per element of the broadcast.
+    Pass the initial value of an output as an input, too, if the body of a
+    `linalg.generic` without reductions reads it. Otherwise MLIR may fuse the op with a
+    broadcast of its result, and add to the initial value once per broadcast element.
     """
     for op in mlir.ops_in(module, "linalg.generic"):
         is_read = any(

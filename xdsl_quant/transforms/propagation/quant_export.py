@@ -122,7 +122,7 @@ class QuantExportPass(CountingPass):
         )
 
     def _reference(self, module: ModuleOp) -> KernelExport | None:
-        """Export a copy of the module if an option depends on the export's outcome."""
+        """Return a trial export of a copy; `None` if no option depends on its outcome."""
         is_fixed = self.mode == "fixed"
         if not self.fully_quantized and (is_fixed or not self.push_rescales):
             return None

@@ -99,8 +99,8 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
 
 class ConvertToAccumulators(RewritePattern):
     """
-    Convert quantized operands and results of a reduction to and from the quantized types of
-    its region by `uniform_quantize`.
+    Insert `uniform_quantize` around a reduction: operands are converted to the quantized
+    types of its region, and results back.
     """
 
     def matches(self, op: Operation) -> TypeGuard[ReductionOp]:

@@ -64,8 +64,8 @@ class MatrixProduct:
 
     def probes(self) -> Sequence[Sequence[Operation]]:
         """
-        Return products that compute the columns of `X` for a convolution: each output
-        channel has weight 1 for one input and 0 for others.
+        Return convolutions that extract the columns of the input matrix: each output
+        channel has weight 1 for one input, and 0 for the others.
         """
         probes: list[Sequence[Operation]] = []
         for start in range(0, self.count, self.outputs):

@@ -39,8 +39,8 @@ SHAPES: Mapping[type[Operation], tuple[int, int]] = {
     tfl.TopKV2Op: (1, -1),
 }
 """
-Maps an op to the index of the operand that contains sizes of the result, and to the result
-dimension of the first size. The lowering takes the sizes from the result type instead.
+Maps an op to the index of the operand that holds sizes of the result, and the result
+dimension of the first of these sizes. The lowering reads the result type instead.
 """
 
 WITHOUT_INTEGERS: Mapping[type[Operation], str] = {
