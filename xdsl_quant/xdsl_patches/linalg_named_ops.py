@@ -104,6 +104,9 @@ def _converted(value: SSAValue, type_: Attribute, *, unsigned: bool) -> SSAValue
         signed = arith.SIToFPOp if is_from_integer else arith.FPToSIOp
         extended = arith.UIToFPOp if is_from_integer else arith.FPToUIOp
         return _built(extended if unsigned else signed, (value,), type_)
+    if _bits(source) == _bits(type_):
+        # As in MLIR, the body is invalid for `f16` and `bf16`.
+        return value
     if _bits(source) > _bits(type_):
         op = arith.TruncIOp if is_from_integer else arith.TruncFOp
     elif is_from_integer:
@@ -140,9 +143,7 @@ def named_body(
         operands: two inputs, optionally their zero points, and the result.
         unsigned: True to extend integers with zeros, as `max_unsigned` does.
     """
-    types = [
-        getattr(operand.type, "element_type", operand.type) for operand in operands
-    ]
+    types = [get_element_type_or_self(operand.type) for operand in operands]
     block = Block(arg_types=types)
     pooling = re.search(r"pooling_.*?_(sum|max|min)(_unsigned)?$", name)
     unsigned = unsigned or name.endswith("unsigned")
@@ -295,6 +296,9 @@ def check_elements(op: Operation) -> None:
             raise VerifyException(
                 f"expected integer or float elements, found '{type_}'"
             )
+    if not types:
+        # The count of operands is verified later.
+        return
     is_boolean = types[-1] == i1
     kind = re.search(r"(max|min)_unsigned$", op.name)
     if kind is not None and (is_boolean or not isinstance(types[-1], IntegerType)):

@@ -42,7 +42,7 @@ def run(*command: str, stdin: str | None = None, **variables: str) -> str:
 
 
 def accepted(mlir: Mlir, text: str, pipeline: str | None = None) -> str:
-    """What MLIR prints for a module, after the passes of a pipeline."""
+    """Return the text that MLIR prints for a module, after the passes of a pipeline."""
     answer = mlir.run(text, pipeline)
     assert isinstance(answer, Accepted), answer
     return answer.text
