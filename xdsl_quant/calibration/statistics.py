@@ -283,9 +283,9 @@ def _warn_of_range(
     if ((bounds > 0) & (bounds <= SMALLEST_MAGNITUDE)).any():
         values = float(histogram.lows.min()), float(histogram.highs.max())
         warnings.warn(
-            f"key '{key}': range {low:g} to {high:g} may be much too wide: the histogram "
-            f"has an outlier, {max(values, key=abs):g}, and a single bin for values 2**32 "
-            "times smaller; remove samples with outliers",
+            f"key '{key}': range {low:g} to {high:g} may be much too wide: outlier "
+            f"{max(values, key=abs):g} is so large that one bin of the histogram holds all "
+            "other values; remove samples with outliers",
             stacklevel=2,
         )
     count = int(histogram.counts.sum() - histogram.zeros.sum())

@@ -263,9 +263,9 @@ def test_warning(capsys: pytest.CaptureFixture[str]):
     assert main(["one.mlir", *options, "-o", "stats.json"]) == 0
     assert capsys.readouterr() == (
         "x: -1.0 to 4.0\n",
-        "warning: key 'x': range -1 to 4 may be much too wide: the histogram has an "
-        "outlier, 1e+10, and a single bin for values 2**32 times smaller; remove "
-        "samples with outliers\n",
+        "warning: key 'x': range -1 to 4 may be much too wide: outlier 1e+10 is so large "
+        "that one bin of the histogram holds all other values; remove samples with "
+        "outliers\n",
     )
 
 

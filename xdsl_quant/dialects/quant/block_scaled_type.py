@@ -679,8 +679,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
                 )
             if name != "zero_points" and isinstance(numbers.number_type, IntegerType):
                 raise VerifyException(
-                    f"{name} must be floats, or stored values 'as' a quantized type, but "
-                    f"got '{numbers.type}'"
+                    f"{name} must be floats, or stored values followed by 'as' and a "
+                    f"quantized type, but got '{numbers.type}'"
                 )
             if name != "scales" and numbers.has_nan_exponent:
                 raise VerifyException(f"{name} must be finite, but one is nan")

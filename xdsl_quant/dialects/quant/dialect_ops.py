@@ -36,7 +36,7 @@ class DialectOps:
         """Return True if casts of the dialect support the type."""
         return True
 
-    def quantized(self, value: SSAValue, type_: Attribute) -> Sequence[Operation]:
+    def build_quantize(self, value: SSAValue, type_: Attribute) -> Sequence[Operation]:
         """Build ops that quantize or requantize a value; the last op returns the result."""
         element_type = scalar_or_element_type(value.type)
         if not isinstance(element_type, QuantizedType) or self._requantizes(
@@ -45,6 +45,9 @@ class DialectOps:
             return (self.quantize(value, type_),)
         expressed = QUANT_OPS.dequantize(value)
         return expressed, self.quantize(expressed.results[0], type_)
+
+    # Former name, kept for compatibility.
+    quantized = build_quantize
 
     def _requantizes(self, element_type: QuantizedType) -> bool:
         """Return True if `quantize` also accepts quantized values of this type."""

@@ -487,9 +487,9 @@ class ChooseParametersOp(BlockedOp):
             needed, values = "zero points", "values"
             if not self.storage.has_integer_storage:
                 needed, values = "numbers of both signs", "numbers"
+            sign = "positive" if low < 0 else "negative"
             self._fail(
-                f"expected {needed} for '{self.storage}', which has no negative or no "
-                f"positive {values}"
+                f"expected {needed} for '{self.storage}', which has no {sign} {values}"
             )
         container = cast("TensorType[AnyFloat]", type_)
         expected: Attribute = container.element_type

@@ -74,7 +74,7 @@ def _dimension_size(op: tensor.DimOp, value: Array, index: int) -> np.int64:
     shape = np.shape(value)
     if not 0 <= index < len(shape):
         raise failure(
-            op, f"has dimension {index}, expected one of a tensor of rank {len(shape)}"
+            op, f"has dimension {index}, out of range for a tensor of rank {len(shape)}"
         )
     return np.int64(shape[index])
 

@@ -264,7 +264,7 @@ func.func @f(%x: tensor<5xf32>) {
 
 // -----
 
-// CHECK:       'quant.choose_parameters' op expected numbers of both signs for '!quant.any<f4E2M1FN<0:6>>', which has no negative or no positive numbers
+// CHECK:       'quant.choose_parameters' op expected numbers of both signs for '!quant.any<f4E2M1FN<0:6>>', which has no negative numbers
 func.func @f(%x: tensor<5xf32>) {
   %0 = quant.choose_parameters %x as <f4E2M1FN<0:6>> : tensor<5xf32> to f32
   return
@@ -272,7 +272,7 @@ func.func @f(%x: tensor<5xf32>) {
 
 // -----
 
-// CHECK:       'quant.choose_parameters' op expected numbers of both signs for '!quant.any<!quant.quantile<ui2:f32, {-1.000000e+00,1.000000e+00,2.000000e+00,3.000000e+00}><1:3>>', which has no negative or no positive numbers
+// CHECK:       'quant.choose_parameters' op expected numbers of both signs for '!quant.any<!quant.quantile<ui2:f32, {-1.000000e+00,1.000000e+00,2.000000e+00,3.000000e+00}><1:3>>', which has no negative numbers
 func.func @f(%x: tensor<5xf32>) {
   %0 = quant.choose_parameters %x as <!quant.quantile<ui2:f32, {-1.0,1.0,2.0,3.0}><1:3>> : tensor<5xf32> to f32
   return
@@ -280,7 +280,7 @@ func.func @f(%x: tensor<5xf32>) {
 
 // -----
 
-// CHECK:       'quant.choose_parameters' op expected zero points for '!quant.any<u8>', which has no negative or no positive values
+// CHECK:       'quant.choose_parameters' op expected zero points for '!quant.any<u8>', which has no negative values
 func.func @f(%x: tensor<4xf32>) {
   %0 = quant.choose_parameters %x as <u8> : tensor<4xf32> to f32
   return
@@ -328,7 +328,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
 
 // -----
 
-// CHECK:       'quant.choose_parameters' op expected zero points for '!quant.any<i8<-5:0>>', which has no negative or no positive values
+// CHECK:       'quant.choose_parameters' op expected zero points for '!quant.any<i8<-5:0>>', which has no positive values
 func.func @f(%x: tensor<4xf32>) {
   %0 = quant.choose_parameters %x as <i8<-5:0>> : tensor<4xf32> to f32
   return
@@ -336,7 +336,7 @@ func.func @f(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK:       'quant.choose_parameters' op expected zero points for '!quant.any<i8<3:5>>', which has no negative or no positive values
+// CHECK:       'quant.choose_parameters' op expected zero points for '!quant.any<i8<3:5>>', which has no negative values
 func.func @f(%x: tensor<4xf32>) {
   %0 = quant.choose_parameters %x as <i8<3:5>> : tensor<4xf32> to f32
   return

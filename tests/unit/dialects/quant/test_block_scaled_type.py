@@ -245,8 +245,8 @@ def test_compute_type(
         ("tensor<8x2xf16>", "tensor<8xf16>", "scales must have a dimension for each "
          "of the 2 block sizes, but got 'tensor<8xf16>'"),
         ("5.000000e-01> : tensor<8x2xf16>", "1> : tensor<8x2xi8>",
-         "scales must be floats, or stored values 'as' a quantized type, but got "
-         "'tensor<8x2xi8>'"),
+         "scales must be floats, or stored values followed by 'as' and a quantized type, "
+         "but got 'tensor<8x2xi8>'"),
         ("tensor<8x2xf16>", "vector<8x2xf16>", "block parameters must be a tensor of "
          "static shape, but got 'vector<8x2xf16>'"),
         ("dense<5.000000e-01>", "dense<0x7E00>", "block parameters must be finite, but "

@@ -66,7 +66,7 @@ def test_dim():
     for index in (3, -1):
         with pytest.raises(
             InterpretationError,
-            match=f"has dimension {index}, expected one of a tensor of rank 3$",
+            match=f"has dimension {index}, out of range for a tensor of rank 3$",
         ):
             run_body(body, "index", ANY, (index, "index"))
 

@@ -151,7 +151,9 @@ class FixedExport(KernelExport):
         if spec not in known:
             is_result = value in self.dialect_ops
             source = next(iter(known.values())) if is_result else value
-            new_ops = dialect_ops.quantized(source, with_element_type(value.type, spec))
+            new_ops = dialect_ops.build_quantize(
+                source, with_element_type(value.type, spec)
+            )
             known[spec] = _inserted_after(source, new_ops)
         return known[spec]
 

@@ -150,7 +150,7 @@ class QuantizedKernel:
         if scalar_or_element_type(value.type) == element_type:
             return value
         type_ = with_element_type(value.type, element_type)
-        new_ops = self.dialect_ops.quantized(value, type_)
+        new_ops = self.dialect_ops.build_quantize(value, type_)
         self._insert(new_ops)
         return new_ops[-1].results[0]
 
