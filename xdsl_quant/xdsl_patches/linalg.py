@@ -1,6 +1,5 @@
 """Patches of the dialect `linalg`: named ops, and effects of structured ops."""
 
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from xdsl.dialects.builtin import (
@@ -22,7 +21,7 @@ from xdsl.dialects.linalg.ops import (
     MatmulOp,
     QuantizedMatmulOp,
 )
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation
 from xdsl.irdl import BaseAttr, OptPropertyDef
 from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, get_effects
 
@@ -31,7 +30,7 @@ from .linalg_named_ops import (
     TypeFnAttr,
     check_elements,
     default_maps,
-    named_body,
+    hidden_region,
     parse_product,
     print_product,
 )
@@ -108,13 +107,7 @@ def _replace_body(op_type: type[NamedOperation]) -> None:
         verify(self)
 
     op_type.verify_ = verify_
-    op_type.get_hidden_region = classmethod(_named_body)  # pyright: ignore[reportAttributeAccessIssue] declared as abstract
-
-
-def _named_body(
-    cls: type[NamedOperation], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]
-) -> Region:
-    return named_body(cls.name, (*inputs, *outputs))
+    op_type.get_hidden_region = classmethod(hidden_region)  # pyright: ignore[reportAttributeAccessIssue] declared as abstract
 
 
 def _let_steps_be_absent(op_type: type[NamedOperation]) -> None:

@@ -309,16 +309,19 @@ def check_elements(op: Operation) -> None:
         raise VerifyException("unsupported operation: sub with bools")
 
 
+def hidden_region(
+    cls: type[NamedOperation], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]
+) -> Region:
+    """Build the body of a named op: see `named_body`."""
+    return named_body(cls.name, (*inputs, *outputs))
+
+
 class _LayoutOp(NamedOperation):
     """Named op with a layout."""
 
     PRINT_ATTRS_IN_FRONT: ClassVar[bool] = True
 
-    @classmethod
-    def get_hidden_region(
-        cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]
-    ) -> Region:
-        return named_body(cls.name, (*inputs, *outputs))
+    get_hidden_region = classmethod(hidden_region)  # pyright: ignore[reportAssignmentType] the type of any op
 
     def get_default_indexing_maps(self) -> Sequence[AffineMap]:
         return default_maps(self)
