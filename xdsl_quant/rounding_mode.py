@@ -104,10 +104,8 @@ class RepresentedNumbers(NamedTuple):
     """Bounds, unit and precision of the unscaled numbers that stored values encode."""
 
     low: float
-    """The smallest number."""
 
     high: float
-    """The largest number."""
 
     unit: float = 1
     """A power of two; all numbers are multiples of it."""
@@ -136,7 +134,6 @@ class FloatProperties(NamedTuple):
     """Smallest positive number, subnormal if the type has subnormals."""
 
     largest: float
-    """Largest finite number."""
 
     def is_wide_enough(
         self, numbers: RepresentedNumbers, zero_point_range: tuple[int, int]

@@ -217,7 +217,6 @@ def _iterator(batches: Iterable[Batch]) -> Iterator[Batch]:
 def _observed_batches(
     task: BatchTask, batches: Iterator[NumberedBatch], executor: Executor | None
 ) -> Iterator[BatchObservation]:
-    """Yield the observations of the batches, in order."""
     if executor is None:
         yield from (task(number, batch) for number, batch in batches)
         return

@@ -371,7 +371,6 @@ def _host_functions(
 def _compiled_or_interpreted(
     function: InstrumentedFunction, host_functions: Mapping[str, Callable[..., object]]
 ) -> Callable[..., object]:
-    """Compile a function, or interpret it if that fails."""
     module, name = function.module, function.name
     try:
         return execution.compile(module, name, host_functions=host_functions)

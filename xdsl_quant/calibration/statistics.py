@@ -117,7 +117,6 @@ class Statistics:
     observations: Mapping[str, KeyObservation] = field(
         default_factory=dict[str, KeyObservation]
     )
-    """Observations by key."""
 
     batch_count: int = 0
 
@@ -217,9 +216,7 @@ class Statistics:
         return _json_text({"statistics": ranges, **self._state()})
 
     def state_text(self, **more: str) -> str:
-        """
-        Return JSON without ranges, which may be slow to compute; `more` adds members.
-        """
+        """Return JSON without ranges, which may be slow to compute; `more` adds members."""
         return _json_text({**more, **self._state()})
 
     def _state(self) -> dict[str, object]:

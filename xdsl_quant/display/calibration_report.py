@@ -134,10 +134,9 @@ def calibration_report(
     Report the calibration of each key and the effect of quantization: range, histogram,
     type, saturated fraction and SQNR, worst first.
 
-    Types are those of the pass `quant-calibrated-to-uniform` with the same options.
-    Errors are estimated from histograms. The observers `min-max` and `moving-average`
-    collect them only if [`calibrate`][xdsl_quant.calibration.calibrate] gets
-    `histograms=True`.
+    Types are those of the pass `quant-calibrated-to-uniform` with the same options. Errors
+    are estimated from histograms. The observers `min-max` and `moving-average` collect them
+    only if [`calibrate`][xdsl_quant.calibration.calibrate] gets `histograms=True`.
 
     Args:
         statistics: calibration statistics.

@@ -1,7 +1,6 @@
 """
-SVG plots for report pages: the SQNR of each kernel in dB, and the trade-off between
-model size and SQNR. Axes take the color of the surrounding text; marks have
-tooltips.
+SVG plots for report pages: the SQNR of each kernel in dB, and the trade-off between model
+size and SQNR. Axes take the color of the surrounding text; marks have tooltips.
 
 The plots avoid pyplot, so that no windows are opened and no global state changes.
 """
@@ -265,7 +264,6 @@ class Point:
     """SQNR in dB."""
 
     text: str
-    """Tooltip."""
 
     is_on_curve: bool = False
     is_chosen: bool = False

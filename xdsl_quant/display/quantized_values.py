@@ -44,7 +44,6 @@ class QuantizedValues:
     """Values and their quantization errors."""
 
     elements: QuantizationParameters
-    """Parameters of the stored elements."""
 
     expressed: str
     """Name of the expressed type."""

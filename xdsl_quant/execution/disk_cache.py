@@ -2,9 +2,8 @@
 Disk cache of compilation results, shared by processes.
 
 Each file holds one result. Its name contains the key: a digest of everything that the
-result depends on. Files start with a digest of their content; files that do not match
-it are ignored. Files are replaced atomically, so any number of processes may share a
-folder.
+result depends on. Files start with a digest of their content; files that do not match it
+are ignored. Files are replaced atomically, so any number of processes may share a folder.
 """
 
 import json

@@ -212,7 +212,6 @@ class EntryPoint:
     """Copy of the function and its callees, which may be modified."""
 
     symbols: Collection[str]
-    """Names of all symbols in the module."""
 
     arguments: Sequence[Boundary]
 

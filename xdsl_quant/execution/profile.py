@@ -82,9 +82,8 @@ class Profile:
     """
     Duration of each op of a module in compiled code.
 
-    Created by
-    [`CompiledFunction.profile`][xdsl_quant.execution.CompiledFunction.profile]. Prints
-    as a table; notebooks also show bars.
+    Created by [`CompiledFunction.profile`][xdsl_quant.execution.CompiledFunction.profile].
+    Prints as a table; notebooks also show bars.
     """
 
     name: str
@@ -93,7 +92,6 @@ class Profile:
     """Rows in module order. Each op, except for constants, is in exactly one row."""
 
     calls: int
-    """Number of measured calls."""
 
     @property
     def seconds(self) -> float:

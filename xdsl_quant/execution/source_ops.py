@@ -180,7 +180,6 @@ def _loop_sizes(op: LinalgStructuredOperation) -> Sequence[int]:
 
 
 def _sums_products(op: LinalgStructuredOperation) -> bool:
-    """Return True if an op accumulates products."""
     if all(kind.data is IteratorType.PARALLEL for kind in op.get_iterator_types()):
         return False
     total = op.regions[0].block.last_op

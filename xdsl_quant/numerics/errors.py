@@ -31,13 +31,10 @@ class QuantizationError:
     """
 
     max_absolute: float | NDArray[np.float64]
-    """Largest absolute error."""
 
     mean_absolute: float | NDArray[np.float64]
-    """Mean absolute error."""
 
     mean_squared: float | NDArray[np.float64]
-    """Mean squared error."""
 
     sqnr: float | NDArray[np.float64]
     """

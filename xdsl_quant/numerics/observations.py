@@ -37,10 +37,8 @@ class Observation(ABC):
     """Name in JSON, which stays stable when the class is renamed."""
 
     lows: Array
-    """Smallest values."""
 
     highs: Array
-    """Largest values."""
 
     def merge(self, other: Observation) -> Self:
         """

@@ -42,7 +42,6 @@ class Observer(ABC):
     """Method to determine min/max ranges."""
 
     OBSERVATION: ClassVar[type[Observation]]
-    """Class of the observations."""
 
     @abstractmethod
     def observe(

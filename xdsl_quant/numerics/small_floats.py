@@ -72,7 +72,6 @@ class SmallFloat:
     """Exponent bias: the exponent of the smallest normal number is `1 - bias`."""
 
     largest_code: int
-    """Code of the largest number."""
 
     infinity: int | None = None
     """Code of infinity, or `None` for a format without infinity."""

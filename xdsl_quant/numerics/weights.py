@@ -134,7 +134,6 @@ def _mse_scales(blocks: Array, scales: Floats, last: int) -> Floats:
 
 
 def _squared_errors(rows: Array, scales: Floats, last: int) -> Floats:
-    """Return the sum of squared quantization errors of each row."""
     steps = scales.astype(rows.dtype)[:, np.newaxis]
     stored = np.rint(rows / steps).clip(-last, last)
     return np.square(stored * steps - rows).sum(1)

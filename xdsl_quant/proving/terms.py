@@ -398,7 +398,6 @@ class Answer:
     verdict: Literal["holds", "fails", "unknown"]
 
     seconds: float
-    """Elapsed time in seconds."""
 
     values: Sequence[int] = ()
     """Bits of each symbol in a counterexample."""

@@ -2,10 +2,9 @@
 Comparison of the values of a quantized model with those of the float model, given only
 the two modules.
 
-Values are matched by location name (tensor name in TensorFlow Lite files), else by the
-keys of `quant-insert-stats-refs`: function, op name, and number of the op. A key
-matches only if both functions have the same number of these ops, and the attributes of
-the two ops agree.
+Values are matched by location name (tensor name in TensorFlow Lite files), else by the keys
+of `quant-insert-stats-refs`: function, op name, and number of the op. A key matches only if
+both functions have the same number of these ops, and the attributes of the two ops agree.
 """
 
 from __future__ import annotations
@@ -295,7 +294,6 @@ _COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArra
 
 
 def _have_equal_attributes(float_op: Operation, quantized_op: Operation) -> bool:
-    """Return True if the compared attributes of both ops are equal."""
     return all(
         known == value
         for name, value in (float_op.properties | float_op.attributes).items()

@@ -2,10 +2,9 @@
 Errors of a quantized model, kernel by kernel.
 
 The accumulated error of a kernel is the difference of its results between the quantized
-model and the float model. Its own error is the difference if no other kernel is
-quantized. Three modules run on the same samples: the float model, the quantized model,
-and a float model that also runs the quantized form of each kernel on its float
-operands.
+model and the float model. Its own error is the difference if no other kernel is quantized.
+Three modules run on the same samples: the float model, the quantized model, and a float
+model that also runs the quantized form of each kernel on its float operands.
 """
 
 from collections.abc import (
@@ -200,8 +199,7 @@ def float_module(
     keys: Container[str] | None = None,
 ) -> ModuleOp:
     """
-    Return the float model, instrumented to record the results of kernels and of the
-    model.
+    Return the float model, instrumented to record the results of kernels and of the model.
 
     Args:
         resolved: a model with kernels, which does not change.

@@ -35,10 +35,8 @@ class Accuracy:
     """`accuracy`, or the name of the user's function."""
 
     float_value: float
-    """Accuracy of the float model."""
 
     quantized_value: float
-    """Accuracy of the quantized model."""
 
     sample_count: int
 

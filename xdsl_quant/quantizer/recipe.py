@@ -290,7 +290,6 @@ class SearchOptions:
     """Widths that a search tries for each kernel if the target supports them."""
 
     weight_bits: Sequence[int] = (4, 8)
-    """Widths of weights."""
 
     activation_bits: Sequence[int] = (8,)
     """Widths of non-constant operands and of results."""

@@ -53,8 +53,7 @@ def measure(
     labels: Labels | None,
 ) -> ModelReport:
     """
-    Measure the kernels of a model; without kernels, its matrix products and
-    convolutions.
+    Measure the kernels of a model; without kernels, its matrix products and convolutions.
 
     Args:
         float_module: the float model.

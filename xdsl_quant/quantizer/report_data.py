@@ -152,7 +152,6 @@ class ModelReport:
     """Quantization error and size of a model, as data, text, JSON and HTML."""
 
     kernels: Sequence[KernelReport]
-    """Kernels in module order."""
 
     outputs: Mapping[str, float]
     """SQNR of each result of the model in dB."""

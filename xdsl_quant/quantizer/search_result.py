@@ -29,9 +29,8 @@ class Assignment:
 
     noise: float
     """
-    Noise relative to the signal, averaged over the results of the model: the sum of
-    squared differences from the float result, divided by the sum of squares of the
-    float result.
+    Noise relative to the signal, averaged over the results of the model: the sum of squared
+    differences from the float result, divided by the sum of squares of the float result.
     """
 
     accuracy: float | None = None
@@ -95,7 +94,6 @@ class BitSearchResult:
 
     budget: Budget
     kernels: Sequence[SearchedKernel]
-    """Searched kernels in module order."""
 
     chosen: Assignment
     widest: Assignment
@@ -106,9 +104,8 @@ class BitSearchResult:
 
     def with_budget(self, budget: Budget | str) -> BitSearchResult:
         """
-        Return the result for another budget, such as `"20 kB"`. Measured assignments
-        are reused. The model does not change: to apply the result, quantize with that
-        budget.
+        Return the result for another budget, such as `"20 kB"`. Measured assignments are
+        reused. The model does not change: to apply the result, quantize with that budget.
 
         Raises:
             ValueError: if `budget` is not a budget, or no assignment is within it.

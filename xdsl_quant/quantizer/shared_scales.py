@@ -174,7 +174,6 @@ def _unmoved_value(value: SSAValue) -> SSAValue:
 
 
 def _users_of(kernel: RegionOp) -> Iterator[Operation]:
-    """Yield the users of a kernel's results."""
     for result in kernel.results:
         for use in result.uses:
             if isinstance(ref := use.operation, StatisticsRefOp):

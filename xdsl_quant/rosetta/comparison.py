@@ -15,7 +15,6 @@ class Difference:
     """Text of the input, with commas between operands."""
 
     result: str
-    """Result of the runtime."""
 
     expected: str
     """Result of the reference runtime, which all others are compared with."""
@@ -82,7 +81,6 @@ class RuntimeComparison:
     """Name of the reference runtime, which all others are compared with."""
 
     inputs: int
-    """Number of inputs."""
 
     rows: Sequence[Row]
 

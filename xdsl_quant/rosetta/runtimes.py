@@ -88,7 +88,6 @@ class Library(Runtime):
 
 
 def _scale_and_zero_point(parameters: QuantizationParameters) -> tuple[Array, Array]:
-    """Return scale and zero point in the expressed type."""
     dtype = parameters.expressed_dtype
     return parameters.scales.astype(dtype), parameters.zero_points.astype(dtype)
 
@@ -125,9 +124,8 @@ class StableHLODefinition(Runtime):
     StableHLO's [uniform_quantize](https://openxla.org/stablehlo/spec#uniform_quantize):
     `round_half_to_even(clamp(storage_min, x / scale + zero_point, storage_max))`; and
     [uniform_dequantize](https://openxla.org/stablehlo/spec#uniform_dequantize): `(x -
-    zero_point) * scale`. Results are undefined for NaN. Results out of range are
-    undefined if a bound of the storage range is not representable in the expressed
-    type.
+    zero_point) * scale`. Results are undefined for NaN. Results out of range are undefined
+    if a bound of the storage range is not representable in the expressed type.
     """
 
     name = "stablehlo-definition"

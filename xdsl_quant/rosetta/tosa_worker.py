@@ -1,6 +1,5 @@
 """
-Worker in the environment of `tosa-tools`, with TOSA's reference model and public
-converter.
+Worker in the environment of `tosa-tools`, with TOSA's reference model and public converter.
 
 It exchanges pickled objects by standard input and output. It must not import this
 package, which is missing in that environment.

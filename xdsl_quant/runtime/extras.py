@@ -53,8 +53,7 @@ def _check_display(feature: str) -> None:
 
 def display_function(feature: str, name: str) -> Callable[..., Any]:
     """
-    Import a function of the subpackage `display`. The type is `Any`, as in
-    `plugins.lazy`.
+    Import a function of the subpackage `display`. The type is `Any`, as in `plugins.lazy`.
 
     Args:
         feature: feature that needs the function, for the message, e.g. `a plot`.

@@ -35,10 +35,9 @@ class MinMaxFunction:
     faster than a call per tensor. At the end of a block of ops, it calls each
     `reduce_min_max` once, with all tensors of the block that have this function.
 
-    `function` is called instead by interpreters and by code compiled with
-    `schedule=False`. It is also called for tensors without the dimension `axis`, with a
-    size of 0 or a dynamic size along `axis`, or with elements other than `f16`, `bf16`,
-    `f32` or `f64`.
+    `function` is called instead by interpreters and by code compiled with `schedule=False`.
+    It is also called for tensors without the dimension `axis`, with a size of 0 or a
+    dynamic size along `axis`, or with elements other than `f16`, `bf16`, `f32` or `f64`.
     """
 
     function: Callable[[Array], object]

@@ -66,8 +66,7 @@ def pass_factories(
     room: str, names: Iterable[str] = ()
 ) -> dict[str, Callable[[], type[ModulePass]]]:
     """
-    Return a lazy factory for each pass in a folder whose modules are named after
-    passes.
+    Return a lazy factory for each pass in a folder whose modules are named after passes.
 
     Args:
         room: dotted name of the folder in the package.
@@ -82,7 +81,6 @@ def pass_factories(
 
 
 def _pass_class(module: str, name: str) -> type[ModulePass]:
-    """Import a module and return its pass called `name`."""
     return next(
         value
         for value in vars(import_module(module)).values()

@@ -23,7 +23,6 @@ class StateArgument(NamedTuple):
     """A state argument of a function."""
 
     argument: int
-    """Index of the argument."""
 
     result: int
     """Index of the result to pass as this argument in the next call."""

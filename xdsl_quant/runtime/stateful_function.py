@@ -127,7 +127,6 @@ class StatefulFunction:
 
 
 def _as_tuple(results: Any) -> tuple[Array, ...]:
-    """Return the results of a runner (an array, a tuple or `None`) as a tuple."""
     if results is None:
         return ()
     return cast(

@@ -30,7 +30,6 @@ class TomlFile:
     name: str
 
     error: type[TomlError] = TomlError
-    """Class of the errors to raise."""
 
     @staticmethod
     def read(path: Path, error: type[TomlError] = TomlError) -> TomlFile:

@@ -196,7 +196,6 @@ def _check_files(options: argparse.Namespace) -> None:
 def _read_recipe(
     options: argparse.Namespace,
 ) -> tuple[Recipe, Budget | None, TargetSpec | None]:
-    """Read the recipe, the budget and the target."""
     with naming_failures("--recipe", RecipeError):
         recipe = read_recipe(options.recipe)
     if options.checkpoint is not None and recipe.mode != "static":

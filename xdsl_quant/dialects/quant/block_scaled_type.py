@@ -1,8 +1,7 @@
 """
 The block-scaled quantized type, whose scales are stored in a narrow or quantized type.
 
-Its syntax, with the nonterminals of
-[`type_syntax`][xdsl_quant.dialects.quant.type_syntax]:
+Its syntax, with the nonterminals of [`type_syntax`][xdsl_quant.dialects.quant.type_syntax]:
 
 ```
 block-scaled ::= `block_scaled` `<` storage `:` float-type `:` blocks `,`
@@ -529,7 +528,6 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     """The dimensions that are divided into blocks, in ascending order."""
 
     block_sizes: Ints
-    """The block size along each of `quantized_dimensions`."""
 
     scales: StoredNumbersAttr
     """A scale for each block."""

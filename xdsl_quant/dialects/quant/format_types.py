@@ -97,7 +97,6 @@ def _numbers_attr(stored: StoredNumbers, is_whole: bool) -> StoredNumbersAttr:
 
 
 def _code_type(name: str) -> AnyFloat | IntegerType:
-    """Return the float or signless integer type with this name."""
     if (float_type := _FLOAT_TYPES.get(name)) is not None:
         return float_type()
     return IntegerType(int(name.lstrip("siu")))

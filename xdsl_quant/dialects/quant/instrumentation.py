@@ -122,7 +122,6 @@ def _parse_optional_range(parser: Parser) -> Range | None:
 
 
 def _parse_optional_axis(parser: Parser) -> tuple[int, list[Range]] | None:
-    """Parse a dimension and the range of each of its indices."""
     if parser.parse_optional_keyword("axis") is None:
         return None
     axis = parser.parse_integer(allow_boolean=False)
@@ -594,7 +593,6 @@ class StatisticsRefOp(_KeyedOp):
     KEY: ClassVar[str] = "statsKey"
 
     stats_key = attribute(_STRING, KEY)
-    """Key of the statistics."""
 
     # Recording is a side effect.
     traits = traits_def(MemoryWriteEffect())

@@ -133,7 +133,6 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
         return "expressed type in quantized type expected to match float type"
 
     def _match(self, quantized: QuantizedType, other_type: Attribute) -> bool:
-        """Return True if the other element type matches the quantized type."""
         return quantized.expressed_type == other_type
 
     def _verify_kinds(self) -> None:

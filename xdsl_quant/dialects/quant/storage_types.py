@@ -258,7 +258,6 @@ FloatStorageType: TypeAlias = (
 """The float storage types; 6-bit and unsigned ones are for block-scaled types only."""
 
 StorageType: TypeAlias = IntegerType | FloatStorageType | QuantileType
-"""All storage types."""
 
 MAX_STORAGE_BITS = 32
 """Maximum width of a storage type in bits."""

@@ -101,7 +101,6 @@ class TypeSyntax(TypeTokens):
     """Parser of one quantized type."""
 
     STORAGE_TYPES: ClassVar = MLIRStorageType
-    """The supported storage types."""
 
     def _storage(self) -> tuple[StorageType, IntAttr, IntAttr, IntAttr]:
         position = self.parser.pos

@@ -133,7 +133,6 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
     name = "quant.quantized"
 
     expressed_type: AnyFloat | NoneAttr
-    """The float type of expressed values."""
 
     def __init_subclass__(cls) -> None:
         # Dataclasses would generate a hash that is not cached.
@@ -245,10 +244,8 @@ class StoredQuantizedType(QuantizedType, ABC):
     """`SIGNED_FLAG` for signed stored values, otherwise 0."""
 
     storage_type_min: IntAttr
-    """Smallest stored value."""
 
     storage_type_max: IntAttr
-    """Largest stored value."""
 
     @property
     def common_parameters(self) -> tuple[Attribute, ...]:
@@ -1065,7 +1062,6 @@ class UniformQuantizedSubChannelType(UniformType):
     """The dimensions that are divided into blocks."""
 
     block_sizes: Ints
-    """The block size along each of `quantized_dimensions`."""
 
     def __init__(
         self,

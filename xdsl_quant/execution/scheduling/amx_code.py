@@ -10,10 +10,9 @@ that a panel of columns fits the L1 cache. The inner loops run over groups of ti
 whose accumulators stay in registers. Tile registers support only multiplication, so the
 sums are spilled to memory before the epilogue.
 
-All tiles of a function have the same shape, so the registers are configured once. A
-partial tile at the end is shifted back to overlap the previous one: overlapping rows
-are not stored again, and overlapping bytes are multiplied by 0. No byte outside the
-operands is read.
+All tiles of a function have the same shape, so the registers are configured once. A partial
+tile at the end is shifted back to overlap the previous one: overlapping rows are not stored
+again, and overlapping bytes are multiplied by 0. No byte outside the operands is read.
 """
 
 from __future__ import annotations

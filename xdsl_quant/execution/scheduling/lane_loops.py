@@ -63,7 +63,6 @@ class _Quotient(NamedTuple):
 
 
 def _term_value(value: ir.Value | _Quotient) -> ir.Value:
-    """Return the value of a term, building a quotient's ops."""
     if isinstance(value, ir.Value):
         return value
     dividend = LaneIndex(dict(value.terms), np.array([value.number]))
@@ -274,7 +273,6 @@ class LaneLoop:
         return [each.build(lane) for each in lane_indices if each is not None]
 
     def _vector(self, value: ir.Value, lane: int) -> ir.Value:
-        """Return the vector of a value for the lanes from `lane` on."""
         if (value, lane) not in self._vectors:
             if define := self._defined.get(value):
                 built = define(lane)

@@ -1,10 +1,9 @@
 """
 Packing of constants with at most 16 distinct decoded values, two codes per byte.
 
-An AVX-512 register holds 16 numbers of 32 bits, and `vpermps` selects one of them per
-lane. The lower half of a byte is the code of one lane, the upper half the code of the
-lane 16 positions later. This takes fewer instructions than any conversion, and half of
-the memory.
+An AVX-512 register holds 16 numbers of 32 bits, and `vpermps` selects one of them per lane.
+The lower half of a byte is the code of one lane, the upper half the code of the lane 16
+positions later. This takes fewer instructions than any conversion, and half of the memory.
 """
 
 from itertools import chain

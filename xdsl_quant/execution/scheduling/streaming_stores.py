@@ -136,7 +136,6 @@ def _is_contiguous_type(type_: ir.Type) -> bool:
 
 
 def _cannot_alias(value: ir.Value, result: ir.Value) -> bool:
-    """Return True if a value cannot alias a result."""
     if not isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType):
         return True
     buffer = buffer_of(value)

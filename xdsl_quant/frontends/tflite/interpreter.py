@@ -216,9 +216,7 @@ def _functions() -> InterpreterFunctions:
 
 
 def tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
-    """
-    Yield the functions of `tfl`, and functions that raise for unregistered ops.
-    """
+    """Yield the functions of `tfl`, and functions that raise for unregistered ops."""
     yield _functions()
     yield _State()
     # xDSL creates a class for each op name.

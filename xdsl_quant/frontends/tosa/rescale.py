@@ -76,7 +76,6 @@ class Rescale:
     """One-dimensional: one multiplier, or one per index of the last dimension."""
 
     shifts: NDArray[np.int64]
-    """Right shift for each multiplier."""
 
     input_zp: int = 0
     """Zero point of the input; non-negative for unsigned inputs."""

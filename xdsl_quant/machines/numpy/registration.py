@@ -76,7 +76,6 @@ def register_implementations(
 
 
 def _functions_of_plugins(module: ModuleOp) -> Iterator[InterpreterFunctions]:
-    """Yield the functions for imported plugin dialects."""
     for dialect, functions in plugins().interpreters.items():
         if dialect in sys.modules:
             yield from functions()(module)

@@ -2,9 +2,8 @@
 Interpreter functions of the dialects tensor and shape, for NumPy arrays. A shape is an
 array of `index`.
 
-Ops return views where possible, because arrays that are values are never modified;
-splats store a single element. Out-of-bounds accesses are errors. `tensor.empty` returns
-zeros.
+Ops return views where possible, because arrays that are values are never modified; splats
+store a single element. Out-of-bounds accesses are errors. `tensor.empty` returns zeros.
 """
 
 import math

@@ -1,9 +1,8 @@
 """
 Conversions between values of MLIR types and NumPy numbers.
 
-Values have the dtype of [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype], and
-narrow integers are sign-extended. All functions accept and return NumPy arrays or NumPy
-scalars.
+Values have the dtype of [`numpy_dtype`][xdsl_quant.runtime.arrays.numpy_dtype], and narrow
+integers are sign-extended. All functions accept and return NumPy arrays or NumPy scalars.
 """
 
 from collections.abc import Callable

@@ -20,6 +20,5 @@ FORMATS: Mapping[str, Format] = _Formats(
     (format.name, format)
     for format in (*MX_FORMATS, NVFP4_FORMAT, NF4_FORMAT, *GGUF_FORMATS, *GROUP_FORMATS)
 )
-"""Formats by name."""
 
 __all__ = ["FORMATS", "BlockScaled", "Format", "QuantizeLinear", "ScaleRule", "Stored"]

@@ -353,7 +353,6 @@ class GGUFSuperBlocks(GGUFFormat):
     def _with_scales(
         self, codes: Array, of_blocks: Sequence[Array], of_supers: Sequence[Array]
     ) -> BlockScaled:
-        """Build the array from codes, block parameters and super-block parameters."""
         rows = (*codes.shape[:-1], codes.shape[-1] // self.block)
         shape = (*(1,) * (codes.ndim - 1), self.blocks)
         scales, *offsets = (

@@ -149,7 +149,6 @@ class GroupFormat(Format):
         return np.ascontiguousarray(join_bits(codes, 4)).view("<i4")
 
     def _codes(self, words: Array) -> Array:
-        """Unpack codes: the inverse of `_words`."""
         codes = split_bits(np.ascontiguousarray(words).view(np.uint8), 4)
         if not self.is_awq:
             return codes

@@ -91,7 +91,6 @@ class PatternPass(CountingPass):
     """A pass that applies one pattern to a module."""
 
     op_types: ClassVar[type[Operation] | UnionType]
-    """Op types that the pass rewrites."""
 
     expected: ClassVar[str]
     """Noun for the ops that the pass rewrites, for warnings."""

@@ -3,10 +3,9 @@ Lowering of casts whose stored values are small floats or table indices, and of
 block-scaled casts with their scales, zero points and offsets.
 
 The arithmetic is that of integer casts, except that the final rounding is to a small float
-or to a table entry. `arith.bitcast` is the only op on small floats, because
-neither MLIR nor LLVM converts all small float types. A binary search over the rounding
-boundaries finds the nearest entry of a table. The documentation of `lower-quant-ops`
-defines the results.
+or to a table entry. `arith.bitcast` is the only op on small floats, because neither MLIR
+nor LLVM converts all small float types. A binary search over the rounding boundaries finds
+the nearest entry of a table. The documentation of `lower-quant-ops` defines the results.
 """
 
 import math

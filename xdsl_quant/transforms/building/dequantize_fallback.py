@@ -33,7 +33,6 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 def _expressed_or_same_type(type_: Attribute) -> Attribute:
-    """Return the expressed type of a quantized type, or the type itself."""
     return QuantizedType.cast_to_expressed_type(type_) or type_
 
 
@@ -234,7 +233,6 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     def _quantize(
         self, value: SSAValue, result: SSAValue, builder: LoweringBuilder
     ) -> SSAValue:
-        """Quantize `value` if `result` is quantized."""
         if value.name_hint is None:
             value.name_hint = _expressed_name(result)
         if not is_quantized(result):

@@ -80,8 +80,7 @@ _Plan: TypeAlias = "Callable[[LoweringBuilder], OperandParameters]"
 @dataclass(frozen=True)
 class LowerDynamicCast(RoundedCastPattern, CheckedPattern[_Plan]):
     """
-    Lower `quant.dynamic_qcast` and `quant.dynamic_dcast` to arith, math, tensor and
-    linalg.
+    Lower `quant.dynamic_qcast` and `quant.dynamic_dcast` to arith, math, tensor and linalg.
 
     With `runtime_checks`, assert at run time that the numbers of scales and zero points
     match dynamic sizes.

@@ -127,7 +127,6 @@ class CastArithmetic(ElementConversion, ABC):
     """True if per-tensor types are lowered to `linalg.generic` as well."""
 
     storage_kind: type[StorageArithmetic] | None = None
-    """Storage arithmetic, or `None` for integers."""
 
     def __post_init__(self) -> None:
         quantized_type = self.quantized_type

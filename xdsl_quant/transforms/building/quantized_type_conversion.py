@@ -47,7 +47,6 @@ class QuantizedTypeConversion(CheckedPattern[TypeChanges], ABC):
         compare=False,
         repr=False,
     )
-    """Cache of converted types."""
 
     @abstractmethod
     def convert(self, quantized_type: QuantizedType) -> QuantizedType:

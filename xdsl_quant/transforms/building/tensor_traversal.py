@@ -2,8 +2,7 @@
 Conversion of scalars, ranked and unranked tensors element by element. It maps elements to
 scales, and reshapes unranked tensors to ranked ones and back.
 
-An
-[`ElementConversion`][xdsl_quant.transforms.building.tensor_traversal.ElementConversion]
+An [`ElementConversion`][xdsl_quant.transforms.building.tensor_traversal.ElementConversion]
 converts a single element.
 """
 

@@ -174,8 +174,7 @@ DIALECTS_OF_CONTROL_FLOW = ("builtin", "cf", "func", "scf")
 @cache
 def unsupported_reason(op_type: type[Operation], name: str) -> str | None:
     """
-    Return the reason why an op, registered or not, cannot be part of a kernel, or
-    `None`.
+    Return the reason why an op, registered or not, cannot be part of a kernel, or `None`.
     """
     dialect, _, _ = name.partition(".")
     if dialect in (*DIALECTS_OF_CONTROL_FLOW, "quant"):

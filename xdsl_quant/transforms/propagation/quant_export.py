@@ -145,9 +145,8 @@ def needs_parameters(value: SSAValue) -> bool:
 
 def _warn_without_parameters(module: ModuleOp) -> bool:
     """
-    Warn on standard error if no kernel is quantized and propagation seems missing: no
-    port has parameters, or a port still has a range or width. Return True after a
-    warning.
+    Warn on standard error if no kernel is quantized and propagation seems missing: no port
+    has parameters, or a port still has a range or width. Return True after a warning.
     """
     kernels = kernels_of(module)
     specs = [

@@ -1,9 +1,8 @@
 """
 Resolve the constraints of kernels into quantization parameters for every port.
 
-The specifications of `quant.region` ports are the input, and the target adds
-constraints between ports. Afterwards all ports with resolved parameters have uniform
-types:
+The specifications of `quant.region` ports are the input, and the target adds constraints
+between ports. Afterwards all ports with resolved parameters have uniform types:
 
 * A uniform type is kept. A range is converted to parameters by the target's range rule.
   `!quant.any` sets a minimum width, `!quant.none` keeps a value in floating point, and
@@ -66,8 +65,7 @@ from .target_spec import TargetSpec
 @dataclass(frozen=True)
 class QuantPropagatePass(CountingPass):
     """
-    Replace specifications of kernels by uniform types that fulfil the target's
-    constraints.
+    Replace specifications of kernels by uniform types that fulfil the target's constraints.
     """
 
     name = "quant-propagate"
@@ -248,8 +246,7 @@ def _has_statistics(op: RegionOp) -> bool:
 
 def propagate(module: ModuleOp, target: TargetSpec) -> PropagationReport:
     """
-    Replace specifications of kernels by uniform types that fulfil the target's
-    constraints.
+    Replace specifications of kernels by uniform types that fulfil the target's constraints.
 
     Args:
         module: the module, which is changed.

@@ -163,8 +163,7 @@ def parse_target(
 
 def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
     """
-    Build a target from the root table of the last of `files`; the other files extend
-    it.
+    Build a target from the root table of the last of `files`; the other files extend it.
     """
     table.check_keys(_TARGET_KEYS, "a target")
     bases = extended_targets(table, files)
@@ -478,7 +477,6 @@ def _constraint(table: TomlTable, value: object, signature: Signature) -> Constr
 
 
 def _argument(table: TomlTable, kind: str, key: str, field: Field[Any]) -> Any:
-    """Return the value of a field of a constraint."""
     if key not in table:
         if field.default is MISSING:
             table.fail(f"missing '{key}' of '{kind}'; add it")

@@ -301,10 +301,8 @@ class TargetSpec:
 
     name: str
     kernels: Mapping[str, KernelSpec] = field(default_factory=dict[str, KernelSpec])
-    """Kernels by name."""
 
     range_rule: RangeRule = "exact"
     """Rule that derives parameters from a range."""
 
     description: str = ""
-    """Description in one line."""

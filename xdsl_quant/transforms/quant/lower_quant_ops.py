@@ -22,13 +22,12 @@ With `nan=stored-zero` NaN becomes the stored value 0, clamped to the storage ra
 each rounding mode. The attribute `quant.nan` of a cast overrides the option.
 
 The storage type may also be a float, e.g. `f8E4M3FN`, or a table of numbers. Then
-`clamp(expressed / scale + zero_point)` is rounded to the nearest number that has a
-stored value. Ties go to the even bit pattern, or to the smaller table index. For these
-types `nearest-even` is the default, and other rounding modes are refused. As for
-integers, the compute type represents all numbers, the zero point and their differences
-exactly. The clamp limits are the ends of the storage range. Bit patterns are computed
-with integers: values of the float type only occur between `quant.scast` and
-`arith.bitcast`.
+`clamp(expressed / scale + zero_point)` is rounded to the nearest number that has a stored
+value. Ties go to the even bit pattern, or to the smaller table index. For these types
+`nearest-even` is the default, and other rounding modes are refused. As for integers, the
+compute type represents all numbers, the zero point and their differences exactly. The clamp
+limits are the ends of the storage range. Bit patterns are computed with integers: values of
+the float type only occur between `quant.scast` and `arith.bitcast`.
 
 Casts of block-scaled types compute
 `clamp(round((expressed - offset) / scale + zero_point))` in their

@@ -49,8 +49,7 @@ def normalized(
     quantized_type: UniformQuantizedSubChannelType, *, is_ranked: bool = True
 ) -> UniformType:
     """
-    Return the simplest equivalent type for the elements of a tensor, with the same
-    scales.
+    Return the simplest equivalent type for the elements of a tensor, with the same scales.
 
     The result is per-tensor if there is one scale in total, and per-axis if only one
     dimension has several scales and its block size is 1.

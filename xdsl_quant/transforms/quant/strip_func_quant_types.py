@@ -77,7 +77,6 @@ def _is_boundary_value(value: SSAValue) -> bool:
 
 
 def _boundary_name(value: OpResult | BlockArgument) -> str:
-    """Return the name of a block argument or call result for messages."""
     if isinstance(value, OpResult):
         return f"result #{value.index}"
     kind = "argument" if value.block.prev_block is None else "block argument"
@@ -113,15 +112,13 @@ class _Interface(NamedTuple):
     """Indices of quantized operands that are passed on and need a cast."""
 
     function_values: Sequence[SSAValue]
-    """Values of function type."""
 
 
 @dataclass(frozen=True)
 class StripFuncQuantTypes(CheckedPattern[_Interface]):
     """
     Replace quantized types by storage types in the signature of a function and the
-    arguments of its blocks, or in the operands and results of a call, a return or a
-    branch.
+    arguments of its blocks, or in the operands and results of a call, a return or a branch.
 
     Callers are not updated, so apply the pattern to a whole module.
     """

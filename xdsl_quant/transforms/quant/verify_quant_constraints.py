@@ -39,7 +39,6 @@ class QuantConstraintViolation:
     """Rule: `C1` to `C13` of the StableHLO specification, or a name."""
 
     op: Operation
-    """The op with the type."""
 
     subject: str
     """Position of the type on the op, e.g. `result #0`, or the invalid attribute."""

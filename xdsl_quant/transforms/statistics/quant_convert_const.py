@@ -89,7 +89,6 @@ def _is_of_constant(op: Operation) -> bool:
 
 
 def _quantized_constant(op: Operation) -> Operation | None:
-    """Return the float constant that an op quantizes, or `None`."""
     if op.name not in _CASTS:
         return None
     constant = op.operands[0].owner

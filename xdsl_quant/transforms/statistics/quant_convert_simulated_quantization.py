@@ -24,9 +24,8 @@ from .ranges.fake_quantization import cast_pair
 @dataclass(frozen=True)
 class ConvertFakeQuant(CheckedPattern[TypeAttribute]):
     """
-    Replace `quant.const_fake_quant` or `quant.const_fake_quant_per_axis` by
-    `quant.qcast` and `quant.dcast`. Raises `PassFailedException` if no quantized type
-    exists.
+    Replace `quant.const_fake_quant` or `quant.const_fake_quant_per_axis` by `quant.qcast`
+    and `quant.dcast`. Raises `PassFailedException` if no quantized type exists.
     """
 
     exact_bits: bool = False

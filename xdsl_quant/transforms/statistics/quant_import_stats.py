@@ -32,7 +32,6 @@ class ImportStatistics(CheckedPattern[StatisticsOp]):
     """
 
     statistics: Mapping[str, KeyStatistics]
-    """Statistics by key."""
 
     file: str
     """Name of the file, for messages."""
@@ -80,7 +79,6 @@ class QuantImportStatsPass(CountingPass):
     name = "quant-import-stats"
 
     file: str
-    """File with the statistics."""
 
     missing: Literal["error", "keep"] = "error"
     """Action for an op whose key is not in the file: fail, or keep the op."""

@@ -99,10 +99,8 @@ class _Scope:
     """A function, or the code outside of functions."""
 
     symbol: str | None = None
-    """Function name."""
 
     prefix: str = ""
-    """Prefix of keys."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
     """Number of ops so far, by name."""

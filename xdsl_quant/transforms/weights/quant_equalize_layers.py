@@ -2,11 +2,10 @@
 Cross-layer equalization: equalize the weight ranges of channels between two layers.
 
 Dividing a channel by a positive number in one layer and multiplying it by the same number
-in the next layer preserves the result, even if a rectifier is in between. The factors
-make the largest absolute weight of the channel equal in both layers: `sqrt(r1 * r2)`,
-where `r1` and `r2` are the original largest weights. One scale for all channels then fits
-each channel as well as possible ([Nagel et al. 2019](https://arxiv.org/abs/1906.04721),
-section 4.1).
+in the next layer preserves the result, even if a rectifier is in between. The factors make
+the largest absolute weight of the channel equal in both layers: `sqrt(r1 * r2)`, where `r1`
+and `r2` are the original largest weights. One scale for all channels then fits each channel
+as well as possible ([Nagel et al. 2019](https://arxiv.org/abs/1906.04721), section 4.1).
 
 The layers must have constant weights. Between them may be a bias and one op `f` with
 `f(s * x) = s * f(x)` for positive `s`, such as `tfl.relu` or the maximum with zeros. The

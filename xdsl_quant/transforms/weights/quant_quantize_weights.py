@@ -62,10 +62,8 @@ class Weight(NamedTuple):
     """Weight of a contraction."""
 
     value: SSAValue
-    """The constant."""
 
     operand: int
-    """Operand number of the weight."""
 
     dimension: int | None
     """Output channel dimension; `None` if unknown."""
@@ -152,7 +150,6 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
     """
 
     bits: int = 8
-    """Bits per stored weight."""
 
     granularity: Granularity = "axis"
     """Elements that share a scale."""

@@ -122,7 +122,6 @@ def division_sources(statistics: StatisticsOp) -> Sequence[Source]:
 
 
 def _layer_before(op: Operation) -> Layer | None:
-    """Return the layer that ends with an op, or `None`."""
     products = [op]
     if has_quantization_trait(op, Adds):
         owners = [operand.owner for operand in op.operands]

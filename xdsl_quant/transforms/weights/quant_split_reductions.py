@@ -71,7 +71,6 @@ class _Contraction(NamedTuple):
     """Loops that index the dimensions of each factor, then those of the result."""
 
     loop: int
-    """Reduction loop."""
 
     size: int
     """Iteration count of the reduction loop."""

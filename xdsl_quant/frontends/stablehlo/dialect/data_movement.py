@@ -391,7 +391,6 @@ class GatherOp(InferredTypeOp):
 def _verify_indices(
     numbers: GatherDimensionNumbersAttr, shape: Sequence[int], indices: Sequence[int]
 ) -> None:
-    """Verify the dimension numbers of a gather."""
     offsets, collapsed, batching, indices_batching, index_map = numbers.numbers()
     index_vector = numbers.index_vector_dim.data
     for name, dimensions in (

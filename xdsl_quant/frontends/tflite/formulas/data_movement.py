@@ -76,9 +76,7 @@ def gather(values: Array, indices: Array, axis: int = 0, batch_dims: int = 0) ->
 
 
 def gather_nd(values: Array, indices: Array) -> Array:
-    """
-    Return slices addressed by the index tuples in the last dimension of `indices`.
-    """
+    """Return slices addressed by the index tuples in the last dimension of `indices`."""
     return values[tuple(np.moveaxis(indices, -1, 0))]
 
 

@@ -149,7 +149,6 @@ class _LinalgConversion:
     """Ops without an integer kernel, and the reasons."""
 
     converted: dict[Operation, None] = field(default_factory=dict[Operation, None])
-    """Converted ops, in order."""
 
     def convert(self, module: ModuleOp) -> None:
         """
@@ -442,16 +441,14 @@ class ConvertTFLToLinalgPass(CountingPass):
 
     fallback: FallbackMode = "on"
     """
-    Treatment of ops on stored values without an integer kernel: compute with floats
-    (`on`), or fail (`off`). With `only`, all ops on stored values are computed with
-    floats.
+    Treatment of ops on stored values without an integer kernel: compute with floats (`on`),
+    or fail (`off`). With `only`, all ops on stored values are computed with floats.
     """
 
     kernels: Literal["reference", "multiplier"] = "reference"
     """
     Rescaling of `fully_connected`: by an `f64` scale, as the reference kernel does
-    (`reference`), or by a 31-bit multiplier, as other kernels and TOSA do
-    (`multiplier`).
+    (`reference`), or by a 31-bit multiplier, as other kernels and TOSA do (`multiplier`).
     """
 
     @patched_pass

@@ -2,12 +2,11 @@
 Export kernels as integer arithmetic for code generation: a `quant.region` with scales at
 all float ports becomes ops on integers.
 
-Values between kernels are integer tensors whose scale, zero point and range are known
-at compile time. Contractions accumulate products of zero-point-corrected integers in 32
-bits, or in 64 if needed. The terms of a sum are first aligned to a common scale by
-exact integer multiplication. Data movement and ordering ops work on the integers
-unchanged. A rescale computes
-[`requantize_fixed_point`][xdsl_quant.numerics.requantize_fixed_point], with a
+Values between kernels are integer tensors whose scale, zero point and range are known at
+compile time. Contractions accumulate products of zero-point-corrected integers in 32 bits,
+or in 64 if needed. The terms of a sum are first aligned to a common scale by exact integer
+multiplication. Data movement and ordering ops work on the integers unchanged. A rescale
+computes [`requantize_fixed_point`][xdsl_quant.numerics.requantize_fixed_point], with a
 multiplier of fewer than 31 bits if its operand has more than 32 bits.
 
 Without pushing (`push-rescales=false`), each result is rescaled to the type of its
@@ -247,7 +246,6 @@ class CodegenExport(KernelExport):
         port: StoredRange,
         may_wait: bool,
     ) -> Integers:
-        """Return the integers that represent an operand of a kernel."""
         integers = self._integers.get(value)
         if integers is not None and may_wait and not port.has_type_of(integers):
             if integers.port == port.type:
@@ -358,9 +356,7 @@ class CodegenExport(KernelExport):
             return self._rescaled(builder_after(stored.value), stored, port)
 
     def _at_result(self, value: SSAValue) -> Integers:
-        """
-        Return a kernel's result with its port's type, for uses outside of kernels.
-        """
+        """Return a kernel's result with its port's type, for uses outside of kernels."""
         port = self._integers[value].port
         assert port is not None
         return self._at_port(value, StoredRange.of(port))

@@ -350,7 +350,6 @@ class IntegerKernel:
         return elements
 
     def _as_tensor(self, nest: LoopNest, value: Value) -> Integers:
-        """Return an operand of a loop nest as an integer tensor."""
         if isinstance(value, RealConstant):
             return self._tensor_of(value)
         if not isinstance(value, Integers):

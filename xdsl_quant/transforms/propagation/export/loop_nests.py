@@ -96,7 +96,6 @@ class LoopNest:
     """Values in the body that represent the operand elements."""
 
     ops: Sequence[Operation]
-    """Ops of the body."""
 
     result: SSAValue
 

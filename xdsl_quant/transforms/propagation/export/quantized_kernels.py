@@ -207,10 +207,9 @@ class QuantizedKernel:
     ) -> Values:
         """
         Quantize float constants such as the 0 of a rectifier to the type of another
-        operand. All operands of a sum get the type of the sum. Data movement and
-        ordering ops commute with rounding. Their operands get the type of the result if
-        the op accepts no accumulator, if operand types differ, or if a constant would
-        be rounded.
+        operand. All operands of a sum get the type of the sum. Data movement and ordering
+        ops commute with rounding. Their operands get the type of the result if the op
+        accepts no accumulator, if operand types differ, or if a constant would be rounded.
         """
         peer, *_ = quantized
         constants = [x for x in operands if is_float_value(x)]
@@ -376,7 +375,6 @@ def _unsupported_sums(op: Operation) -> Unsupported:
 
 
 def _is_sum(op: Operation) -> bool:
-    """Return True if an op is a reduction that adds."""
     return has_quantization_trait(op, traits.Reduces) and has_quantization_trait(
         op_or_reducing_op(op), traits.Adds
     )

@@ -28,9 +28,7 @@ def coefficient_axis(kernel: Kernel, port: int) -> int | None:
 
 
 def channel_axis(kernel: Kernel, type_: Attribute) -> int:
-    """
-    Return the output channel dimension of a bias or result, the last one by default.
-    """
+    """Return the output channel dimension of a bias or result, the last one by default."""
     rank = type_.get_num_dims() if isinstance(type_, TensorType) else 1
     for op in kernel.op.body.block.ops:
         trait = quantization_trait(op, traits.AffineOpCoefficient)

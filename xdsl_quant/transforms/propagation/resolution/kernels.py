@@ -63,7 +63,6 @@ class PortValue:
 
     ssa: SSAValue
     producer: tuple[Kernel, int] | None = None
-    """Kernel and port that compute the value."""
 
     users: list[tuple[Kernel, int]] = field(default_factory=list["tuple[Kernel, int]"])
     """Kernels and ports that use the value, in textual order."""
@@ -281,7 +280,6 @@ def compute_ops(op: RegionOp) -> Sequence[Operation]:
 
 
 def _operand_port(block: Block, op: Operation, operand: int) -> int | None:
-    """Return the port that an op uses as the given operand, or `None`."""
     if operand >= len(op.operands):
         return None
     value = op.operands[operand]

@@ -175,8 +175,7 @@ class ParameterChoice:
 
     def for_range_of(self, parameters: UniformType) -> UniformType:
         """
-        Return parameters of this storage type for the range that other parameters
-        cover.
+        Return parameters of this storage type for the range that other parameters cover.
 
         Raises:
             ValueError: if the expressed type cannot represent the scale.

@@ -29,10 +29,8 @@ class PortRescale:
     """Kernel operand that needs a rescale: its parameters are not those of the value."""
 
     kernel: str
-    """Kernel that uses the value."""
 
     operand: int
-    """Operand number."""
 
     parameters: str
     """Quantized type that the kernel needs."""
@@ -50,7 +48,6 @@ class ValueReport:
     """Decision about a value at the ports of kernels."""
 
     function: str
-    """Name of the function."""
 
     name: str
     """Name of the value in the printed function."""
@@ -79,10 +76,8 @@ class FloatKernelReport:
     """Kernel that stays in floating point."""
 
     function: str
-    """Name of the function."""
 
     kernel: str
-    """Name of the kernel."""
 
     value: str
     """Name of the first result of the kernel in the printed function."""
@@ -103,10 +98,8 @@ class OpReport:
     """Float op outside of kernels."""
 
     function: str
-    """Name of the function."""
 
     op: str
-    """Name of the op."""
 
     value: str
     """Name of the first result in the printed function; `-` without results."""
@@ -123,7 +116,6 @@ class PropagationReport:
     """
 
     target: str
-    """Name of the target."""
 
     values: Sequence[ValueReport]
     float_kernels: Sequence[FloatKernelReport] = ()

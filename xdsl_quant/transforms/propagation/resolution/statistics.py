@@ -211,9 +211,7 @@ def _clamped_parameters(value: PortValue, numbers: Range) -> ClampedValue | None
 
 
 def _is_judged_by_results(kernel: Kernel) -> bool:
-    """
-    Return True if a kernel moves or orders operands and its results have statistics.
-    """
+    """Return True if a kernel moves or orders operands and its results have statistics."""
     outputs = [value for p in kernel.outputs if (value := kernel.values[p]) is not None]
     return (
         kernel.constraints.is_same_scale

@@ -400,8 +400,7 @@ def _checked_parameters(
     kernel: Kernel, port: int, spec: Attribute, subject: str
 ) -> UniformType:
     """
-    Return a port's uniform type from a Python constraint, or raise
-    `PassFailedException`.
+    Return a port's uniform type from a Python constraint, or raise `PassFailedException`.
     """
     value = kernel.values[port]
     assert value is not None

@@ -26,7 +26,6 @@ class ParameterChange:
     """Parameters of the value where it is computed, or parameters that were specified."""
 
     after: UniformType
-    """Parameters of the port."""
 
     decision: str
     """Cause of the change, e.g. a specification, statistics or a constraint."""

@@ -62,9 +62,7 @@ class ValueRanges(NamedTuple):
         return ValueRanges(layer, self.axis, _united_pairs(a, b))
 
     def calibrated_type(self, expressed_type: AnyFloat) -> CalibratedQuantizedType:
-        """
-        Return the calibrated type for all elements; widen a range of a single number.
-        """
+        """Return the calibrated type for all elements; widen a range of a single number."""
         low, high = self.layer[0].tolist()
         if low == high:
             # Calibrated types need a positive width; quantized types cover 0 anyway.
@@ -105,8 +103,7 @@ def axis_ranges(
     attributes: Mapping[str, Attribute],
 ) -> tuple[int, Floats] | None:
     """
-    Return the dimension and ranges, of shape `(n, 2)`, in per-axis attributes, or
-    `None`.
+    Return the dimension and ranges, of shape `(n, 2)`, in per-axis attributes, or `None`.
 
     Raises:
         ValueError: if the attributes are malformed.

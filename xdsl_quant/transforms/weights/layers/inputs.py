@@ -27,7 +27,6 @@ class MatrixProduct:
 
     layer: Layer
     shape: tuple[int, ...]
-    """Shape of the weights."""
 
     groups: int
     """Number of channel groups with separate weights."""
@@ -95,9 +94,7 @@ class MatrixProduct:
 
 
 def matrix_product_of(layer: Layer) -> MatrixProduct | None:
-    """
-    Return a layer as matrix products; `None` if no trait defines its input channels.
-    """
+    """Return a layer as matrix products; `None` if no trait defines its input channels."""
     value, dimensions = layer.input()
     if dimensions is None:
         return None

@@ -416,7 +416,6 @@ class ElementwiseToIntegers(IntegerPattern):
     """Rounding of the product of an integer and a multiplier."""
 
     formulas: Mapping[str, Formula] = field(default_factory=lambda: FORMULAS)
-    """Formulas by op name."""
 
     def form(self, op: Operation) -> Form | None:
         if (formula := self.formulas.get(op.name)) is None:

@@ -78,7 +78,6 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
     """
 
     op_type: ClassVar[type[Operation]]
-    """Class of the ops to lower."""
 
     def handles(self, op: Operation) -> bool:
         """Return True if this pattern lowers an op."""

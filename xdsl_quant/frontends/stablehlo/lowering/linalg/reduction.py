@@ -190,7 +190,6 @@ def _region_loops(
 def _converted_element(
     builder: LoweringBuilder, value: SSAValue, source: SSAValue, target: SSAValue
 ) -> SSAValue:
-    """Convert an element from the element type of `source` to that of `target`."""
     types = element_type_of(source), element_type_of(target)
     if types[0] != types[1] and any(isinstance(t, QuantizedType) for t in types):
         raise Unsupported(QUANTIZED_ARITHMETIC)

@@ -38,7 +38,6 @@ def _is_close(scale: Any, other: Any) -> bool:
 
 
 def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
-    """Return True if parameters have the given scale and zero point."""
     is_same = _is_close(float(parameters.scales), scale)
     return is_same and int(parameters.zero_points) == zero_point
 
