@@ -30,7 +30,7 @@ FIGURES: dict[str, tuple[float, float]] = {
     "percent of functions over 40 lines": (0.7, 1),
     "functions over 40 lines": (37, 55),
     "functions over 60 lines": (0, 0),
-    "imports inside functions": (30, 40),
+    "imports inside functions": (33, 40),
     "circles": (0, 0),
     "files in circles": (0, 0),
     "circles, with TYPE_CHECKING": (0, 0),
@@ -84,7 +84,7 @@ MACHINES = (
 """Folders that each have functions for the same ops and functions of NumPy."""
 
 CANONICALIZATION = "get_canonicalization_patterns"
-"""Function of a trait whose imports do not count, as in xDSL."""
+"""Function of a trait whose imports count neither as arrows nor in circles, as in xDSL."""
 
 QUANTIZER = "import xdsl_quant.quantizer"
 LOWER_QUANT_OPS = """
@@ -406,15 +406,14 @@ class House:
         """
         Return the import statements inside functions that import from the package.
 
-        Imports of other packages (start-up, optional extras) do not count, nor those of
-        lazy patterns, nor names that `import_module` imports.
+        Imports of other packages (start-up, optional extras) do not count, nor names that
+        `import_module` imports.
         """
         return _unique(
             f"{file.name}:{imported.line}"
             for file in self.files.values()
             for imported in file.imports
-            if imported.function not in (None, CANONICALIZATION)
-            and imported.module.split(".")[0] == PACKAGE
+            if imported.function and imported.module.split(".")[0] == PACKAGE
         )
 
     def anys(self) -> list[str]:

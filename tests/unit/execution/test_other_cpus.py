@@ -32,7 +32,10 @@ from xdsl_quant.runtime.loading import (
 )
 
 FOLDER = Path(__file__).parent / "models"
-NAMES = "gated.mlir", "sigmoid_classifier.mlir", "residual.tflite", "gru_gate.tflite"
+NAMES = (
+    *("gated.mlir", "sigmoid_classifier.mlir", "named_ops.mlir"),
+    *("residual.tflite", "gru_gate.tflite"),
+)
 
 levels = pytest.mark.parametrize("cpu", CPU_LEVELS, ids=[c.name for c in CPU_LEVELS])
 emulated = pytest.mark.parametrize("cpu", EMULATED, ids=[c.name for c in EMULATED])
@@ -80,7 +83,7 @@ def test_results_of_models(name: str, cpu: Cpu):
     assert numbers(actual) == numbers(expected)
 
 
-@pytest.mark.parametrize("name", NAMES[2:])
+@pytest.mark.parametrize("name", NAMES[3:])
 def test_results_of_the_reference_kernels(name: str):
     arguments = arguments_of(name)
     expected = LiteRT((FOLDER / name).read_bytes()).run(*arguments)
