@@ -40,7 +40,7 @@ from xdsl_quant.runtime.arrays import (
     shape_of,
     shortened,
 )
-from xdsl_quant.runtime.buffers import signature_mistake
+from xdsl_quant.runtime.buffers import signature_error_message
 from xdsl_quant.runtime.entry_function import (
     entry_function,
     reachable_symbols,
@@ -237,7 +237,7 @@ class EntryPoint:
             check_host_functions(module, host_names)
         except ValueError as e:
             raise CompilationError(str(e)) from None
-        if (mistake := signature_mistake(function)) is not None:
+        if (mistake := signature_error_message(function)) is not None:
             raise CompilationError(mistake)
         needed = reachable_symbols(module, function)
         declarations = {

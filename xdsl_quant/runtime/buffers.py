@@ -10,7 +10,7 @@ from xdsl_quant.diagnostics import located_message
 _MEMREF = MemRefType | UnrankedMemRefType
 
 
-def signature_mistake(function: FuncOp) -> str | None:
+def signature_error_message(function: FuncOp) -> str | None:
     """
     Return an error message about the first memref or vector in the signature of an entry
     function; `None` if there is none.
@@ -28,7 +28,7 @@ def signature_mistake(function: FuncOp) -> str | None:
     return None
 
 
-def memref_mistake(functions: Iterable[FuncOp]) -> str | None:
+def memref_error_message(functions: Iterable[FuncOp]) -> str | None:
     """
     Return an error message about the first op with a memref, for the interpreter; `None`
     if there is none.

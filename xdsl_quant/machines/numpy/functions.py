@@ -16,7 +16,7 @@ from xdsl_quant.numerics.arithmetic import check_rounding
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.arrays import check_argument
-from xdsl_quant.runtime.buffers import memref_mistake, signature_mistake
+from xdsl_quant.runtime.buffers import memref_error_message, signature_error_message
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     entry_function,
@@ -139,8 +139,8 @@ class StatefulModel:
         functions = reachable_functions(module, function)
         if message := (
             missing_lowering(functions)
-            or signature_mistake(function)
-            or memref_mistake(functions)
+            or signature_error_message(function)
+            or memref_error_message(functions)
         ):
             raise InterpretationError(message)
         self._function = function
