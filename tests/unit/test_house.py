@@ -256,7 +256,6 @@ class Trait:
     files = _house(dialects__d=trait, transforms__p="from xdsl_quant.dialects import d")
     assert files.circles(type_checking=True) == []
     assert files.arrows_up() == []
-    assert files.lazy_imports() == []
 
 
 def test_arrows():
