@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 NAMES = {
     "display": r"display|html|page|plot|magic",
     "execution.scheduling": r"schedul|unscheduled",
+    "frontends.linalg_named_ops": r"linalg\.ops|named_op|conv_2d|batch_matmul|type_fn",
     "frontends.stablehlo": r"stablehlo",
     "frontends.tflite": r"tfl|litert|lite\b",
     "frontends.tosa": r"tosa",

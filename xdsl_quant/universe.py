@@ -3,7 +3,6 @@
 from collections.abc import Callable, Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +16,7 @@ from xdsl_quant.runtime.plugins import (
     QuantizationUniverse,
     add_extensions,
     lazy,
+    optional_module,
     pass_factories,
     target_files,
 )
@@ -52,18 +52,20 @@ _CORE = QuantizationUniverse(
     ),
 )
 
-_SLICES = ("frontends.stablehlo", "frontends.tflite", "frontends.tosa")
+_SLICES = (
+    "frontends.linalg_named_ops",
+    "frontends.stablehlo",
+    "frontends.tflite",
+    "frontends.tosa",
+)
 """Optional packages whose `slice.py` declares further dialects, passes and targets."""
 
 
 def _declarations() -> Iterator[tuple[str, QuantizationUniverse]]:
     yield "core", _CORE
     for folder in _SLICES:
-        try:
-            yield folder, import_module(f"xdsl_quant.{folder}.slice").SLICE
-        except ModuleNotFoundError as e:
-            if e.name is None or not e.name.startswith(f"xdsl_quant.{folder}"):
-                raise
+        if (module := optional_module(f"{folder}.slice")) is not None:
+            yield folder, module.SLICE
 
 
 @cache

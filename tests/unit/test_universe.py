@@ -115,6 +115,8 @@ def test_a_name_that_xdsl_has_is_left_to_xdsl():
 def test_the_plugin_imports_nothing_heavy():
     assert _python(_IMPORTED) == (
         "['xdsl_quant', 'xdsl_quant.diagnostics', 'xdsl_quant.frontends', "
+        "'xdsl_quant.frontends.linalg_named_ops', "
+        "'xdsl_quant.frontends.linalg_named_ops.slice', "
         "'xdsl_quant.frontends.stablehlo', 'xdsl_quant.frontends.stablehlo.slice', "
         "'xdsl_quant.frontends.tflite', 'xdsl_quant.frontends.tflite.slice', "
         "'xdsl_quant.frontends.tosa', 'xdsl_quant.frontends.tosa.slice', "

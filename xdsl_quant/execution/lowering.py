@@ -30,7 +30,7 @@ from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.arrays import numpy_dtype, shortened
 from xdsl_quant.runtime.loading import IRError, multiverse_context
 from xdsl_quant.runtime.missing_lowering import lower_stablehlo_ops, missing_lowering
-from xdsl_quant.runtime.plugins import dialect_ops, dialects_in
+from xdsl_quant.runtime.plugins import dialect_ops, dialects_in, optional_module
 from xdsl_quant.transforms.building.builder import shape_of
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import (
@@ -51,7 +51,6 @@ from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
 from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 
 from .compilation_error import CompilationError
-from .named_ops import generalize_named_ops
 
 
 def lower(
@@ -81,7 +80,10 @@ def lower(
         make_signless(module)
     remove_empty_data_movement(module)
     CanonicalizePass().apply(ctx, module)
-    generalize_named_ops(module)
+    if (
+        named_ops := optional_module("frontends.linalg_named_ops.generalization")
+    ) is not None:
+        named_ops.generalize_named_ops(module)
     # The text has no resource section: replace resources by their data.
     replace_resources(module, _checked_data)
     text = _module_text(module, print_locations=print_locations)

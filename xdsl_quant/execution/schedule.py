@@ -1,8 +1,7 @@
 """Scheduling hooks between the passes of a lowering."""
 
-from importlib import import_module
-
 from xdsl_quant.runtime.host_functions import HostFunctions
+from xdsl_quant.runtime.plugins import optional_module
 
 from . import mlir_bindings as mlir
 from .cpu import CodeOptions
@@ -75,20 +74,11 @@ class Schedule:
         """Rewrite functions of the LLVM dialect."""
 
 
-_SCHEDULING = "xdsl_quant.execution.scheduling"
-
-
 def schedule_for(
     kernel: str, functions: HostFunctions, options: CodeOptions
 ) -> Schedule:
     """Return the steps of `execution.scheduling`, or no steps without that package."""
     if not options.schedule:
         return Schedule()
-    try:
-        import_module(_SCHEDULING)
-    except ModuleNotFoundError as e:
-        if e.name != _SCHEDULING:
-            raise
-        return Schedule()
-    steps = import_module(f"{_SCHEDULING}.schedule")
-    return steps.FastSchedule(kernel, functions, options)
+    steps = optional_module("execution.scheduling.schedule")
+    return steps.FastSchedule(kernel, functions, options) if steps else Schedule()

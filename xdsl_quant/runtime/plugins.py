@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 
 from xdsl.context import Context
@@ -60,6 +61,17 @@ def lazy(module: str, name: str) -> Callable[[], Any]:
         name: name of the value in the module.
     """
     return lambda: getattr(import_module(f"xdsl_quant.{module}"), name)
+
+
+def optional_module(name: str) -> ModuleType | None:
+    """Import a module of this package, or return `None` if its slice is deleted."""
+    path = f"xdsl_quant.{name}"
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as e:
+        if e.name is None or not path.startswith(e.name):
+            raise
+        return None
 
 
 def pass_factories(

@@ -17,7 +17,7 @@ lists all patches, MLIR's behaviour, and the xDSL change that would make each on
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from importlib import import_module
 from typing import TypeVar, cast
@@ -36,8 +36,11 @@ PATCHED_DIALECTS = ("builtin", "arith", "func", "linalg", "tensor", "tosa")
 NEWEST_TESTED_XDSL = (0, 75)
 """The newest xDSL release that `make xdsl-versions` tests."""
 
-_SLICES = {"tosa": "xdsl_quant.frontends.tosa.patches"}
-"""Patch modules of optional parts of this package, which may not be installed."""
+_MODULES = {
+    "linalg": ("xdsl_quant.frontends.linalg_named_ops.patches", f"{__name__}.linalg"),
+    "tosa": ("xdsl_quant.frontends.tosa.patches",),
+}
+"""Patch modules by dialect, if some belong to slices, which may be missing."""
 
 
 def are_on() -> bool:
@@ -66,16 +69,21 @@ def _warn_of_untested_xdsl() -> None:
     )
 
 
+def patches_of(dialect_name: str) -> Sequence[Callable[[], None]]:
+    """Return the patches of a dialect, without those of slices that are deleted."""
+    patches: list[Callable[[], None]] = []
+    for module in _MODULES.get(dialect_name, (f"{__name__}.{dialect_name}",)):
+        try:
+            patches += import_module(module).PATCHES
+        except ModuleNotFoundError:
+            if module.startswith(__name__):
+                raise
+    return patches
+
+
 @cache
 def _apply_to(dialect_name: str) -> None:
-    module = _SLICES.get(dialect_name, f"{__name__}.{dialect_name}")
-    try:
-        patches = import_module(module).PATCHES
-    except ModuleNotFoundError:
-        if dialect_name in _SLICES:
-            return
-        raise
-    for patch in patches:
+    for patch in patches_of(dialect_name):
         patch()
 
 
@@ -95,7 +103,7 @@ def apply(*dialect_names: str) -> None:
     _warn_of_untested_xdsl()
     if are_on():
         for name in dialect_names or PATCHED_DIALECTS:
-            if dialect_names or name not in _SLICES:
+            if dialect_names or name != "tosa":
                 _apply_to(name)
 
 

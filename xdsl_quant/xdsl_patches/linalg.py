@@ -1,39 +1,13 @@
-"""Patches of the dialect `linalg`: named ops, and effects of structured ops."""
+"""Patches of the dialect `linalg`: effects of structured ops."""
 
 from collections.abc import Set as AbstractSet
 
-from xdsl.dialects.builtin import (
-    MemRefType,
-    TensorType,
-    UnrankedMemRefType,
-    i8,
-    i32,
-)
+from xdsl.dialects.builtin import MemRefType, UnrankedMemRefType
 from xdsl.dialects.linalg import Linalg
-from xdsl.dialects.linalg.abstract_ops import (
-    ConvOperation,
-    LinalgStructuredOperation,
-    NamedOperation,
-    PoolingOperation,
-)
-from xdsl.dialects.linalg.ops import (
-    GenericOp,
-    MatmulOp,
-    QuantizedMatmulOp,
-)
-from xdsl.ir import Block, Operation
-from xdsl.irdl import BaseAttr, OptPropertyDef
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Operation
 from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, get_effects
-
-from .linalg_named_ops import (
-    NAMED_OPS,
-    TypeFnAttr,
-    check_elements,
-    default_maps,
-    hidden_region,
-    parse_product,
-    print_product,
-)
 
 
 class _TensorSemanticsEffect(MemoryEffect):
@@ -56,67 +30,6 @@ class _TensorSemanticsEffect(MemoryEffect):
         return effects
 
 
-def add_named_ops() -> None:
-    """
-    Add the named matrix products, convolutions and pooling ops that xDSL lacks, and
-    `#linalg.type_fn`.
-
-    MLIR: has these ops.
-    Obsolete with: `docs/upstream/linalg-named-ops.md`.
-    """
-    known = {part.name for part in (*Linalg.operations, *Linalg.attributes)}
-    # xDSL has no public way to extend a dialect.
-    Linalg._operations.extend(op for op in NAMED_OPS if op.name not in known)  # pyright: ignore[reportPrivateUsage] no public way
-    if TypeFnAttr.name not in known:
-        Linalg._attributes.append(TypeFnAttr)  # pyright: ignore[reportPrivateUsage] no public way
-
-
-def convert_named_operands() -> None:
-    """
-    Let the bodies of named ops convert their operands to the element type of the result,
-    `matmul` have indexing maps and `cast = #linalg.type_fn<cast_unsigned>`, and
-    convolutions omit strides and dilations of 1.
-
-    MLIR: converts operands, and multiplies transposed factors. The body of
-    `pooling_nchw_max` ignores the window operand.
-    Obsolete with: `docs/upstream/linalg-operand-types.md`.
-    """
-    narrow, wide = TensorType(i8, (2, 2)), TensorType(i32, (2, 2))
-    *inputs, output = Block(arg_types=(narrow, narrow, wide)).args
-    body = MatmulOp.get_hidden_region(inputs, (output,))
-    if len(body.block.ops) > 3:
-        return
-    for op_type in Linalg.operations:
-        if issubclass(op_type, MatmulOp | QuantizedMatmulOp):
-            _replace_body(op_type)
-        elif issubclass(op_type, ConvOperation | PoolingOperation):
-            _replace_body(op_type)
-            _let_steps_be_absent(op_type)
-    MatmulOp.get_irdl_definition().properties["cast"] = OptPropertyDef(
-        BaseAttr(TypeFnAttr)
-    )
-    MatmulOp.parse = classmethod(parse_product)  # pyright: ignore[reportAttributeAccessIssue] the type of any op
-    MatmulOp.print = print_product
-
-
-def _replace_body(op_type: type[NamedOperation]) -> None:
-    verify = op_type.verify_
-
-    def verify_(self: NamedOperation) -> None:
-        check_elements(self)
-        verify(self)
-
-    op_type.verify_ = verify_
-    op_type.get_hidden_region = classmethod(hidden_region)  # pyright: ignore[reportAttributeAccessIssue] declared as abstract
-
-
-def _let_steps_be_absent(op_type: type[NamedOperation]) -> None:
-    properties = op_type.get_irdl_definition().properties
-    for name in ("strides", "dilations"):
-        properties[name] = OptPropertyDef(properties[name].constr)
-    op_type.get_default_indexing_maps = default_maps
-
-
 def make_structured_effects_known() -> None:
     """
     Declare the memory effects of structured ops, so that CSE and dead code elimination
@@ -132,7 +45,7 @@ def make_structured_effects_known() -> None:
             op_type.traits.add_trait(_TensorSemanticsEffect())
 
 
-PATCHES = (add_named_ops, convert_named_operands, make_structured_effects_known)
+PATCHES = (make_structured_effects_known,)
 
 make_generic_effects_known = make_structured_effects_known
 """Former name of `make_structured_effects_known`, kept for compatibility."""

@@ -15,10 +15,12 @@ from xdsl_quant.execution.compiled_function import CompiledFunction
 from xdsl_quant.execution.cpu import CPU_LEVELS, CodeOptions, Cpu
 from xdsl_quant.execution.entry_point import EntryWrapper
 from xdsl_quant.execution.mlir_bindings import ir
-from xdsl_quant.execution.scheduling import byte_products
 from xdsl_quant.execution.source_ops import Source
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.loading import as_module, is_tflite_file, read_tflite_file
+
+# The text is no import: tests of the core run without scheduling.
+_TILES_ARE_EXACT = "xdsl_quant.execution.scheduling.byte_products.tiles_are_exact"
 
 EMULATED = [cpu for cpu in CPU_LEVELS if not cpu.has_tiles]
 """Levels whose code runs on any machine with AVX2 within `foreign_code`."""
@@ -42,7 +44,7 @@ class LoweredModule:
 
     def compiled(self, cpu: Cpu) -> CompiledFunction:
         """Compile for a CPU; if this machine is none, the result must not be called."""
-        with patch.object(byte_products, "tiles_are_exact", return_value=True):
+        with patch(_TILES_ARE_EXACT, return_value=True):
             return CompiledFunction(
                 self._wrapper,
                 self._text,

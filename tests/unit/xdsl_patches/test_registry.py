@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.metadata import version
 
 import pytest
@@ -215,7 +214,7 @@ def test_all_patches_are_listed():
     named = {
         f"{dialect}.{patch.__name__}": patch
         for dialect in xdsl_patches.PATCHED_DIALECTS
-        for patch in import_module(f"xdsl_quant.xdsl_patches.{dialect}").PATCHES
+        for patch in xdsl_patches.patches_of(dialect)
     }
     assert [*named] == [name for name, _ in PATCHES]
 
@@ -223,12 +222,12 @@ def test_all_patches_are_listed():
 def test_each_patch_changes_xdsl_once():
     script = """
 import json, sys
-from importlib import import_module
 from importlib.metadata import version
+from xdsl_quant.xdsl_patches import patches_of
 
 def patch(name):
     dialect, function = name.split(".")
-    return getattr(import_module(f"xdsl_quant.xdsl_patches.{dialect}"), function)
+    return next(p for p in patches_of(dialect) if p.__name__ == function)
 
 print(json.dumps([
     [name, changed(patch(name)), changed(patch(name))] for name in sys.argv[1:]
@@ -268,7 +267,7 @@ for class_ in (tensor.ReshapeOp, tensor.DimOp, tensor.ExtractOp):
 arith.ExtSIOp.traits.add_trait(NoMemoryEffect())
 arith.Arith._operations.append(type("RemFOp", (), {"name": "arith.remf"}))
 linalg.ops.GenericOp.traits.add_trait(RecursiveMemoryEffect())
-from xdsl_quant.xdsl_patches.linalg_named_ops import NAMED_OPS, TypeFnAttr, named_body
+from xdsl_quant.frontends.linalg_named_ops.ops import NAMED_OPS, TypeFnAttr, named_body
 linalg.Linalg._operations.extend(NAMED_OPS)
 linalg.Linalg._attributes.append(TypeFnAttr)
 linalg.ops.MatmulOp.get_hidden_region = lambda inputs, outputs: named_body(

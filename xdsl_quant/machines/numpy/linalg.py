@@ -30,7 +30,6 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import shape_text
 from xdsl_quant.xdsl_patches import explanation
-from xdsl_quant.xdsl_patches.linalg_named_ops import NAMED_OPS
 
 from .arith import maximum
 from .implementations import interpreter_functions, run_block
@@ -356,9 +355,10 @@ class _Structure:
             np.copyto(part, total, casting="equiv")
 
 
-def _run_structured(
+def run_structured(
     interpreter: Interpreter, op: LinalgStructuredOperation, *args: Array
 ) -> PythonValues:
+    """Interpret an op that combines elements by its body, such as `linalg.generic`."""
     maps = [map_.data for map_ in op.get_indexing_maps()]
     block, input_count = op.body.block, len(op.inputs)
     if isinstance(op, linalg.ops.PoolingNchwMaxOp) and block.args[1].first_use:
@@ -395,10 +395,8 @@ LINALG = interpreter_functions(
         linalg.ops.BroadcastOp: _run_broadcast,
         linalg.ops.ReduceOp: _reduce,
         **{
-            op: _run_structured
-            for op in {
-                op.name: op for op in (*NAMED_OPS, *linalg.Linalg.operations)
-            }.values()
+            op: run_structured
+            for op in linalg.Linalg.operations
             if issubclass(op, LinalgStructuredOperation)
         },
     },

@@ -12,13 +12,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from tests.conformance.answers import Accepted, Rejected
 from tests.conformance.real_mlir import Mlir
+from tests.unit.xdsl_patches.modules import accepted, message, parse
 from xdsl_quant.execution import compile
-from xdsl_quant.execution.named_ops import generalize_named_ops
+from xdsl_quant.frontends.linalg_named_ops.generalization import generalize_named_ops
+from xdsl_quant.frontends.linalg_named_ops.ops import LAYOUTS
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import multiverse_context
-from xdsl_quant.xdsl_patches.linalg_named_ops import LAYOUTS
-
-from .modules import accepted, message, parse
 
 SIZES = dict(n=2, g=2, b=2, c=3, f=4, m=4, k=5, d=7, h=8, w=9, D=2, H=2, W=3)
 

@@ -20,7 +20,8 @@ from xdsl_quant.transforms.building.builder import (
     dimensions,
     static_sizes,
 )
-from xdsl_quant.xdsl_patches.linalg_named_ops import LAYOUTS
+
+from .ops import LAYOUTS
 
 
 def generalize_named_ops(module: ModuleOp) -> None:

@@ -1,0 +1,1 @@
+"""Named ops of MLIR's `linalg` dialect that xDSL lacks."""
