@@ -35,7 +35,7 @@ from .networks import Network
 Array = NDArray[Any]
 Step = Callable[..., Sequence[Any]]
 
-REFUSED = "has an operand that is expected to be constant"
+REFUSED = "has sizes, axes or indices that are not constant"
 """What the pass says of the ops that TOSA cannot have, such as positions."""
 
 
