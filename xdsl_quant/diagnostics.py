@@ -1,11 +1,12 @@
 """Errors and warnings with source locations, and formatting of messages and tables."""
 
+import os
 import re
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, NoReturn, cast
+from typing import NamedTuple, NoReturn, TextIO, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -82,6 +83,14 @@ def shortened_message(message: str) -> str:
     return _LONG_QUOTED.sub(lambda match: f"'{shortened_text(match[1])}'", message)
 
 
+def colored(message: str, stream: TextIO) -> str:
+    """Color `error:` or `warning:` for a terminal, unless `NO_COLOR` is set."""
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if is_plain or not stream.isatty():
+        return message
+    return re.sub(r"\berror:|\bwarning:", "\033[1;31m\\g<0>\033[0m", message, count=1)
+
+
 def table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
     """Return rows of equal length as lines of text with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -143,7 +152,8 @@ def warn(message: str, place: str = "") -> None:
         message: the problem, the value found, and advice.
         place: a prefix, e.g. the `location_prefix` of the op.
     """
-    print(f"{place}warning: {shortened_message(message)}", file=sys.stderr)
+    text = f"{place}warning: {shortened_message(message)}"
+    print(colored(text, sys.stderr), file=sys.stderr)
 
 
 def fail_for_all(ops: Sequence[Operation], problem: str, remedy: str) -> NoReturn:

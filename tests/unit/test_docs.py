@@ -44,7 +44,7 @@ SLOW_COMMANDS = {
     "python -m examples.digits.propagation",
     "python -m examples.digits.stablehlo",
     "python -m examples.digits.weights",
-    "xdsl-quant-quantize docs/examples/wine.tflite --data "
+    "xdsl-quant quantize docs/examples/wine.tflite --data "
     "docs/examples/wine_samples.npz --recipe mixed --budget '1000 B' "
     "-o wine_mixed.tflite",
 }
@@ -224,7 +224,7 @@ def test_output_of_a_command_is_highlighted_if_it_is_mlir():
     assert "".join(text for _, text in tokens) == session
     assert tokens[0] == (Generic.Prompt, "$ ")
     assert (Name.Function, "quant.qcast") in tokens
-    tokens = list(lexer.get_tokens("$ xdsl-quant-run x.mlir\nresult0: int8 1 2\n"))
+    tokens = list(lexer.get_tokens("$ xdsl-quant run x.mlir\nresult0: int8 1 2\n"))
     assert tokens[-1] == (Generic.Output, "result0: int8 1 2\n")
     assert all(token is not Number for token, _ in tokens)
 

@@ -33,7 +33,7 @@ class Theorem:
     """Shell command that runs the counterexample; empty if there is none."""
 
     inputs: Sequence[str] | None = None
-    """Options of `xdsl-quant-run` that pass the counterexample, or `None`."""
+    """Options of `xdsl-quant run` that pass the counterexample, or `None`."""
 
     def __str__(self) -> str:
         """Return e.g. `proved: qcast(x) is defined for all x (solver, 0.1 s)`."""
@@ -59,11 +59,11 @@ class Demonstration(NamedTuple):
     """Text of a module whose function takes one argument."""
 
     options: str
-    """Further options of `xdsl-quant-run`, e.g. `-p` and a pipeline."""
+    """Further options of `xdsl-quant run`, e.g. `-p` and a pipeline."""
 
     def command(self, argument: object) -> str:
         return (
-            f"echo {shlex.quote(self.text)} | xdsl-quant-run - --input={argument} "
+            f"echo {shlex.quote(self.text)} | xdsl-quant run - --input={argument} "
             f"{self.options}"
         )
 

@@ -175,7 +175,7 @@ class Inspection:
         if not self.tensors:
             return (
                 "no value has a quantized type; quantize a float model with "
-                "xdsl-quant-quantize"
+                "xdsl-quant quantize"
             )
         hidden: set[str] = set()
         if all(tensor.offsets is None for tensor in self.tensors):

@@ -1,7 +1,9 @@
 """Reading inputs of commands (files or numbers), and writing results."""
 
+import io
 import json
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,16 +20,16 @@ from xdsl_quant.runtime.array_archives import (
     DAMAGED_ARCHIVE,
     check_members,
 )
-from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
+from xdsl_quant.runtime.atomic_files import has_suffix
 
-from .failures import Failure, naming_failures
+from .failures import Failure, naming_failures, open_output
 
 
 def read_values(options: Namespace) -> list[ArrayLike]:
     """
     Return the values of the inputs of a command: `x.npy`, `all.npz` for all arrays of the
-    file in order, `all.npz:x` for one array, a number such as `3` or `nan`, or a list such
-    as `[1.0, 2.0]`.
+    file in order, `all.npz:x` for one array, `-` for standard input, a number such as `3`
+    or `nan`, or a list such as `[1.0, 2.0]`.
 
     Raises:
         Failure: if an input is malformed, a file cannot be read, or an array is missing.
@@ -43,9 +45,31 @@ def _read_input(text: str) -> list[ArrayLike]:
     path, key = _path_and_key(text)
     if path is None:
         return [_number_or_list(text)]
-    if has_suffix(path, ".npy"):
-        return [cast("Array", _load(path))]
-    return _read_archive(path, key)
+    arrays = _read_arrays(path, key)
+    if isinstance(arrays, Mapping):
+        return [*arrays.values()]
+    if has_suffix(path, ".npz"):
+        raise ValueError(f"'{path}' is not a NumPy archive")
+    return [arrays]
+
+
+def sample_data(options: Namespace) -> str | Array | Mapping[str, Array]:
+    """
+    Return the file of `--data`, or the arrays from standard input if it is `-`.
+
+    Raises:
+        Failure: if several files are given, or standard input has no arrays.
+    """
+    path, *more = options.data
+    if more:
+        raise Failure(
+            f"--data {more[0]}: error: expected one file with samples, found "
+            f"{len(options.data)}; a .npz file has an array for each argument"
+        )
+    if path != "-":
+        return path
+    with naming_failures("--data -", ValueError):
+        return _read_arrays(path, None)
 
 
 def _path_and_key(text: str) -> tuple[str | None, str | None]:
@@ -56,20 +80,23 @@ def _path_and_key(text: str) -> tuple[str | None, str | None]:
     path, _, key = text.rpartition(":")
     if has_suffix(path, ".npz"):
         return path, key
-    return (text if has_suffix(text, ".npy", ".npz") else None), None
+    is_file = text == "-" or has_suffix(text, ".npy", ".npz")
+    return (text if is_file else None), None
 
 
 def _load(path: str) -> object:
     try:
-        return np.load(path, allow_pickle=False)
+        source = io.BytesIO(sys.stdin.buffer.read()) if path == "-" else path
+        return np.load(source, allow_pickle=False)
     except (ValueError, *ARCHIVE_ERRORS):
         raise ValueError(f"'{path}' is not a NumPy file") from None
 
 
-def _read_archive(path: str, key: str | None) -> list[ArrayLike]:
+def _read_arrays(path: str, key: str | None) -> Array | Mapping[str, Array]:
+    """Read an array, or the arrays of an archive by name."""
     archive = _load(path)
     if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError(f"'{path}' is not a NumPy archive")
+        return cast("Array", archive)
     with archive:
         keys = archive.files if key is None else [key]
         if missing := [name for name in keys if name not in archive.files]:
@@ -80,7 +107,7 @@ def _read_archive(path: str, key: str | None) -> list[ArrayLike]:
         try:
             assert archive.zip is not None
             check_members(archive.zip)
-            return [archive[name] for name in keys]
+            return {name: cast("Array", archive[name]) for name in keys}
         except ARCHIVE_ERRORS:
             raise ValueError(f"'{path}': {DAMAGED_ARCHIVE}") from None
         except ValueError as e:
@@ -102,16 +129,15 @@ def _number_or_list(text: str) -> ArrayLike:
 
 def check_files(
     options: Namespace,
-    inputs: str,
     outputs: Mapping[str, str | None],
     modules: Mapping[str, str] | None = None,
 ) -> None:
     """
-    Check that output files are writable and differ from the input files.
+    Check that output files are writable and differ from the input files, and that one
+    input at most is standard input.
 
     Args:
-        options: the parsed options, with `module` and, optionally, `inputs`.
-        inputs: the flag for inputs, to use in messages.
+        options: the parsed options, with `module` and, optionally, `inputs` and `data`.
         outputs: path of each output file by flag; `None` if the flag is not set.
         modules: paths of further input files, by the name to use in messages.
 
@@ -119,15 +145,24 @@ def check_files(
         Failure: if a directory is missing, a path is a directory, or files coincide.
     """
     others = {"the input module": options.module, **(modules or {})}
+    for flag, name in (("--input", "inputs"), ("--data", "data")):
+        for text in getattr(options, name, ()):
+            path, _ = _path_and_key(text)
+            if path is not None or name == "data":
+                others[f"{flag} {text}"] = path or text
+    standard = [name for name, path in others.items() if path == "-"]
+    if len(standard) > 1:
+        raise Failure(
+            f"-: error: standard input is used twice: for {standard[0]} and {standard[1]}; "
+            "use a file for one"
+        )
     others = {name: path for name, path in others.items() if path != "-"}
-    for text in getattr(options, "inputs", ()):
-        path, _ = _path_and_key(text)
-        if path is not None:
-            others[f"{inputs} {text}"] = path
     for option, path in outputs.items():
         if path is None:
             continue
-        if not Path(path).absolute().parent.is_dir():
+        if option == "--checkpoint" and path == "-":
+            raise Failure("--checkpoint -: error: expected a file")
+        if path != "-" and not Path(path).absolute().parent.is_dir():
             raise Failure(f"{path}: error: missing directory")
         if Path(path).is_dir():
             raise Failure(f"{path}: error: is a directory")
@@ -147,14 +182,29 @@ def _is_same_file(one: str, other: str) -> bool:
     return os.path.isfile(one) and os.path.samefile(one, other)
 
 
+def check_report(path: str | None, *suffixes: str) -> None:
+    """
+    Check the suffix of a report; `-` and devices need none.
+
+    Raises:
+        Failure: if the suffix is not one of `suffixes`.
+    """
+    if path is None or path == "-" or has_suffix(path, *suffixes):
+        return
+    if Path(path).is_file() or not Path(path).exists():
+        raise Failure(
+            f"--report {path}: error: unknown kind of report; use {' or '.join(suffixes)}"
+        )
+
+
 def check_output(path: str, count: int) -> None:
     """
-    Check that the suffix of an output file suits `count` results.
+    Check that the suffix of an output file suits `count` results; `-` needs none.
 
     Raises:
         ValueError: if the file is neither .npy nor .npz, or .npy and `count` is not 1.
     """
-    if not has_suffix(path, ".npy", ".npz"):
+    if path != "-" and not has_suffix(path, ".npy", ".npz"):
         raise ValueError(f"unknown file type: '{path}'; use .npy or .npz")
     if has_suffix(path, ".npy") and count != 1:
         raise ValueError(f"a .npy file holds one result, found {count}; use .npz")
@@ -162,17 +212,18 @@ def check_output(path: str, count: int) -> None:
 
 def write_results(path: str, results: Sequence[Array]) -> None:
     """
-    Write results to a .npy file, or to a .npz file as `result0`, `result1`, and so on.
+    Write results to a .npy file, or to a .npz file as `result0`, `result1`, and so on. To
+    standard output (`-`), write one result as .npy, others as .npz.
 
     Floats of `ml_dtypes` are written as raw bytes: .npy files cannot name their dtypes.
 
     Raises:
-        OSError: if the file cannot be written; an existing file stays unchanged.
+        Failure: if the file cannot be written; an existing file stays unchanged.
     """
     arrays = [_storable(np.asarray(result)) for result in results]
     named: dict[str, Any] = {f"result{i}": array for i, array in enumerate(arrays)}
-    with open_atomically(path) as stream:
-        if has_suffix(path, ".npy"):
+    with open_output(path) as stream:
+        if has_suffix(path, ".npy") or (path == "-" and len(arrays) == 1):
             np.save(_Stream(stream), arrays[0])
         else:
             np.savez(stream, **named)

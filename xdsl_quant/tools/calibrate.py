@@ -1,28 +1,4 @@
-"""
-Run a function of a module on samples, and write the ranges of its values to a JSON file
-for the pass quant-import-stats.
-
-The command observes the operands of quant.stats_ref ops. If the module has no such op, the
-command runs the pass quant-insert-stats-refs.
-
-observers:
-  min-max              smallest and largest value
-  moving-average=0.9   moving averages of the min and max of each batch
-  percentile=99.99     the middle 99.99 percent of all values
-  entropy=8            range with the least loss of information in 8 bits
-  mse=8                range with the least squared error in 8 bits
-                       (entropy=8,symmetric and mse=8,symmetric: for symmetric types)
-
-examples:
-  xdsl-quant-calibrate model.mlir --inputs data.npz -o stats.json
-  xdsl-quant-calibrate model.mlir --inputs x.npy --batch-size 32 \\
-      --observer percentile=99.99 -o stats.json
-  xdsl-quant-calibrate model.mlir --inputs x.npy --inputs weights.npy \\
-      --batch-size 32 --whole 1 -o stats.json
-  xdsl-quant-calibrate model.mlir --inputs x.npy --axis main:argument:0=1 -o stats.json
-  xdsl-quant-calibrate model.mlir --inputs x.npy -o stats.json \\
-      --report report.html --types 'bits=4 symmetric=true'
-"""
+"""The command `xdsl-quant calibrate`: ranges of the values of a model on samples."""
 
 import argparse
 import sys
@@ -38,6 +14,8 @@ from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.quantizer.samples import Batches, DataError, batches_of
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     entry_function,
@@ -53,7 +31,8 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 )
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
-from .array_files import check_files, read_values
+from .array_files import check_files, check_report, read_values, sample_data
+from .commands import parse_arguments
 from .failures import (
     Failure,
     exit_code,
@@ -61,70 +40,16 @@ from .failures import (
     print_results,
     read_module,
     report_file,
+    write_text,
 )
-from .options import add_options, module_parser, shows_progress, with_progress
+from .options import shows_progress, with_progress
 
 _REPORT = "a report"
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    return exit_code(_calibrate, _calibrate_parser().parse_args(args))
-
-
-def _calibrate_parser() -> argparse.ArgumentParser:
-    parser = module_parser("xdsl-quant-calibrate", __doc__, "--inputs", required=True)
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="the JSON file to write"
-    )
-    parser.add_argument(
-        "--observer",
-        default="min-max",
-        help="range estimator, see above (default: %(default)s)",
-    )
-    _add_batch_options(parser)
-    parser.add_argument(
-        "--axis",
-        action="append",
-        default=[],
-        metavar="KEY=DIMENSION",
-        help="record one range per index of a dimension for the values of a key",
-    )
-    parser.add_argument(
-        "--report",
-        metavar="FILE",
-        help="also write an HTML page: for each key a histogram, the resulting type and "
-        "its quantization error, worst first",
-    )
-    parser.add_argument(
-        "--types",
-        default="",
-        metavar="OPTIONS",
-        help="options of quant-calibrated-to-uniform for types in the report, e.g. "
-        "'bits=4 symmetric=true'",
-    )
-    add_options(parser, "--checkpoint", "--no-progress")
-    return parser
-
-
-def _add_batch_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--batch-size",
-        type=int,
-        metavar="N",
-        help="split arrays along their first dimension into batches of N; the last batch "
-        "may be smaller (default: one batch). Scalars, and arrays whose first dimension "
-        "is static in the function type, such as weights, are passed whole to every batch",
-    )
-    parser.add_argument(
-        "--whole",
-        type=int,
-        action="append",
-        default=[],
-        metavar="ARGUMENT",
-        help="index of an argument, from 0, to pass whole to every batch; repeat for "
-        "several",
-    )
+    return exit_code(_calibrate, parse_arguments("calibrate", args))
 
 
 def _calibrate(options: argparse.Namespace) -> None:
@@ -136,11 +61,12 @@ def _calibrate(options: argparse.Namespace) -> None:
         "--report": options.report,
         "--checkpoint": options.checkpoint,
     }
-    check_files(options, "--inputs", outputs)
+    check_files(options, outputs)
+    check_report(options.report, ".html", ".htm")
     conversion = _conversion(options)
     module = read_module(options)
     functions = _instrument(module, options)
-    batches = _batches(read_values(options), options, functions[0])
+    batches = _batches(options, functions[0])
     shown = shows_progress(options)
     with naming_failures(options.module, TypeError, ValueError, ImportError, OSError):
         statistics = calibrate(
@@ -161,9 +87,9 @@ def _calibrate(options: argparse.Namespace) -> None:
             title = f"Calibration of {options.module}"
             page = make_page(title, statistics, conversion, module)
     ranges = [(k, *statistics.ranges(k).layer) for k in sorted(statistics.observations)]
-    print_results((f"{k}: {low} to {high}" for k, low, high in ranges), options.output)
-    with report_file(options.report, page), naming_failures(options.output, OSError):
-        statistics.save(options.output)
+    print_results((f"{k}: {low} to {high}" for k, low, high in ranges), options)
+    with report_file(options.report, page):
+        write_text(options.output, statistics.to_text())
 
 
 def _instrument(module: ModuleOp, options: argparse.Namespace) -> Sequence[FuncOp]:
@@ -243,10 +169,18 @@ def _warn_of_missing(
 
 
 def _batches(
-    inputs: Sequence[ArrayLike], options: argparse.Namespace, function: FuncOp
-) -> Sequence[tuple[ArrayLike, ...]]:
+    options: argparse.Namespace, function: FuncOp
+) -> Sequence[Batch] | Batches:
     """Return the arguments of each batch. Lists stay lists until their dtype is known."""
     size = options.batch_size
+    if options.data:
+        if size is not None or options.whole:
+            raise Failure("--batch-size, --whole: error: options apply to --input only")
+        with naming_failures(options.data[0], DataError):
+            batches, _ = batches_of(sample_data(options), function)
+            assert isinstance(batches, Batches)
+            return batches
+    inputs = read_values(options)
     if size is None:
         if options.whole:
             raise Failure("--whole: error: missing option --batch-size")
@@ -265,12 +199,12 @@ def _batches(
     first, *others = counts.values()
     if any(count != first for count in others):
         raise Failure(
-            "--inputs: error: expected the same number of samples in all arrays, found "
+            "--input: error: expected the same number of samples in all arrays, found "
             f"{', '.join(map(str, counts.values()))}; use --whole for arrays to pass whole "
             "to every batch"
         )
     if not first:
-        raise Failure("--inputs: error: expected at least one sample, found none")
+        raise Failure("--input: error: expected at least one sample, found none")
     return [
         tuple(
             cast("Array", value)[start : start + size] if index in counts else value

@@ -1,5 +1,6 @@
 """
-Entry points of the commands, which users can interrupt while modules are imported.
+Entry points of `xdsl-quant` and of its commands, which users can interrupt while modules
+are imported.
 
 The imports of a command take seconds on a slow disk.
 """
@@ -8,13 +9,26 @@ import sys
 from functools import partial
 from importlib import import_module
 
+from .commands import COMMANDS, command_name, parse_arguments
 
-def _run_command(command: str, *libraries: str) -> int:
-    """Import a command and the libraries that it imports later; then run the command."""
+_MODULES = {"import": "import_model"}
+"""Modules of commands with other names."""
+
+
+def main() -> int:
+    """Run the command that the arguments of the process name."""
+    name = command_name(sys.argv[1:])
+    return _run_command(name, sys.argv[2:])
+
+
+def _run_command(name: str, arguments: list[str] | None = None) -> int:
+    """Check the arguments, by default those of the process, then import the command."""
+    parse_arguments(name, arguments)
     try:
-        for library in libraries:
+        for library in COMMANDS[name].libraries:
             _import_library(library)
-        return _import_library(f"xdsl_quant.tools.{command}").main()
+        module = _import_library(f"xdsl_quant.tools.{_MODULES.get(name, name)}")
+        return module.main(arguments)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -50,11 +64,12 @@ def _import_library(name: str):
             raise KeyboardInterrupt
 
 
+# The commands `xdsl-quant-calibrate` and so on, of earlier versions.
 calibrate = partial(_run_command, "calibrate")
 compare = partial(_run_command, "compare")
-import_model = partial(_run_command, "import_model")
+import_model = partial(_run_command, "import")
 inspect = partial(_run_command, "inspect")
-prove = partial(_run_command, "prove", "numpy")
+prove = partial(_run_command, "prove")
 quantize = partial(_run_command, "quantize")
 rosetta = partial(_run_command, "rosetta")
 run = partial(_run_command, "run")

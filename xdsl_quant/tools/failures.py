@@ -8,10 +8,12 @@ import warnings
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant.diagnostics import colored
 from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.loading import (
     IRError,
@@ -32,6 +34,15 @@ _TRACEBACK = "XDSL_QUANT_TRACEBACK"
 class Failure(Exception):
     """An error message for the user."""
 
+    code = 1
+    """Exit code of the command."""
+
+
+class UsageError(Failure):
+    """An error message about arguments that do not belong together."""
+
+    code = 2
+
 
 def exit_code(
     run: Callable[[argparse.Namespace], None], options: argparse.Namespace
@@ -40,8 +51,9 @@ def exit_code(
     Run a command, report its errors, and return its exit code.
 
     Returns:
-        0; 1 after an error message; 130 after an interrupt; 141 if the pipe that reads the
-        output is closed; 70 (`EX_SOFTWARE`) after a message about a bug of this package.
+        0; 1 after an error message, 2 if it is about the usage; 130 after an interrupt;
+        141 if the pipe that reads the output is closed; 70 (`EX_SOFTWARE`) after a
+        message about a bug of this package.
     """
     try:
         with _short_warnings():
@@ -79,11 +91,10 @@ def _reported_bug(place: str, error: Exception) -> int:
     if os.environ.get(_TRACEBACK):
         traceback.print_exception(error)
     reason = str(error).partition("\n")[0]
-    print(
+    _print_message(
         f"{place}: error: bug in xdsl-quant: {type(error).__name__}"
         f"{f': {reason}' if reason else ''}; please report it with the traceback; set "
-        f"{_TRACEBACK}=1 to print the traceback",
-        file=sys.stderr,
+        f"{_TRACEBACK}=1 to print the traceback"
     )
     return 70
 
@@ -93,7 +104,7 @@ def _short_warnings() -> Generator[None]:
     """Print each warning as one line, without the source location."""
 
     def show(message: Warning | str, *args: object) -> None:
-        print(f"warning: {message}", file=sys.stderr)
+        _print_message(f"warning: {message}")
 
     with warnings.catch_warnings():
         warnings.showwarning = show
@@ -101,30 +112,34 @@ def _short_warnings() -> Generator[None]:
 
 
 def _print_message(message: Failure | str) -> int:
-    print(message, file=sys.stderr)
-    return 1
+    print(colored(str(message), sys.stderr), file=sys.stderr)
+    return getattr(message, "code", 1)
 
 
-def print_results(lines: Iterable[object], *files: str | None) -> None:
+def print_results(lines: Iterable[object], options: argparse.Namespace) -> None:
     """
-    Print results. Call this before files are written, so that a failure leaves no file.
-
-    Args:
-        lines: the results.
-        files: output files, `None` for unset options. If any is set, a closed pipe is not
-            an error.
+    Print results: nothing if `--json` is `-`, to standard error if another output is `-`.
+    Call this before files are written, so that a failure leaves no file. A closed pipe is
+    not an error if there is an output file.
 
     Raises:
         OSError: if the results cannot be printed.
     """
+    json, *others = (getattr(options, name, None) for name in ("json", *_OUTPUTS))
+    if json == "-":
+        return
+    stream = sys.stderr if "-" in others else sys.stdout
     try:
         for line in lines:
-            print(line)
-        sys.stdout.flush()
+            print(line, file=stream)
+        stream.flush()
     except BrokenPipeError:
-        if not any(files):
+        if not any((json, *others)):
             raise
         drop_output()
+
+
+_OUTPUTS = ("output", "report")
 
 
 def drop_output() -> None:
@@ -161,6 +176,8 @@ def naming_failures(place: str, *errors: type[Exception]) -> Generator[None]:
     """
     try:
         yield
+    except BrokenPipeError:
+        raise
     except errors as error:
         raise failure_at(place, error) from error
 
@@ -168,29 +185,48 @@ def naming_failures(place: str, *errors: type[Exception]) -> Generator[None]:
 @contextmanager
 def report_file(path: str | None, text: str) -> Generator[None]:
     """
-    Write a report to a file if the `with` block, which writes another file, succeeds.
+    Write a report to a file, or to standard output for `-`, if the `with` block, which
+    writes another file, succeeds.
 
     Raises:
         Failure: if the report cannot be written.
     """
-    if path is None:
+    if path is None or path == "-":
         yield
+        print(end=text if path else "")
         return
-    with naming_failures(path, OSError), open_atomically(path) as file:
+    with open_output(path) as file:
         file.write(text.encode())
         file.flush()
         yield
 
 
-def write_json(path: str | None, text: str) -> None:
+def write_text(path: str | None, text: str) -> None:
     """
-    Write a JSON file, or do nothing if `path` is `None`.
+    Write text to a file, or to standard output for `-`; do nothing if `path` is `None`.
 
     Raises:
         Failure: if the file cannot be written.
     """
     with report_file(path, text):
         pass
+
+
+@contextmanager
+def open_output(path: str) -> Generator[BinaryIO]:
+    """
+    Open a file that is written completely or not at all, or standard output for `-`.
+
+    Raises:
+        Failure: if the file cannot be written.
+    """
+    if path != "-":
+        with naming_failures(path, OSError), open_atomically(path) as file:
+            yield file
+        return
+    sys.stdout.flush()
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
 
 def read_module(options: argparse.Namespace, ctx: Context | None = None) -> ModuleOp:

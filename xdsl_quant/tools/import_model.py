@@ -1,14 +1,4 @@
-"""
-Convert a TensorFlow Lite file to a module of the tfl dialect, or a module to such a file.
-
-A path with the suffix .tflite is a TensorFlow Lite file; any other path is MLIR text.
-
-examples:
-  xdsl-quant-import model.tflite -o model.mlir
-  xdsl-quant-import model.tflite --shape x=1x16x16x3 -p canonicalize
-  xdsl-quant-import model.mlir -o model.tflite
-  xdsl-quant-import model.tflite --static -p convert-tfl-to-linalg -o integers.mlir
-"""
+"""The command `xdsl-quant import`: .tflite files to MLIR text, and back."""
 
 import argparse
 import io
@@ -21,13 +11,12 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.hints import isa
 
-from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.loading import model_format, multiverse_context
 from xdsl_quant.runtime.plugins import ModelFileError
 
 from .array_files import check_files
-from .failures import exit_code, naming_failures, read_module
-from .options import add_options, command_parser
+from .commands import parse_arguments
+from .failures import exit_code, naming_failures, open_output, read_module
 
 _COLUMNS = ("op", "reason")
 """Columns of the table of fallbacks."""
@@ -35,31 +24,13 @@ _COLUMNS = ("op", "reason")
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = command_parser("xdsl-quant-import", __doc__)
-    parser.add_argument(
-        "module",
-        metavar="input",
-        help="a .tflite file, a file with MLIR text, or - for standard input",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="output file (default, and for -: print the module)",
-    )
-    add_options(parser, "--shape", "--static", "-p/--passes")
-    parser.add_argument(
-        "--print-debuginfo",
-        action="store_true",
-        help="print locations, which preserve tensor names in the text",
-    )
-    return exit_code(_import, parser.parse_args(args))
+    return exit_code(_import, parse_arguments("import", args))
 
 
 def _import(options: argparse.Namespace) -> None:
     source = options.module
     output = None if options.output == "-" else options.output
-    check_files(options, "", {"-o": output})
+    check_files(options, {"-o": output})
     ctx = multiverse_context()
     # Files may contain ops that the tfl dialect lacks.
     ctx.allow_unregistered = True
@@ -77,7 +48,7 @@ def _import(options: argparse.Namespace) -> None:
             content = _printed(ctx, target, module).encode()
         else:
             content = file_format.writer()(module)
-    with naming_failures(output, OSError), open_atomically(output) as stream:
+    with open_output(output) as stream:
         stream.write(content)
 
 

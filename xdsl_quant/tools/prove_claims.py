@@ -1,4 +1,4 @@
-"""Claims of `xdsl-quant-prove`, selected by its options."""
+"""Claims of `xdsl-quant prove`, selected by its options."""
 
 import argparse
 import math
@@ -115,7 +115,9 @@ def _commands(
         for passes in ((), (options.after,))
     ]
     return "\n".join(
-        shlex.join(["xdsl-quant-run", options.module, *arguments, *inputs, "-p", each])
+        shlex.join(
+            ["xdsl-quant", "run", options.module, *arguments, *inputs, "-p", each]
+        )
         for each in pipelines
     )
 

@@ -1,17 +1,4 @@
-"""
-Quantize a float model: run it on samples to find the ranges of its values, choose
-quantization parameters for a hardware target, and write the quantized model.
-
-The table shows for each kernel the signal-to-quantization-noise ratio (SQNR) of its result
-in dB, the SQNR if only this kernel is quantized (own), the SQNR of its weights, the
-fraction of saturated values, and the size of its constants before and after quantization.
-
-examples:
-  xdsl-quant-quantize model.tflite --data x.npz -o quantized.tflite
-  xdsl-quant-quantize model.mlir --data x.npy --recipe int8 -o quantized.mlir
-  xdsl-quant-quantize model.tflite --data x.npz --recipe mine.toml \\
-      --test-data y.npz --report report.html -o quantized.tflite
-"""
+"""The command `xdsl-quant quantize`: a quantized model and its report."""
 
 import argparse
 import sys
@@ -24,7 +11,7 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl_quant.quantizer import Budget, MixedModel, Recipe, quantize, read_recipe
 from xdsl_quant.quantizer.labels import Labels
 from xdsl_quant.quantizer.recipe import parse_budget
-from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
+from xdsl_quant.quantizer.recipe_files import RecipeError
 from xdsl_quant.quantizer.samples import DataError, batches_of
 from xdsl_quant.quantizer.weight_only import quantize_weights
 from xdsl_quant.runtime.atomic_files import has_suffix
@@ -37,7 +24,8 @@ from xdsl_quant.transforms.propagation.target_files import TargetError, read_tar
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
-from .array_files import check_files
+from .array_files import check_files, check_report, sample_data
+from .commands import parse_arguments
 from .failures import (
     Failure,
     exit_code,
@@ -47,87 +35,12 @@ from .failures import (
     read_module,
     report_file,
 )
-from .options import add_options, command_parser, shows_progress, with_progress
+from .options import shows_progress, with_progress
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    return exit_code(_quantize_model, _quantize_parser().parse_args(args))
-
-
-def _quantize_parser() -> argparse.ArgumentParser:
-    parser = command_parser("xdsl-quant-quantize", __doc__)
-    parser.add_argument(
-        "module",
-        help="float model: a file with MLIR text, - for standard input, or a .tflite file",
-    )
-    parser.add_argument(
-        "--data",
-        dest="inputs",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="samples: a .npy file, or a .npz file with one array per argument of the "
-        "function, in order; each row is a sample",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="file for the quantized model: .tflite or .mlir",
-    )
-    _add_recipe_options(parser)
-    _add_report_options(parser)
-    add_options(parser, "--checkpoint", "--entry", "-p/--passes", "--shape", "--static")
-    add_options(parser, "--no-progress")
-    return parser
-
-
-def _add_recipe_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--recipe",
-        default="int8",
-        help=f"a .toml file, or one of {', '.join(recipe_names())} (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--target",
-        help="hardware target: a .toml file, or a name from 'xdsl-quant-target list' "
-        "(default: the target of the recipe with most kernels for the model)",
-    )
-    parser.add_argument(
-        "--budget",
-        help="budget of a recipe that searches bit widths, such as 'mixed': size of the "
-        "constants ('20 kB'), loss of SQNR ('6 dB'), or loss of accuracy in percentage "
-        "points ('0.5 %%') (default: the budget of the recipe)",
-    )
-
-
-def _add_report_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--test-data",
-        metavar="FILE",
-        help="samples for the report (default: the samples of --data)",
-    )
-    add_options(parser, "--labels")
-    parser.add_argument(
-        "--data-labels",
-        metavar="FILE",
-        help="class index of each sample of --data, for a budget of accuracy (default: "
-        "--labels, if there is no --test-data)",
-    )
-    parser.add_argument(
-        "--report",
-        metavar="FILE",
-        help="also write the report to this file: an HTML page if it ends with .html, "
-        "else JSON",
-    )
-    parser.add_argument(
-        "--times",
-        action="store_true",
-        help="measure the time of the model and of each kernel, float and quantized, as "
-        "compiled code",
-    )
+    return exit_code(_quantize_model, parse_arguments("quantize", args))
 
 
 def _quantize_model(options: argparse.Namespace) -> None:
@@ -141,7 +54,7 @@ def _quantize_model(options: argparse.Namespace) -> None:
     batches, test_batches = _read_samples(options, module)
     if (file_format := model_format(options.output)) is not None:
         _check_has_file(file_format, module, recipe, options)
-    data = options.inputs[0]
+    data = options.data[0]
     with naming_failures(options.module, *_ERRORS), naming_failures(data, DataError):
         model = quantize(
             module,
@@ -163,9 +76,15 @@ def _quantize_model(options: argparse.Namespace) -> None:
     if options.report is not None:
         text = report.page(f"Quantized {options.module}") if is_page else report.json()
     search = (model.search, "") if isinstance(model, MixedModel) else ()
-    print_results([*search, report], options.output)
-    with report_file(options.report, text):
-        with naming_failures(options.output, OSError, ModelFileError, ImportError):
+    print_results([*search, report], options)
+    with (
+        report_file(options.report, text),
+        report_file(options.json, report.json()),
+        naming_failures(options.output, OSError, ModelFileError, ImportError),
+    ):
+        if options.output == "-":
+            print(model.module)
+        else:
             model.save(options.output)
 
 
@@ -174,23 +93,18 @@ _ERRORS = (ValueError, TypeError, PassFailedException, OSError)
 
 
 def _check_files(options: argparse.Namespace) -> None:
-    """Check that --data names one file, and that no output file is an input file."""
+    """Check the suffix of the report, and that no output file is an input file."""
     outputs = {
         "-o": options.output,
         "--report": options.report,
+        "--json": options.json,
         "--checkpoint": options.checkpoint,
     }
-    data, *more = options.inputs
-    if more:
-        raise Failure(
-            f"--data {more[0]}: error: expected one file with samples, found "
-            f"{len(options.inputs)}; a .npz file has an array for each argument"
-        )
+    check_report(options.report, ".html", ".htm", ".json")
     names = "test_data", "labels", "data_labels", "recipe", "target"
     read = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
-    read = {"--data": data, **read}
     others = {f"{name} {path}": path for name, path in read.items() if path is not None}
-    check_files(options, "--data", outputs, others)
+    check_files(options, outputs, others)
 
 
 def _read_recipe(
@@ -212,7 +126,7 @@ def _read_recipe(
 
 def _writes_page(options: argparse.Namespace) -> bool:
     """Return True if the report is HTML; check that its packages are installed."""
-    if options.report is None or not has_suffix(options.report, ".html", ".htm"):
+    if options.report is None or has_suffix(options.report, ".json"):
         return False
     with naming_failures(f"--report {options.report}", ImportError):
         check_packages("a page")
@@ -225,9 +139,9 @@ def _read_samples(
     """Read calibration and test samples, and check that labels match them."""
     with naming_failures(options.module, *_ERRORS):
         function = entry_function(module, options.entry)
-    data = options.inputs[0]
+    data = options.data[0]
     with naming_failures(data, DataError):
-        batches = test_batches = batches_of(data, function)[0]
+        batches = test_batches = batches_of(sample_data(options), function)[0]
         if options.data_labels is not None:
             Labels.of(options.data_labels, batches)
     with naming_failures(options.test_data or data, DataError):

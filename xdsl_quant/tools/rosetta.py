@@ -1,21 +1,4 @@
-"""
-Compare the integers that runtimes compute for a quantized type: the definitions of ONNX and
-StableHLO, onnxruntime, torch, LiteRT's kernels and XNNPACK, StableHLO's interpreter, MLIR's
-own lowering, and compiled code with each of its options.
-
-The table shows for each runtime the number of inputs whose result differs from that of the
-reference runtime, the first such input, the stored value of NaN, and the options with which
-compiled code computes the same. Runtimes that are not installed are skipped.
-
-For a TensorFlow Lite model, the command compares each op on stored values: onnxruntime,
-LiteRT's kernels, XNNPACK, TOSA's reference model, and compiled code with its options.
-
-examples:
-  xdsl-quant-rosetta '!quant.uniform<i8:f32, 0.5:3>'
-  xdsl-quant-rosetta '!quant.uniform<u8:f16, 0.1:128>' --against onnxruntime
-  xdsl-quant-rosetta model.mlir --runtimes onnx-definition,litert-xnnpack --json table.json
-  xdsl-quant-rosetta model.tflite --static --ops add,conv_2d --against litert-reference
-"""
+"""The command `xdsl-quant rosetta`: the arithmetic of runtimes, compared."""
 
 import argparse
 import sys
@@ -24,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.rosetta import (
-    OP_RUNTIMES,
-    RUNTIMES,
     RuntimeComparison,
     Unavailable,
     compare_ops,
@@ -34,45 +15,20 @@ from xdsl_quant.rosetta import (
 from xdsl_quant.rosetta.comparison import comparisons_json
 from xdsl_quant.runtime.loading import IRError
 
-from .failures import exit_code, naming_failures, read_type_or_module, write_json
-from .options import add_options, command_parser, shows_progress, with_counted_progress
+from .commands import parse_arguments
+from .failures import (
+    exit_code,
+    naming_failures,
+    print_results,
+    read_type_or_module,
+    write_text,
+)
+from .options import shows_progress, with_counted_progress
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = command_parser("xdsl-quant-rosetta", __doc__)
-    parser.add_argument(
-        "module",
-        metavar="type",
-        help="a quantized type; or a file with a module, - for standard input, or a "
-        ".tflite file, to compare the types of its casts, or its tfl ops",
-    )
-    parser.add_argument(
-        "--against",
-        metavar="RUNTIME",
-        default="compiled",
-        help="reference runtime (default: %(default)s)",
-    )
-    known = ", ".join(RUNTIMES)
-    parser.add_argument(
-        "--runtimes",
-        metavar="NAMES",
-        help=f"runtimes to compare, separated by commas (default for types: {known}; "
-        f"for ops: {', '.join(OP_RUNTIMES)})",
-    )
-    parser.add_argument(
-        "--ops",
-        metavar="NAMES",
-        help="ops to compare, separated by commas (default: all)",
-    )
-    parser.add_argument(
-        "--all-inputs",
-        action="store_true",
-        help="quantize all 4,294,967,296 floats of 32 bits, which takes an hour",
-    )
-    names = "--json", "-p/--passes", "--no-progress", "--shape", "--static"
-    add_options(parser, *names)
-    return exit_code(_print_comparisons, parser.parse_args(args))
+    return exit_code(_print_comparisons, parse_arguments("rosetta", args))
 
 
 def _print_comparisons(options: argparse.Namespace) -> None:
@@ -80,9 +36,9 @@ def _print_comparisons(options: argparse.Namespace) -> None:
     found: list[RuntimeComparison] = []
     with naming_failures(options.module, ValueError, Unavailable, IRError, ImportError):
         for comparison in _comparisons(source, options):
-            print(comparison, flush=True)
+            print_results([comparison], options)
             found.append(comparison)
-    write_json(options.json, comparisons_json(found))
+    write_text(options.json, comparisons_json(found))
 
 
 def _comparisons(

@@ -1,18 +1,4 @@
-"""
-Run a function of a module on NumPy arrays, print its results and save them.
-
-Arguments and results of quantized types are arrays of stored values, e.g. uint8 for u8
-storage. quant.qcast and quant.dcast do not have to be lowered. With --steps, the command
-calls the function once per step and keeps its state from step to step (streaming models).
-
-examples:
-  xdsl-quant-run model.mlir --input x.npy --output y.npy
-  xdsl-quant-run model.mlir --entry f --input 3.5 --input '[[1, 2], [3, 4]]'
-  xdsl-quant-run model.mlir --input all.npz:x --input=-inf
-  xdsl-quant-run model.tflite --input frames.npy --steps --output scores.npy
-  xdsl-quant-run model.mlir --input x.npy \\
-      -p 'lower-quant-ops{rounding-mode=nearest-even},canonicalize'
-"""
+"""The command `xdsl-quant run`: a function of a model on NumPy arrays."""
 
 import argparse
 import sys
@@ -37,31 +23,18 @@ from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization impor
 )
 
 from .array_files import check_files, check_output, read_values, write_results
+from .commands import parse_arguments
 from .failures import exit_code, naming_failures, print_results, read_module
-from .options import add_rounding_options, module_parser, rounding_options
+from .options import rounding_options
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = module_parser("xdsl-quant-run", __doc__, "--input", required=False)
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help="file for the results: .npy for one result, .npz for any number (result0, "
-        "result1, ...)",
-    )
-    parser.add_argument(
-        "--steps",
-        action="store_true",
-        help="call the function once per index of the first dimension of the inputs, and "
-        "carry its state from call to call; results are stacked along that dimension",
-    )
-    add_rounding_options(parser, "casts that are not lowered")
-    return exit_code(_run_function, parser.parse_args(args))
+    return exit_code(_run_function, parse_arguments("run", args))
 
 
 def _run_function(options: argparse.Namespace) -> None:
-    check_files(options, "--input", {"--output": options.output})
+    check_files(options, {"-o": options.output})
     module = read_module(options)
     rounding = _rounding(options, module)
     inputs = read_values(options)
@@ -77,10 +50,9 @@ def _run_function(options: argparse.Namespace) -> None:
             results = _run_steps(function, bool(states), inputs, rounding)
         else:
             results = run_function(module, function.sym_name.data, *inputs, **rounding)
-    print_results(_lines(results), options.output)
+    print_results(_lines(results), options)
     if options.output is not None:
-        with naming_failures(options.output, OSError):
-            write_results(options.output, results)
+        write_results(options.output, results)
 
 
 def _rounding(options: argparse.Namespace, module: ModuleOp) -> dict[str, Any]:

@@ -1,13 +1,4 @@
-"""
-Check the description of a hardware target, and print one line per kernel signature.
-
-Constraints in parentheses are traits of the op, used if the file has none for the kernel.
-
-examples:
-  xdsl-quant-target list
-  xdsl-quant-target check my_accelerator.toml
-  xdsl-quant-target check tflite-int8
-"""
+"""The command `xdsl-quant target`: checks of hardware targets."""
 
 import argparse
 import sys
@@ -36,26 +27,24 @@ from xdsl_quant.transforms.propagation.target_spec import (
     Signature,
 )
 
-from .failures import exit_code, naming_failures
-from .options import command_parser
+from .commands import parse_arguments
+from .failures import UsageError, exit_code, naming_failures
 
 _HEADER = ("kernel", "ops", "inputs", "outputs", "constraints")
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = command_parser("xdsl-quant-target", __doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="print the names of all targets")
-    check = commands.add_parser("check", help="check a target and print its kernels")
-    check.add_argument("module", metavar="target", help="a .toml file, or a name")
-    parser.set_defaults(module="targets")
-    return exit_code(_check_or_list, parser.parse_args(args))
+    return exit_code(_check_or_list, parse_arguments("target", args))
 
 
 def _check_or_list(options: argparse.Namespace) -> None:
-    with naming_failures(options.module, TargetError, ValueError):
-        if options.command == "list":
+    is_list = options.action == "list"
+    if is_list != (options.module is None):
+        found = "unexpected" if is_list else "missing"
+        raise UsageError(f"target {options.action}: error: {found} TARGET")
+    with naming_failures(options.module or "targets", TargetError, ValueError):
+        if is_list:
             targets = [
                 read_target(name) for name in sorted(target_extensions().targets)
             ]

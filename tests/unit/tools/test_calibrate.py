@@ -1,4 +1,4 @@
-"""`xdsl-quant-calibrate`, in this process and once as a command."""
+"""`xdsl-quant calibrate`, in this process and once as a command."""
 
 import io
 import json
@@ -385,12 +385,12 @@ SAME_FILES = {
     "archive": (
         ("--report", "data.npz"),
         "--report data.npz",
-        "--inputs data.npz:y",
+        "--input data.npz:y",
     ),
     "checkpoint in place of inputs": (
         ("--checkpoint", "x.npy"),
         "--checkpoint x.npy",
-        "--inputs x.npy",
+        "--input x.npy",
     ),
     "checkpoint in place of the module": (
         ("--checkpoint", "m.mlir"),
@@ -412,7 +412,7 @@ SAME_FILES = {
         "--checkpoint same.x",
         "--report same.x",
     ),
-    "no standard output": (("-o", "-", "--report", "-"), "--report -", "-o -"),
+    "standard output": (("-o", "-", "--report", "-"), "--report -", "-o -"),
 }
 
 
@@ -429,13 +429,23 @@ def test_files_are_not_overwritten(name: str, capsys: pytest.CaptureFixture[str]
     assert {path: path.read_bytes() for path in Path().glob("*.*")} == before
 
 
-def test_standard_input_is_no_file(
+def test_standard_input_and_output(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("sys.stdin", Path("m.mlir").open())
     with sys.stdin:
         assert main(["-", "--inputs", "data.npz", "-o", "-"]) == 0
-    assert Statistics.load("-").batch_count == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["batches"] == 1
+    assert printed.err.startswith("f:argument:0: ")
+    assert not Path("-").exists()
+    text = error(capsys, "-", "--input", "-")
+    assert text == (
+        "-: error: standard input is used twice: for the input module and --input -; use "
+        "a file for one"
+    )
+    text = error(capsys, "m.mlir", "--input", "data.npz", "--checkpoint", "-")
+    assert text == "--checkpoint -: error: expected a file"
 
 
 def test_devices_are_not_overwritten():
@@ -552,7 +562,7 @@ def test_report_that_cannot_be_written(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize("option", ["-o", "--report", "--checkpoint"])
 def test_full_disk(option: str, small_disk: Path, capsys: pytest.CaptureFixture[str]):
     """The old file stays, and nothing else."""
-    file, large = small_disk / "file", small_disk / "large"
+    file, large = small_disk / "file.html", small_disk / "large"
     options = ["m.mlir", "--inputs", "data.npz", "-o", "stats.json", option, str(file)]
     assert main(options) == 0
     before = file.read_bytes()
@@ -562,7 +572,7 @@ def test_full_disk(option: str, small_disk: Path, capsys: pytest.CaptureFixture[
     assert main(options) == 1
     assert capsys.readouterr().err == f"{file}: error: no space left on device\n"
     assert file.read_bytes() == before
-    assert sorted(os.listdir(small_disk)) == ["file", "large"]
+    assert sorted(os.listdir(small_disk)) == ["file.html", "large"]
 
 
 class Terminal(io.StringIO):
@@ -632,7 +642,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
                 "--batch-size",
                 "2",
             ),
-            "--inputs: error: expected the same number of samples in all arrays, found 5, "
+            "--input: error: expected the same number of samples in all arrays, found 5, "
             "4; use --whole for arrays to pass whole to every batch",
         ),
         (
@@ -663,7 +673,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "[]", "--inputs", "[]", "--batch-size", "2"),
-            "--inputs: error: expected at least one sample, found none",
+            "--input: error: expected at least one sample, found none",
         ),
         (
             ("m.mlir", "--inputs", "x.npy"),

@@ -1,4 +1,4 @@
-"""The command xdsl-quant-compare."""
+"""The command xdsl-quant compare."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ def test_tensorflow_lite_files(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ),
         (
             ["--data", "missing.npz"],
-            "missing.npz: error: no such file or directory",
+            "--data missing.npz: error: expected one file with samples, found 2; a .npz "
+            "file has an array for each argument",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""`xdsl-quant-import`, in this process and once as a command."""
+"""`xdsl-quant import`, in this process and once as a command."""
 
 import subprocess
 import sys
@@ -203,9 +203,9 @@ def test_options_without_an_input(option: str, capsys: pytest.CaptureFixture[str
         main([option])
     assert e.value.code == 0
     printed = capsys.readouterr().out
-    assert "xdsl-quant-import" in printed
+    assert "xdsl-quant" in printed
     if option == "--version":
-        assert printed == f"xdsl-quant-import {metadata.version('xdsl-quant')}\n"
+        assert printed == f"xdsl-quant {metadata.version('xdsl-quant')}\n"
 
 
 def test_as_a_command():

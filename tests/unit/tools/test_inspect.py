@@ -1,4 +1,4 @@
-"""The command xdsl-quant-inspect."""
+"""The command xdsl-quant inspect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command xdsl-quant-prove."""
+"""The command xdsl-quant prove."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_documentation_of_passes(
     monkeypatch.chdir(tmp_path)
     for part in session.removeprefix("$ ").split("\n$ "):
         command, *expected = lines(part)
-        main(shlex.split(command)[1:])
+        main(shlex.split(command)[2:])
         assert lines(capsys.readouterr().out) == expected
 
 
@@ -155,8 +155,8 @@ func.func @main(%x: tensor<2x1xf32>, %y: f32, %z: tensor<1x!q>) -> (f32, tensor<
     found = re.search(r": result 0 = (.*) before, and (.*) after$", refuted)
     assert found is not None
     for line, expected in zip(commands, found.groups(), strict=True):
-        program, *options = shlex.split(line)
-        assert program == "xdsl-quant-run"
+        program, command_name, *options = shlex.split(line)
+        assert (program, command_name) == ("xdsl-quant", "run")
         assert run(options) == 0
         printed = capsys.readouterr().out.splitlines()
         assert printed[0] == "result0: float32"
@@ -269,7 +269,7 @@ def test_all_inputs_that_are_refuted(
         "input = nan, found = 7, expected = 0"
     )
     assert found[place + 1].endswith(
-        " | xdsl-quant-run - --input=nan --rounding-mode nearest-even "
+        " | xdsl-quant run - --input=nan --rounding-mode nearest-even "
         "--zero-point-order before-rounding --nan stored-zero"
     )
 

@@ -1,4 +1,4 @@
-"""The command xdsl-quant-quantize."""
+"""The command xdsl-quant quantize."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command xdsl-quant-rosetta."""
+"""The command xdsl-quant rosetta."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`xdsl-quant-run`, in this process and once as a command."""
+"""`xdsl-quant run`, in this process and once as a command."""
 
 import os
 import subprocess
@@ -287,17 +287,16 @@ MISTAKES = {
     ),
     "output in place of the module": (
         ("module.npy", "--output", "module.npy"),
-        "--output module.npy: error: output would overwrite the input module; use "
+        "-o module.npy: error: output would overwrite the input module; use "
         "another file",
     ),
     "output in place of an input": (
         ("m.mlir", "--input", "x.npy", "--input", "2", "--output", "./x.npy"),
-        "--output ./x.npy: error: output would overwrite --input x.npy; use another file",
+        "-o ./x.npy: error: output would overwrite --input x.npy; use another file",
     ),
     "output in place of an archive": (
         ("m.mlir", "--input", "2", "--input", "all.npz:x", "--output", "all.npz"),
-        "--output all.npz: error: output would overwrite --input all.npz:x; use another "
-        "file",
+        "-o all.npz: error: output would overwrite --input all.npz:x; use another file",
     ),
     "unknown suffix": (
         ("f32.mlir", "--input", "1", "--output", "y.txt"),
@@ -448,7 +447,7 @@ def test_help(capsys: pytest.CaptureFixture[str]):
         main(["--help"])
     assert caught.value.code == 0
     text = capsys.readouterr().out
-    assert "usage: xdsl-quant-run" in text
+    assert "usage: xdsl-quant run" in text
     assert "--rounding-mode" in text
 
 

@@ -1,4 +1,4 @@
-"""`xdsl-quant-target`, in this process."""
+"""`xdsl-quant target`, in this process."""
 
 from pathlib import Path
 

@@ -80,7 +80,7 @@ class QuantFuseKernelsPass(CountingPass):
             candidates,
             fuse_kernels(op, target) - before,
             f"chains of ops with the types of a kernel of target '{target.name}'",
-            remedy="see xdsl-quant-target check",
+            remedy="see xdsl-quant target check",
         )
 
 

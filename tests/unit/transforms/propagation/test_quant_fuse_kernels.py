@@ -287,7 +287,7 @@ def test_bodies_have_no_kernels(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().err == (
         "warning: 'quant-fuse-kernels' changed nothing, expected chains of ops with the "
         "types of a kernel of target 'stablehlo-int8', found 1 'stablehlo.multiply'; see "
-        "xdsl-quant-target check\n"
+        "xdsl-quant target check\n"
     )
 
 
@@ -469,7 +469,7 @@ def test_nothing_is_fused(capsys: pytest.CaptureFixture[str]):
         )
     )
     apply_passes(other, "quant-fuse-kernels{target=tflite-int8}")
-    assert "found 1 'tfl.tanh'; see xdsl-quant-target" in capsys.readouterr().err
+    assert "found 1 'tfl.tanh'; see xdsl-quant target" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["quant-fuse-kernels", "quant-propagate"])

@@ -24,7 +24,7 @@ _STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnc
 
 SIZES_HINT = (
     "set the input shapes when reading the file, e.g. with option 'static' of "
-    "'read_tflite' or 'xdsl-quant-import'"
+    "'read_tflite' or 'xdsl-quant import'"
 )
 """Advice in messages about dynamic sizes."""
 
