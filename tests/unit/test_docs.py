@@ -54,12 +54,6 @@ SLOW_SESSIONS = {"proving.md-1", "quantizer.md-0", "recipes.md-0"}
 """Sessions that only `make oracles` runs."""
 
 
-HELP = pytest.mark.skipif(
-    sys.version_info >= (3, 13),
-    reason="argparse of Python 3.13 prints options otherwise",
-)
-
-
 def _slow(is_slow: bool) -> list[pytest.MarkDecorator]:
     return [pytest.mark.sampled(0)] if is_slow else []
 
@@ -69,10 +63,7 @@ CONSOLE_EXAMPLES = [
         match["command"],
         match["output"],
         id=f"{page.name}-{match['command']}",
-        marks=[
-            *_slow(match["command"] in SLOW_COMMANDS),
-            *([HELP] if match["command"].endswith(" --help") else []),
-        ],
+        marks=_slow(match["command"] in SLOW_COMMANDS),
     )
     for page in PAGES
     for match in CONSOLE.finditer(page.read_text())
