@@ -115,6 +115,7 @@ _DECLARED = [*_declarations()]
 
 # xDSL's own dialects need the patches to parse lowered modules.
 xdsl_patches.apply_on_load(_united(lambda part: part.on_load))
+xdsl_patches.apply_to_tool()
 
 # xDSL tools refuse to start if a plugin redeclares a name of xDSL.
 XDSL_QUANT_UNIVERSE = _PluginUniverse(

@@ -8,22 +8,15 @@ with its location in the text if known.
 
 import io
 import os
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from re import fullmatch, match, search
 from typing import TypeAlias, TypeGuard, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    FileLineColLoc,
-    IntAttr,
-    ModuleOp,
-    StringAttr,
-    UnknownLoc,
-)
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass
@@ -39,6 +32,7 @@ from xdsl.utils.exceptions import (
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import error_summary, location_prefix, shortened_message
 from xdsl_quant.pass_outcome import CountingPass
+from xdsl_quant.xdsl_patches.locations import locate
 
 from .atomic_files import has_suffix
 from .garbage_collection import without_garbage_collection
@@ -92,25 +86,10 @@ def multiverse_context() -> Context:
 class _LocatingParser(Parser):
     """A parser that records the location of each op."""
 
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        lines = self.lexer.input.content.splitlines(keepends=True)
-        starts = [0]
-        for line in lines:
-            starts.append(starts[-1] + len(line))
-        return starts
-
-    @cached_property
-    def _file(self) -> StringAttr:
-        return StringAttr(self.lexer.input.name)
-
     def parse_operation(self) -> Operation:
-        start = self._current_token.span.start
+        start = self.pos
         op = super().parse_operation()
-        if isinstance(op.location, UnknownLoc):
-            line = bisect_right(self._line_starts, start)
-            column = start - self._line_starts[line - 1] + 1
-            op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        locate(op, self, start)
         return op
 
 
@@ -371,7 +350,7 @@ def suffixes(*others: str) -> str:
 # Verification and passes
 
 
-def _enclosing_location(op: Operation) -> str:
+def enclosing_location(op: Operation) -> str:
     """Return the location prefix of an op or its nearest ancestor with a location."""
     while (
         not (where := location_prefix(op.location))
@@ -405,7 +384,7 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
         reason = f"{error_summary(e)}{xdsl_patches.explanation()}"
         subject = "" if op.name in reason else f"'{op.name}' op "
         raise IRError(
-            f"{_enclosing_location(op)}error: {subject}{reason}{note}"
+            f"{enclosing_location(op)}error: {subject}{reason}{note}"
         ) from None
 
 

@@ -16,6 +16,7 @@ lists all patches, MLIR's behaviour, and the xDSL change that would make each on
 
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
@@ -105,6 +106,12 @@ def apply(*dialect_names: str) -> None:
         for name in dialect_names or PATCHED_DIALECTS:
             if dialect_names or name != "tosa":
                 _apply_to(name)
+
+
+def apply_to_tool() -> None:
+    """Apply the patches of `xdsl-opt` in a process of `xdsl-opt`, unless they are off."""
+    if are_on() and "xdsl.xdsl_opt_main" in sys.modules:
+        _apply_to("xdsl_opt")
 
 
 def patched_pass(run: _Apply) -> _Apply:

@@ -1,14 +1,22 @@
 """Patches of the parser of locations."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, LocationAttr
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    LocationAttr,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, Operation
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.mlir_lexer import MLIRTokenKind
@@ -17,6 +25,27 @@ _DEFINITION = re.compile(
     r'"(?:[^"\\\n]++|\\.)*+"|//[^\n]*+|([#!](?:\d++|[a-zA-Z$._-][\w$.-]*+))\s*+=(?!=)'
 )
 """A string, a comment, or the start of an alias definition with the name as group."""
+
+
+def locate(op: Operation, parser: AttrParser, start: int, line_offset: int = 0) -> None:
+    """
+    Set the location of an op without location.
+
+    Args:
+        op: an op that the parser has read.
+        parser: its parser.
+        start: offset of the op in the text of the parser.
+        line_offset: number of lines of the file before the text.
+    """
+    if not isinstance(op.location, UnknownLoc):
+        return
+    if (starts := vars(parser).get("_line_starts")) is None:
+        lines = parser.lexer.input.content.splitlines(keepends=True)
+        starts = vars(parser)["_line_starts"] = [0, *accumulate(map(len, lines))]
+    line = bisect_right(starts, start)
+    column = start - starts[line - 1] + 1
+    file = StringAttr(parser.lexer.input.name)
+    op.location = FileLineColLoc(file, IntAttr(line + line_offset), IntAttr(column))
 
 
 def _is_refused(location: str) -> bool:

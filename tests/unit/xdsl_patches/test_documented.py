@@ -9,7 +9,7 @@ from xdsl_quant import xdsl_patches
 def test_the_rows_are_the_patches():
     assert [change.patch for change in documented_changes()] == [
         f"{dialect}.{patch.__name__}"
-        for dialect in xdsl_patches.PATCHED_DIALECTS
+        for dialect in (*xdsl_patches.PATCHED_DIALECTS, "xdsl_opt")
         for patch in xdsl_patches.patches_of(dialect)
     ]
 
