@@ -37,7 +37,7 @@ from xdsl_quant.xdsl_patches.locations import locate
 from .atomic_files import has_suffix
 from .garbage_collection import without_garbage_collection
 from .pass_options import options_error_message
-from .plugins import ModelFileError, ModelFormat, plugins
+from .plugins import ModelFileError, ModelFormat, dialects_in, plugins
 from .toml_tables import quoted
 
 _UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
@@ -182,7 +182,10 @@ break and ends with `.mlir` or the suffix of a model format.
 
 def as_module(model: Model, *, static: bool = False) -> ModuleOp:
     """
-    Return a module unchanged, or read it from text, bytes or a file.
+    Return a module, or read it from text, bytes or a file.
+
+    The result is a copy if the module has ops that another package defines under the names
+    of this package's ops.
 
     Args:
         model: the model.
@@ -195,7 +198,7 @@ def as_module(model: Model, *, static: bool = False) -> ModuleOp:
         ImportError: if the package that reads the file is not installed.
     """
     if isinstance(model, ModuleOp):
-        return model
+        return _with_own_ops(model)
     if isinstance(model, bytes):
         return _module_of_bytes(model, static)
     if (path := model_path(model)) is not None:
@@ -211,6 +214,16 @@ def as_module(model: Model, *, static: bool = False) -> ModuleOp:
             f"{suffixes(_TEXT_SUFFIX)} file"
         )
     return parse_module(cast(str, model))
+
+
+def _with_own_ops(module: ModuleOp) -> ModuleOp:
+    copies = plugins().own_op_copies
+    try:
+        for dialect in dialects_in(module) & copies.keys():
+            module = copies[dialect]()(module)
+    except DiagnosticException as e:
+        raise IRError(error_summary(e)) from None
+    return module
 
 
 def model_path(model: object) -> Path | None:

@@ -181,6 +181,14 @@ class QuantizationUniverse(Universe):
     model_formats: Mapping[str, ModelFormat] = field(default_factory=_nothing)
     """Model file formats, by suffix, e.g. `.tflite`."""
 
+    own_op_copies: Mapping[str, Callable[[], Callable[[ModuleOp], ModuleOp]]] = field(
+        default_factory=_nothing
+    )
+    """
+    Functions that return a module, or a copy whose ops of another package's dialect are
+    replaced by those of this package, by dialect name.
+    """
+
     dialect_ops: Mapping[str, Callable[[], DialectOps]] = field(
         default_factory=_nothing
     )
@@ -208,6 +216,7 @@ _EXTENSIONS = {
     "constraints": "constraint",
     "kernel_patterns": "pattern",
     "model_formats": "model format",
+    "own_op_copies": "dialect",
     "dialect_ops": "dialect",
     "model_dialects": "dialect",
     "rule_sets": "rule set",

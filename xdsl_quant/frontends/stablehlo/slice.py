@@ -1,8 +1,11 @@
 """Plugin declarations of the StableHLO frontend."""
 
+from abc import ABCMeta
 from pathlib import Path
 
 from xdsl.context import Context
+from xdsl.ir import Data
+from xdsl.universe import Universe
 
 from xdsl_quant.runtime.plugins import (
     QuantizationUniverse,
@@ -14,18 +17,36 @@ from xdsl_quant.runtime.plugins import (
 _HERE = "frontends.stablehlo"
 
 
-def _load_missing_stablehlo(ctx: Context) -> None:
-    """Load ops and attributes that another plugin's dialect `stablehlo` lacks."""
+def _prefer_own_stablehlo(ctx: Context) -> None:
+    """
+    Replace ops and attributes of another plugin's dialect `stablehlo` by those of this
+    package, and load those that it lacks.
+
+    The classes of this package become virtual subclasses of those they replace, so that
+    patterns and verifiers of the other plugin accept them. A dialect that is not the one
+    of the plugins, e.g. loaded by `load_dialect`, keeps its classes.
+    """
+    # Start-up time of `xdsl-opt`.
     from .dialect import StableHLO
 
-    parts = (*ctx.loaded_ops, *ctx.loaded_attrs, *ctx.loaded_types)
-    loaded = {part.name for part in parts}
-    for op in StableHLO.operations:
-        if op.name not in loaded:
-            ctx.load_op(op)
-    for attribute in StableHLO.attributes:
-        if attribute.name not in loaded:
-            ctx.load_attr_or_type(attribute)
+    if ctx.get_dialect("stablehlo") is StableHLO:
+        return
+    dialects = Universe.get_multiverse().all_dialects
+    registered = ctx._registered_dialects["stablehlo"]  # pyright: ignore[reportPrivateUsage] as xDSL has no accessor
+    is_plugin = registered is dialects.get("stablehlo")
+    # xDSL refuses a second class of the same name.
+    own = Context()
+    own.load_dialect(StableHLO)
+    for name in ("_loaded_ops", "_loaded_attrs", "_loaded_types"):
+        loaded: dict[str, ABCMeta] = getattr(ctx, name)
+        for class_name, class_ in getattr(own, name).items():
+            other = loaded.setdefault(class_name, class_)
+            if other is class_ or not is_plugin:
+                continue
+            # The parser distinguishes the two kinds of attributes by class.
+            if issubclass(other, Data) == issubclass(class_, Data):
+                other.register(class_)
+            loaded[class_name] = class_
 
 
 SLICE = QuantizationUniverse(
@@ -46,7 +67,8 @@ SLICE = QuantizationUniverse(
         Path(__file__).with_name("targets"),
         ("stablehlo-int16x8", "stablehlo-int8", "stablehlo-mixed"),
     ),
-    on_load={"stablehlo": _load_missing_stablehlo},
+    on_load={"stablehlo": _prefer_own_stablehlo},
+    own_op_copies={"stablehlo": lazy(f"{_HERE}.lowering.adoption", "with_own_ops")},
     dialect_ops={"stablehlo": lazy(f"{_HERE}.dialect_ops", "STABLEHLO_OPS")},
     model_dialects={"stablehlo": lazy(f"{_HERE}.models", "STABLEHLO_MODELS")},
     rule_sets={"stablehlo": lazy(f"{_HERE}.constraints", "STABLEHLO_RULES")},

@@ -83,6 +83,23 @@ def _adopt_op(op: Operation, op_type: type[IRDLOperation]) -> None:
     Rewriter.replace_op(op, new_op)
 
 
+def _is_foreign(op: Operation) -> bool:
+    op_type = _OP_TYPES.get(op_name(op))
+    return op_type is not None and not isinstance(op, op_type)
+
+
+def with_own_ops(module: ModuleOp) -> ModuleOp:
+    """
+    Return the module, or a copy after [`adopt_ops`][..adopt_ops] if it has ops of another
+    package's `stablehlo` dialect.
+    """
+    if not any(map(_is_foreign, module.walk())):
+        return module
+    copy = module.clone()
+    adopt_ops(copy)
+    return copy
+
+
 def adopt_ops(module: ModuleOp) -> None:
     """
     Replace ops of another package's `stablehlo` dialect by ops of this package with the
@@ -93,16 +110,15 @@ def adopt_ops(module: ModuleOp) -> None:
     """
     # Ops in regions first: the verifier of an op inspects its regions.
     for op in [*module.walk(region_first=True)]:
-        op_type = _OP_TYPES.get(op_name(op))
-        if op_type is None or isinstance(op, op_type):
+        if not _is_foreign(op):
             continue
         try:
-            _adopt_op(op, op_type)
+            _adopt_op(op, _OP_TYPES[op_name(op)])
         except (ParseError, VerifyException) as e:
             reason = str(e).strip().splitlines()[-1]
             fail(
                 op,
-                f"'{op_type.name}' op of another dialect 'stablehlo' is unsupported: "
+                f"'{op_name(op)}' op of another dialect 'stablehlo' is unsupported: "
                 f"{reason}; load 'StableHLO' from 'xdsl_quant.frontends.stablehlo.dialect' "
                 "instead",
             )

@@ -1,6 +1,6 @@
 """Ops of another dialect `stablehlo`, which is made here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.universe import Universe
 
@@ -31,9 +32,11 @@ from xdsl_quant.execution import compile
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.lowering.adoption import adopt_ops
 from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,
+    as_module,
     parse_module,
 )
 
@@ -166,6 +169,44 @@ def test_passes_rewrite_ops_of_another_dialect(passes: str):
         assert np.asarray(results[1]).tolist() == [False, True, True, False]
 
 
+DENSE = """
+func.func @f(%x: tensor<2x3xf32>) -> tensor<2x2xf32> {
+  %w = stablehlo.constant dense<[[1.0, 100.0], [2.0, -50.0], [-3.0, 25.0]]>
+    : tensor<3x2xf32>
+  %b = stablehlo.constant dense<[1.0, -20.0]> : tensor<2xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
+  %1 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<2xf32>) -> tensor<2x2xf32>
+  %2 = stablehlo.add %0, %1 : tensor<2x2xf32>
+  return %2 : tensor<2x2xf32>
+}"""
+
+
+def test_a_module_of_another_dialect_is_quantized_like_one_of_this():
+    own = parse_module(DENSE)
+    foreign = own.clone()
+    (add,) = [op for op in foreign.walk() if op.name == "stablehlo.add"]
+    Rewriter.replace_op(
+        add, AddOp(operands=add.operands, result_types=add.result_types)
+    )
+    samples = np.random.default_rng(0).uniform(-1, 1, (8, 3)).astype(np.float32)
+    text = str(foreign)
+    expected = str(quantize(own, samples).module)
+    assert "!quant.uniform<i32:f32:1, " in expected
+    assert str(quantize(foreign, samples).module) == expected
+    assert str(foreign) == text
+    outputs = [run_function(module, "f", samples[:2])[0] for module in (own, foreign)]
+    np.testing.assert_array_equal(*map(np.asarray, outputs))
+
+
+@pytest.mark.parametrize("load", [as_module, compile])
+def test_a_module_of_unsupported_ops_is_an_error(load: Callable[[ModuleOp], object]):
+    module = foreign_module(TANH_OF_TWO)
+    with pytest.raises(ValueError, match="requires a single operand") as error:
+        load(module)
+    assert str(error.value).startswith(TANH_ERROR)
+
+
 MAX_POOL = """
 func.func @f(%x: tensor<4xf32>, %low: tensor<f32>) -> tensor<2xf32> {
   %0 = "stablehlo.reduce_window"(%x, %low) <{
@@ -198,22 +239,24 @@ PASSES = [
 ]
 
 
-@pytest.mark.parametrize("passes", PASSES)
-def test_other_operands_are_an_error(passes: str):
-    module = foreign_module(
-        f"""
+TANH_OF_TWO = f"""
         func.func @f(%x: {Q}) -> {Q} {{
           %0 = "stablehlo.tanh"(%x, %x) : ({Q}, {Q}) -> {Q}
           return %0 : {Q}
         }}"""
-    )
+TANH_ERROR = (
+    "model.mlir:3:11: error: 'stablehlo.tanh' op of another dialect 'stablehlo' is "
+    "unsupported: "
+)
+
+
+@pytest.mark.parametrize("passes", PASSES)
+def test_other_operands_are_an_error(passes: str):
+    module = foreign_module(TANH_OF_TWO)
     with pytest.raises(IRError) as error:
         apply_passes(module, passes)
     message = str(error.value)
-    assert message.startswith(
-        "model.mlir:3:11: error: 'stablehlo.tanh' op of another dialect 'stablehlo' is "
-        "unsupported: "
-    )
+    assert message.startswith(TANH_ERROR)
     assert message.count("\n") == 0
     assert "requires a single operand" in message
     (tanh,) = [op for op in module.walk() if op.name == "stablehlo.tanh"]
