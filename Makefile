@@ -12,6 +12,12 @@ XDSL ?= 0.75
 # The tested releases of xDSL, and the newest one, which nobody may have tested yet.
 XDSL_RELEASES ?= 0.73 0.74 0.75 newest
 
+# What the environments of `make xdsl-newest` and `make xdsl-jax` have: the package xdsl-jax
+# is another plugin with a dialect stablehlo, and needs this release of xDSL.
+XDSL_newest := 'xdsl'
+XDSL_jax := 'xdsl==0.73.*' 'xdsl-jax==0.6.*'
+JAX_TESTS := tests/unit/frontends/stablehlo tests/unit/quantizer tests/unit/test_docs.py
+
 # Silences an advertisement in the output of mkdocs-material.
 export NO_MKDOCS_2_WARNING := 1
 
@@ -48,7 +54,8 @@ help:
 	@echo "                and compare 45,000 small functions with the interpreter (CPUS='--count 1000')"
 	@echo "make tosa-tools install TOSA's reference model for 'make oracles', into .venv-tosa"
 	@echo "make host-check run xDSL's own filecheck tests with and without the plugin"
-	@echo "make xdsl-versions  run the tests with each supported release of xDSL and the newest"
+	@echo "make xdsl-versions  run the tests with each supported release of xDSL and the newest,"
+	@echo "                and those of StableHLO models beside the package xdsl-jax"
 	@echo "make mutants    mutate the arithmetic and list changes that no test detects (an hour)"
 	@echo "make bench      measure time and memory, compared with MLIR, onnxruntime and torch"
 	@echo "                (QUICK=1: small sizes, which only test that benchmarks work)"
@@ -186,7 +193,7 @@ $(TOSA_READY): Makefile
 host-check: $(READY)
 	$(BIN)/python -m tests.host.compare
 
-xdsl-versions: $(addprefix xdsl-,$(XDSL_RELEASES))
+xdsl-versions: $(addprefix xdsl-,$(XDSL_RELEASES)) xdsl-jax
 
 # All packages but those with commands that must run on this xDSL are those of .venv. pip
 # would find these there, too, and make no commands, so it ignores what is installed.
@@ -198,13 +205,17 @@ xdsl-versions: $(addprefix xdsl-,$(XDSL_RELEASES))
 		'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth
 	.venv-xdsl-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		--ignore-installed -e . -e examples/ml_dialect \
-		'xdsl$(if $(filter newest,$*),,==$*.*)' 'filecheck>=1.0,<2' 'lit>=18,<24'
+		$(or $(XDSL_$*),'xdsl==$*.*') 'filecheck>=1.0,<2' 'lit>=18,<24'
 	@touch $@
 
 xdsl-%: .venv-xdsl-%/.ready
 	.venv-xdsl-$*/bin/python -m pytest -q -n auto --dist loadscope tests/unit \
 		-W 'ignore:xDSL .* is newer'
 	.venv-xdsl-$*/bin/lit --order=smart -q tests/filecheck
+
+xdsl-jax: .venv-xdsl-jax/.ready
+	.venv-xdsl-jax/bin/python -m pytest -q -n auto --dist loadscope $(JAX_TESTS)
+	.venv-xdsl-jax/bin/lit --order=smart -q tests/filecheck/frontends/stablehlo
 
 mutants: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut>=3.8,<3.9'

@@ -58,10 +58,11 @@ def test_each_supported_release_of_xdsl_and_the_newest_are_tested():
     first, last = (int(d.partition("0.")[2]) for d in (oldest, newest))
     assert (oldest, newest) == (f"xdsl>=0.{first}", f"xdsl<0.{last}")
     assert NEWEST_TESTED_XDSL == (0, last - 1)
-    assert tested == [*(f"0.{minor}" for minor in range(first, last)), "newest"]
+    assert tested == [*(f"0.{minor}" for minor in range(first, last)), "newest", "jax"]
     assert re.findall(r"'xdsl(\S*)' 'filecheck", printed) == [
         *(f"==0.{minor}.*" for minor in range(first, last)),
         "",
+        "-jax==0.6.*",
     ]
 
 
