@@ -35,6 +35,38 @@ print(*(name for name in sys.modules if name.startswith("xdsl_quant.{deleted}"))
     assert (result.stderr, result.stdout) == ("", "\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "deleted"),
+    [
+        ("convert-tfl-to-stablehlo", "frontends.stablehlo"),
+        ("convert-tfl-to-tosa", "frontends.tosa"),
+    ],
+)
+def test_a_pass_that_needs_a_deleted_slice(name: str, deleted: str):
+    script = f"""
+from tests.slices import delete
+delete({deleted!r})
+{XDSL_OPT}
+from xdsl_quant.runtime.loading import apply_passes, parse_module
+try:
+    apply_passes(parse_module("func.func private @f()"), "{name}{{partial=true}}")
+except ValueError as e:
+    print(e)
+"""
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.stderr, result.stdout) == (
+        "",
+        f"error: the pass {name} needs xdsl_quant.{deleted}, which is missing; install "
+        f"xdsl-quant again (in the pass {name})\n",
+    )
+
+
 def test_slices_are_those_of_the_house():
     assert {name for name in NAMES if name not in SLICES} == {
         "frontends.linalg_named_ops",

@@ -21,6 +21,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
+from xdsl.utils.arg_spec import ArgSpec
+from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.target import Target
 
 from xdsl_quant.diagnostics import op_name
@@ -93,13 +95,38 @@ def pass_factories(
 
 
 def _pass_class(module: str, name: str) -> type[ModulePass]:
+    try:
+        imported = import_module(module)
+    except ModuleNotFoundError as e:
+        if e.name is None or not e.name.startswith("xdsl_quant."):
+            raise
+        return _missing_pass(name, e.name)
     return next(
         value
-        for value in vars(import_module(module)).values()
+        for value in vars(imported).values()
         if isinstance(value, type)
         and issubclass(value, ModulePass)
         and getattr(value, "name", None) == name
     )
+
+
+def _missing_pass(pass_name: str, module: str) -> type[ModulePass]:
+    """Return a pass that fails because a module, e.g. another slice, is missing."""
+
+    class MissingPass(ModulePass):
+        name = pass_name
+
+        @classmethod
+        def from_pass_spec(cls, spec: ArgSpec) -> MissingPass:
+            return cls()
+
+        def apply(self, ctx: Context, op: ModuleOp) -> None:
+            raise PassFailedException(
+                f"the pass {pass_name} needs {module}, which is missing; install "
+                "xdsl-quant again"
+            )
+
+    return MissingPass
 
 
 def target_files(folder: Path, names: Iterable[str]) -> dict[str, Callable[[], Path]]:
