@@ -14,7 +14,7 @@ from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_linalg import (
     ConvertTFLToLinalgPass,
 )
 from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 
 
 def unary(name: str, element_type: str) -> str:
@@ -70,6 +70,49 @@ def test_numbers_of_truth_values(name: str):
     with pytest.raises(PassFailedException) as failure:
         ConvertTFLToLinalgPass().apply(Context(), module)
     assert str(failure.value) == message
+
+
+def convolution(name: str, channels: object, filter: str, outputs: int) -> str:
+    image, result = f"tensor<1x4x4x{channels}xf32>", f"tensor<1x4x4x{outputs}xf32>"
+    types = f"{image}, tensor<{filter}xf32>, tensor<{outputs}xf32>"
+    multiplier = "depth_multiplier = 1 : i32, " if name != "conv_2d" else ""
+    return f"""func.func @main(%x: {image}, %w: tensor<{filter}xf32>,
+        %b: tensor<{outputs}xf32>) -> {result} {{
+      %y = "tfl.{name}"(%x, %w, %b) <{{{multiplier}dilation_h_factor = 1 : i32,
+        dilation_w_factor = 1 : i32, fused_activation_function = "NONE",
+        padding = "VALID", stride_h = 1 : i32, stride_w = 1 : i32
+      }}> : ({types}) -> {result}
+      return %y : {result}
+    }}"""
+
+
+MULTIPLE = "channels, expected a multiple of the"
+
+
+@pytest.mark.parametrize("target", ["linalg", "stablehlo", "tosa"])
+@pytest.mark.parametrize(
+    ("name", "channels", "filter", "outputs", "reason"),
+    [
+        ("conv_2d", 5, "4x1x1x3", 4, f"5 input {MULTIPLE} 3 channels of the filter"),
+        ("conv_2d", 2, "4x1x1x4", 4, f"2 input {MULTIPLE} 4 channels of the filter"),
+        ("conv_2d", 6, "3x1x1x3", 3, f"3 output {MULTIPLE} 2 groups"),
+        ("depthwise_conv_2d", 3, "1x1x1x4", 4, f"4 output {MULTIPLE} 3 groups"),
+    ],
+)
+def test_channels_without_groups(
+    name: str, channels: int, filter: str, outputs: int, reason: str, target: str
+):
+    module = parse_module(convolution(name, channels, filter, outputs), "model.mlir")
+    with pytest.raises(IRError) as error:
+        apply_passes(module, f"convert-tfl-to-{target}")
+    start = f"model.mlir:3:7: error: 'tfl.{name}' op has {reason}"
+    assert str(error.value).startswith(start)
+
+
+def test_channels_of_unknown_number():
+    module = parse_module(convolution("conv_2d", "?", "4x1x1x3", 4), "model.mlir")
+    with pytest.raises(IRError, match=r"3:7: .* has a dynamic number of channels; use"):
+        apply_passes(module, "convert-tfl-to-stablehlo")
 
 
 def test_padding_value_that_is_not_constant():

@@ -66,6 +66,9 @@ def _convolution(
     ) -> SSAValue:
         lhs, rhs = b.dequantize(x), b.dequantize(weights)
         window, shape = window_of(op), shape_of(weights)
+        channels = shape_of(x)[3], shape[kernel[0]]
+        if DYNAMIC_INDEX in channels:
+            raise Unsupported("has a dynamic number of channels")
         product = stablehlo.ConvolutionOp(
             lhs,
             rhs,
@@ -79,7 +82,7 @@ def _convolution(
             ),
             rhs_dilation=window.dilations,
             batch_group_count=1,
-            feature_group_count=count(shape_of(x)[3], shape[kernel[0]]),
+            feature_group_count=count(*channels),
         )
         return _with_bias_and_activation(b, op, b.add(product), bias)
 
