@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
+from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.transforms.propagation.quant_export import FLOAT_KERNELS
 
 MODES = "fixed", "codegen"
@@ -316,6 +317,22 @@ def test_sums_that_need_more_bits(size: str, is_quantized: bool):
     assert float_kernels(exported(text, "fixed")) == (not is_quantized) * [
         "'k': sums of 'stablehlo.reduce' may need more than 32 bits"
     ]
+
+
+MAXIMUM = "stablehlo.maximum %a, %a : tensor<2x8421505xf32>"
+
+
+def test_ops_before_sums_that_need_more_bits():
+    text = REDUCTION.replace("OP", "add").replace("INIT", "0.0")
+    text = (
+        text.replace("2x3x", "2x8421505x").replace("FROM", "0.5").replace("TO", "0.5")
+    )
+    text = text.replace("%r =", f"%m = {MAXIMUM}\n%r =").replace("(%a init", "(%m init")
+    module = exported(text, "fixed")
+    assert len(float_kernels(module)) == 1
+    values = (value for op in module.walk() for value in defined_values(op))
+    users = {use.operation for value in values for use in value.uses}
+    assert users <= {*module.walk()}
 
 
 CLAMP = """

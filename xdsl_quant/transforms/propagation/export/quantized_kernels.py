@@ -141,9 +141,15 @@ class QuantizedKernel:
             Unsupported: if an op does not accept the types.
         """
         *ops, _ = self.region.body.block.ops
-        for op in ops:
-            self._add(op)
-        return self._returned()
+        try:
+            for op in ops:
+                self._add(op)
+            return self._returned()
+        except Unsupported:
+            # Otherwise their operands keep these uses.
+            for op in reversed(self.ops):
+                op.erase()
+            raise
 
     def _as(self, value: SSAValue, element_type: QuantizedType) -> SSAValue:
         """Quantize or rescale a value to a type."""
