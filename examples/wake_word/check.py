@@ -67,8 +67,8 @@ class Reference:
         Raises:
             ImportError: if `ai-edge-litert` is not installed.
         """
-        # The package has no stubs, and is only needed for the comparison.
-        from ai_edge_litert import (  # pyright: ignore[reportMissingTypeStubs]
+        # Only needed for the comparison.
+        from ai_edge_litert import (  # pyright: ignore[reportMissingTypeStubs] no stubs
             interpreter as litert,
         )
 

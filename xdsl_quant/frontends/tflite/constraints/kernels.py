@@ -73,7 +73,7 @@ class _Tensor(NamedTuple):
         return str(self.value.type) if type_ is None else short_text(type_)
 
     def finding(
-        self, rule: str, problem: str, must: str, part: str = "", pronoun: str = "it"
+        self, rule: str, problem: str, expected: object, part: str = ""
     ) -> KernelFinding:
         """
         Return a finding about the tensor.
@@ -81,12 +81,11 @@ class _Tensor(NamedTuple):
         Args:
             rule: the name of the rule.
             problem: the message after the name of the tensor, e.g. `has no scale`.
-            must: the remedy, e.g. `be i8`.
+            expected: the supported value, e.g. `i8`.
             part: words before the name of the tensor, e.g. `scale 0.5 of`.
-            pronoun: the subject of the remedy, `it` or `they`.
         """
         subject = f"{part} {self.text}".strip()
-        message = f"{subject} {problem}: {pronoun} must {must}"
+        message = f"{subject} {problem}; expected {expected}"
         return KernelFinding(self.subject, Finding(rule, message))
 
 
@@ -119,23 +118,21 @@ class _Op:
         return self.op.properties.get(name, self.op.attributes.get(name))
 
     def out_of_range(
-        self, tensor: _Tensor, scale: float, size: str, must: str, factor: str = ""
+        self, tensor: _Tensor, scale: float, size: str, expected: str, factor: str = ""
     ) -> KernelFinding:
         problem = f"{factor}is too {size} for the multiplier of {self.name}"
-        return tensor.finding("scale-range", problem, must, f"scale {scale} of")
+        return tensor.finding("scale-range", problem, expected, f"scale {scale} of")
 
     def no_kernel(self, tensor: _Tensor, storages: str) -> KernelFinding:
         problem = f"is unsupported by {self.name}"
-        must = f"be {_or(storages) if storages else 'dequantized first'}"
+        expected = _or(storages) if storages else "floats"
         part = f"storage type {tensor.storage} of"
-        return tensor.finding("kernel-storage", problem, must, part)
+        return tensor.finding("kernel-storage", problem, expected, part)
 
-    def ignored(self, tensor: _Tensor, names: str, must_be: str) -> KernelFinding:
-        verb, pronoun = ("are", "they") if " and " in names else ("is", "it")
-        problem, must = f"{verb} ignored by the kernel of {self.name}", f"be {must_be}"
-        return tensor.finding(
-            "ignored-parameters", problem, must, f"{names} of", pronoun
-        )
+    def ignored(self, tensor: _Tensor, names: str, expected: object) -> KernelFinding:
+        verb = "are" if " and " in names else "is"
+        problem = f"{verb} ignored by the kernel of {self.name}"
+        return tensor.finding("ignored-parameters", problem, expected, f"{names} of")
 
 
 Rule: TypeAlias = Callable[[_Op], Findings]
@@ -198,7 +195,7 @@ def _same_storage(op: _Op) -> Findings:
 def _storage_differs(tensor: _Tensor, first: _Tensor) -> Findings:
     if tensor.storage != first.storage:
         problem = f"has another storage type than {first.subject}, {first.text}"
-        yield tensor.finding("operand-storage", problem, f"be {first.storage}")
+        yield tensor.finding("operand-storage", problem, first.storage)
 
 
 # Scales and zero points
@@ -220,8 +217,7 @@ def _same_parameters(op: _Op) -> Findings:
                 "same-parameters",
                 f"has another scale or zero point than {first.subject}, "
                 f"{first.text}, and {op.name} does not rescale",
-                "be the same",
-                pronoun="they",
+                "the same",
             )
 
 
@@ -269,7 +265,7 @@ def _fixed_result(op: _Op) -> Findings:
         if is_wrong:
             rule, part = f"result-{name.replace(' ', '-')}", f"{name} {actual} of"
             problem = f"is not the fixed result {name} of {op.name}"
-            yield result.finding(rule, problem, f"be {expected}", part)
+            yield result.finding(rule, problem, expected, part)
 
 
 def _ignored_zero_points(op: _Op) -> Findings:
@@ -291,9 +287,9 @@ def _ignored_scales(op: _Op, result_scale: float | None = None) -> Findings:
     scale = _f32(first.scale_array()[0])
     for tensor, quantized_type in others:
         is_result = tensor.value.owner is op.op
-        must_be = scale if result_scale is None or not is_result else result_scale
-        if [*map(_f32, quantized_type.scale_array())] != [must_be]:
-            yield op.ignored(tensor, "scale", str(must_be))
+        expected = scale if result_scale is None or not is_result else result_scale
+        if [*map(_f32, quantized_type.scale_array())] != [expected]:
+            yield op.ignored(tensor, "scale", expected)
             return
 
 
@@ -323,8 +319,8 @@ def _division(op: _Op) -> Findings:
     if not 2**low <= ratio < 2**high:
         problem = f"gives lhs scale / (rhs scale x result scale) = {ratio}, which is "
         problem += f"out of range for the multiplier of {op.name}"
-        must = f"be at least 2^{low} and less than 2^{high}"
-        yield result.finding("scale-range", problem, must, f"scale {scale} of")
+        expected = f"at least 2^{low} and less than 2^{high}"
+        yield result.finding("scale-range", problem, expected, f"scale {scale} of")
 
 
 def _squared_difference_rule(op: _Op) -> Findings:
@@ -334,14 +330,14 @@ def _squared_difference_rule(op: _Op) -> Findings:
     least = max(operand_scales) ** 2 / 2**12
     if scale <= least:
         words = "the square of the larger operand scale divided by 2^12"
-        must = f"be greater than {least}, {words}"
-        yield op.out_of_range(op.results[0], scale, "small", must)
+        expected = f"more than {least}, {words}"
+        yield op.out_of_range(op.results[0], scale, "small", expected)
 
 
 def _hard_swish(op: _Op) -> Findings:
     if op.scales is not None and _f32(op.scales[0] / 128 / op.scales[1]) >= 1:
-        must = f"be less than 128 times the result scale, {128 * op.scales[1]}"
-        yield op.out_of_range(op.operands[0], op.scales[0], "large", must)
+        expected = f"less than 128 times the result scale, {128 * op.scales[1]}"
+        yield op.out_of_range(op.operands[0], op.scales[0], "large", expected)
 
 
 def _sum_rule(op: _Op) -> Findings:
@@ -360,15 +356,15 @@ def _sum_rule(op: _Op) -> Findings:
         if round(log2(larger)) != round(log2(scale)):
             problem = f"is not the larger operand scale of {op.name}, and all scales "
             problem += "are powers of two"
-            must = f"be {larger}, or pot_scale_int16 must be false"
+            expected = f"{larger}, or pot_scale_int16 = false"
             part = f"scale {scale} of"
-            yield result.finding("power-of-two-scales", problem, must, part)
+            yield result.finding("power-of-two-scales", problem, expected, part)
         return
     width = 14 if storage == "i16" else 19
     least = larger / 2**width
     if scale <= least:
-        must = f"be greater than {least}, the larger operand scale divided by 2^{width}"
-        yield op.out_of_range(result, scale, "small", must)
+        expected = f"more than {least}, the larger operand scale divided by 2^{width}"
+        yield op.out_of_range(result, scale, "small", expected)
 
 
 def _is_power_of_two(scale: float) -> bool:
@@ -384,7 +380,7 @@ def _comparison_rule(op: _Op) -> Findings:
     for tensor, _ in operands:
         scales = _only_scales((tensor,))
         if scales is not None and scales[0] >= 1:
-            yield op.out_of_range(tensor, scales[0], "large", "be less than 1")
+            yield op.out_of_range(tensor, scales[0], "large", "less than 1")
 
 
 def _softmax_input(op: _Op) -> Findings:
@@ -398,8 +394,8 @@ def _softmax_input(op: _Op) -> Findings:
         beta = cast("FloatAttr[AnyFloat]", attribute).value.data
         factor = f"x beta {beta} "
     if scales[0] * beta <= 2.0**-26:
-        must = f"be greater than {2.0**-26}"
-        yield op.out_of_range(tensor, scales[0], "small", must, factor)
+        expected = f"more than {2.0**-26}"
+        yield op.out_of_range(tensor, scales[0], "small", expected, factor)
 
 
 # Activation functions
@@ -418,7 +414,7 @@ def _activation(op: _Op, names: str) -> Findings:
             Finding(
                 "fused-activation",
                 f"activation function {attribute.data} is unsupported by quantized "
-                f"{op.name}: it must be {_or(names)}",
+                f"{op.name}; expected {_or(names)}",
             ),
         )
 
@@ -458,8 +454,8 @@ class _Product:
             return
         if weight.storage not in weights.split():
             problem = f"cannot be multiplied by {activation.storage} in {op.name}"
-            must = f"be stored as {_or(weights)}"
-            yield weight.finding("weight-storage", problem, must)
+            expected = f"{_or(weights)} storage"
+            yield weight.finding("weight-storage", problem, expected)
         yield from _weight_granularity(op, activation, weight)
 
     def _bias_findings(self, op: _Op, activation: _Tensor, weight: _Tensor) -> Findings:
@@ -470,7 +466,7 @@ class _Product:
         element_type = scalar_or_element_type(bias.value.type)
         if isinstance(element_type, NoneType):
             if self.needs_bias:
-                message = f"{op.name} has no bias: it must have one, e.g. zeros"
+                message = f"{op.name} has no bias; expected one, e.g. zeros"
                 finding = Finding("bias-operand", f"quantized {message}")
                 yield KernelFinding(bias.subject, finding)
             return
@@ -478,7 +474,7 @@ class _Product:
         legal = self.biases.get(storage, storage)
         if (bias.storage or str(element_type)) not in legal.split():
             problem = f"cannot be added to products of {activation.text} in {op.name}"
-            yield bias.finding("bias-storage", problem, f"be stored as {_or(legal)}")
+            yield bias.finding("bias-storage", problem, f"{_or(legal)} storage")
             return
         # The exporter writes a scale for an unquantized 64-bit bias. For any other
         # unquantized bias, the runtime assumes scale 0 and may refuse it.
@@ -491,8 +487,8 @@ class _Product:
             and scales[0] * scales[1] / scales[2] > 0.02
         ):
             product = scales[0] * scales[1]
-            must = f"be quantized with input scale x weight scale = {product}"
-            yield bias.finding("bias-scale", f"has no scale for {op.name}", must)
+            expected = f"input scale x weight scale = {product}"
+            yield bias.finding("bias-scale", f"has no scale for {op.name}", expected)
 
 
 def _weight_granularity(op: _Op, activation: _Tensor, weight: _Tensor) -> Findings:
@@ -503,14 +499,11 @@ def _weight_granularity(op: _Op, activation: _Tensor, weight: _Tensor) -> Findin
     if coefficient.dimension is None or activation.storage == "u8":
         qualifier = "for u8 activations " if activation.storage == "u8" else ""
         problem = f"{qualifier}have several scales in {op.name}"
-        yield weight.finding(
-            "weight-granularity", problem, "have one", "weights", "they"
-        )
+        yield weight.finding("weight-granularity", problem, "one", "weights")
     elif quantized_type.axis != coefficient.dimension:
         part = f"quantized dimension {quantized_type.axis} of"
         problem = f"is not the output dimension of {op.name}"
-        must = f"be {coefficient.dimension}"
-        yield weight.finding("weight-dimension", problem, must, part)
+        yield weight.finding("weight-dimension", problem, coefficient.dimension, part)
 
 
 def _svdf_memory(op: _Op) -> Findings:
@@ -520,7 +513,7 @@ def _svdf_memory(op: _Op) -> Findings:
     for tensor in (op.operands[2], op.operands[4]):
         if tensor.storage != "i16":
             problem = f"is unsupported by {op.name} with {op.operands[0].storage} input"
-            yield tensor.finding("weight-storage", problem, "be stored as i16")
+            yield tensor.finding("weight-storage", problem, "i16 storage")
 
 
 def _lookup_rule(op: _Op) -> Findings:
@@ -545,11 +538,11 @@ def _requantization(op: _Op) -> Findings:
     legal = _REQUANTIZED.get(str(operand.storage))
     problem = f"is unsupported by {op.name}"
     if not legal:
-        must = f"be stored as {_or(' '.join(_REQUANTIZED))}"
-        yield operand.finding("kernel-storage", problem, must)
+        expected = f"{_or(' '.join(_REQUANTIZED))} storage"
+        yield operand.finding("kernel-storage", problem, expected)
     elif result.storage not in legal.split():
         problem += f" of {operand.storage}"
-        yield result.finding("kernel-storage", problem, f"be stored as {_or(legal)}")
+        yield result.finding("kernel-storage", problem, f"{_or(legal)} storage")
 
 
 def _dequantization(op: _Op) -> Findings:
@@ -557,7 +550,7 @@ def _dequantization(op: _Op) -> Findings:
     type_ = tensor.uniform_type
     if type_ is not None and tensor.storage == "i16" and not type_.is_per_tensor:
         problem = f"has several scales, which {op.name} of i16 does not support"
-        yield tensor.finding("activation-granularity", problem, "have one")
+        yield tensor.finding("activation-granularity", problem, "one")
 
 
 # Rules by op

@@ -209,7 +209,7 @@ class TFLiteConstraints:
         ):
             subject = f"activation of type {short_text(quantized_type)} has "
             subject += f"{len(quantized_type.scale_array())} scales"
-            message = f"{subject}: it must have one for all values"
+            message = f"{subject}; expected one for all values"
             yield Finding("activation-granularity", message)
 
     def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
@@ -274,7 +274,7 @@ def _weight(quantized_type: UniformType, is_stored: bool) -> Iterator[Finding]:
             f"the smallest stored value of {short_text(quantized_type)}, a weight,"
         )
         example = f"{quantized_type.storage_type_name}<-127:127>"
-        message = f"{subject} is {low}: it must be -127 or more, as in {example}"
+        message = f"{subject} is {low}; expected -127 or more, as in {example}"
         yield Finding("weight-range", message)
 
 
@@ -292,7 +292,7 @@ def _bias_scale(
     counts = (bias_scales.size, weight_scales.size)
     if 1 not in counts and len(set(counts)) > 1:
         subject = f"{short_text(bias)}, a bias of '{user}', has {counts[0]} scales"
-        message = f"{subject}: it must have {counts[1]} like its weight"
+        message = f"{subject}; expected {counts[1]} like its weight"
         yield Finding("bias-scale", message)
         return
     bias_scales, weight_scales = np.broadcast_arrays(bias_scales, weight_scales)
@@ -310,6 +310,6 @@ def _bias_scale(
     yield Finding(
         "bias-scale",
         f"scale {bias_scales[index]}{place} of {short_text(bias)}, a bias of '{user}', "
-        f"is not {product_words}: it must be "
+        f"is not {product_words}; expected "
         f"{input_scale} x {weight_scales[index]} = {products[index]}",
     )

@@ -130,7 +130,7 @@ def test_weights_are_symmetric_and_narrow(layer: Layer):
     weight = "!quant.uniform<i8:f32:1, {2.500000e-01,1.000000e-01}>"
     (line,) = lines(layer(weight=weight))
     assert line.endswith(
-        f"result #0: the smallest stored value of {weight}, a weight, is -128: it must be "
+        f"result #0: the smallest stored value of {weight}, a weight, is -128; expected "
         "-127 or more, as in i8<-127:127> (weight-range)"
     )
 
@@ -150,7 +150,7 @@ def test_bias_scale(layer: Layer):
     (line,) = lines(layer(bias=bias))
     assert "op result #0: scale 0.06 at index 1 of !quant.uniform<i32:" in line
     assert line.endswith(
-        "', is not input scale x weight scale: it must be 0.5 x 0.1 = 0.05 (bias-scale)"
+        "', is not input scale x weight scale; expected 0.5 x 0.1 = 0.05 (bias-scale)"
     )
 
 
@@ -186,8 +186,8 @@ def test_number_of_bias_scales():
     bias = "!quant.uniform<i32:f32:1, {1.000000e+00,2.000000e+00,3.000000e+00}>"
     _, line = lines(dense_layer(bias=bias))
     assert line.endswith(
-        f"op result #0: {bias}, a bias of 'tfl.fully_connected', has 3 scales: it must "
-        "have 2 like its weight (bias-scale)"
+        f"op result #0: {bias}, a bias of 'tfl.fully_connected', has 3 scales; expected "
+        "2 like its weight (bias-scale)"
     )
 
 
@@ -197,7 +197,7 @@ def test_bias_scale_of_a_type_with_one_scale():
     (line,) = lines(dense_layer(bias=bias, weight=weight))
     assert line.endswith(
         f"op result #0: scale 0.126 of {bias}, a bias of 'tfl.fully_connected', is not "
-        "input scale x weight scale: it must be 0.5 x 0.25 = 0.125 (bias-scale)"
+        "input scale x weight scale; expected 0.5 x 0.25 = 0.125 (bias-scale)"
     )
 
 
@@ -377,7 +377,7 @@ def test_bias_of_a_state():
     (line,) = lines(svdf(operands=5))
     assert line.endswith(
         "argument #3: scale 0.75 of !quant.uniform<i32:f32, 7.500000e-01>, a bias of "
-        "'tfl.svdf', is not the product of the scales of operands #2 and #4: it must be "
+        "'tfl.svdf', is not the product of the scales of operands #2 and #4; expected "
         "0.125 x 0.0625 = 0.0078125 (bias-scale)"
     )
     assert lines(svdf(operands=4)) == []
@@ -448,7 +448,7 @@ def test_activations_are_not_per_axis():
     (line,) = lines(dense_layer(product=product))
     assert line == (
         "model.mlir:16:3: error: 'tfl.fully_connected' op result #0: activation of type "
-        f"{product} has 2 scales: it must have one for all values (activation-granularity)"
+        f"{product} has 2 scales; expected one for all values (activation-granularity)"
     )
 
 

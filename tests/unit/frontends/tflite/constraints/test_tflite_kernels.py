@@ -136,7 +136,7 @@ def _unary(
 def _scale(found: float, text: str, op: str, scale: float) -> str:
     return (
         f"result #0: scale {found} of {text} is not the fixed result scale of "
-        f"'tfl.{op}': it must be {scale} (result-scale)"
+        f"'tfl.{op}'; expected {scale} (result-scale)"
     )
 
 
@@ -144,7 +144,7 @@ def _zero_point(found: int, text: str, op: str, zero_point: int) -> str:
     return (
         f"result #0: zero point {found} of {text} is not the fixed result zero point "
         "of "
-        f"'tfl.{op}': it must be {zero_point} (result-zero-point)"
+        f"'tfl.{op}'; expected {zero_point} (result-zero-point)"
     )
 
 
@@ -273,7 +273,7 @@ def _binary(
 def _too_small(scale: str, text: str, op: str, rest: str) -> str:
     return (
         f"result #0: scale {scale} of {text} is too small for the multiplier of "
-        f"'tfl.{op}': it must be greater than {rest} (scale-range)"
+        f"'tfl.{op}'; expected more than {rest} (scale-range)"
     )
 
 
@@ -281,8 +281,8 @@ def _not_the_larger(op: str) -> str:
     return (
         "result #0: scale 0.25 of !quant.uniform<i16:f32, 2.500000e-01> is not the "
         "larger "
-        f"operand scale of 'tfl.{op}', and all scales are powers of two: it must be "
-        "0.5, or pot_scale_int16 must be false (power-of-two-scales)"
+        f"operand scale of 'tfl.{op}', and all scales are powers of two; expected "
+        "0.5, or pot_scale_int16 = false (power-of-two-scales)"
     )
 
 
@@ -356,7 +356,7 @@ SCALES = {
         .replace("0.25 of", "0.5 of")
         .replace("2.50", "5.00")
         # Neither operand has the scale of the result.
-        .replace("must be 0.5", "must be 0.25"),
+        .replace("expected 0.5", "expected 0.25"),
         [t("i16", 0.25), t("i16", 0.25), t("i16", 0.5)],
         [t("i16", 0.25), t("i16", 0.25), t("i16", 0.5)],
     )._replace(
@@ -371,7 +371,7 @@ SCALES = {
         "refused",
         "hard_swish",
         f"operand #0: scale {float(np.float32(12.8))} of !quant.uniform<i8:f32, "
-        "1.280000e+01> is too large for the multiplier of 'tfl.hard_swish': it must be "
+        "1.280000e+01> is too large for the multiplier of 'tfl.hard_swish'; expected "
         f"less than 128 times the result scale, {float(np.float32(12.8))} (scale-range)",
         t("i8", 0.1),
         t("i8", 0.1),
@@ -383,7 +383,7 @@ SCALES = {
         "less",
         "operand #1: scale 1.0 of !quant.uniform<i8:f32, 1.000000e+00> is too large "
         "for "
-        "the multiplier of 'tfl.less': it must be less than 1 (scale-range)",
+        "the multiplier of 'tfl.less'; expected less than 1 (scale-range)",
         [t("i8", 0.999), t("i8", 1.0), B],
         [t("i8", 0.5), t("i8", 0.999), B],
         properties="",
@@ -395,7 +395,7 @@ SCALES = {
         "operand #1: !quant.uniform<i16:f32, 5.000000e-01> has another scale or zero "
         "point "
         "than operand #0, !quant.uniform<i16:f32, 1.000000e-01>, and "
-        "'tfl.greater' does not rescale: they must be the same (same-parameters)",
+        "'tfl.greater' does not rescale; expected the same (same-parameters)",
         [t("i16", 0.1), t("i16", 0.5), B],
         [t("i16", 2.0), t("i16", 2.0), B],
         properties="",
@@ -405,8 +405,8 @@ SCALES = {
         "aborts",
         "softmax",
         f"operand #0: scale {float(np.float32(1.4e-8))} of !quant.uniform<i8:f32, "
-        "1.400000e-08> x beta 1.0 is too small for the multiplier of 'tfl.softmax': "
-        f"it must be greater than {2.0**-26} (scale-range)",
+        "1.400000e-08> x beta 1.0 is too small for the multiplier of 'tfl.softmax'; "
+        f"expected more than {2.0**-26} (scale-range)",
         t("i8", S8, -128),
         t("i8", S8, -128),
         properties=BETA,
@@ -417,8 +417,8 @@ SCALES = {
         "aborts",
         "softmax",
         f"operand #0: scale {float(np.float32(0.1))} of !quant.uniform<i8:f32, "
-        "1.000000e-01> x beta 0.0 is too small for the multiplier of 'tfl.softmax': "
-        f"it must be greater than {2.0**-26} (scale-range)",
+        "1.000000e-01> x beta 0.0 is too small for the multiplier of 'tfl.softmax'; "
+        f"expected more than {2.0**-26} (scale-range)",
         t("i8", S8, -128),
         t("i8", S8, -128),
         properties="beta = 0.0 : f32",
@@ -427,8 +427,8 @@ SCALES = {
         "aborts",
         "log_softmax",
         f"operand #0: scale {float(np.float32(1.4e-8))} of !quant.uniform<i8:f32, "
-        "1.400000e-08> is too small for the multiplier of 'tfl.log_softmax': "
-        f"it must be greater than {2.0**-26} (scale-range)",
+        "1.400000e-08> is too small for the multiplier of 'tfl.log_softmax'; expected "
+        f"more than {2.0**-26} (scale-range)",
         t("i8", 0.0625, 127),
         t("i8", 0.0625, 127),
         operand=t("i8", 1.4e-8),
@@ -439,7 +439,7 @@ SCALES = {
 
 def _alike(subject: str, text: str, first: str, other: str, storage: str) -> str:
     return (
-        f"{subject}: {text} has another storage type than {first}, {other}: it must be "
+        f"{subject}: {text} has another storage type than {first}, {other}; expected "
         f"{storage} (operand-storage)"
     )
 
@@ -516,7 +516,7 @@ STORAGES = {
         [
             "result #0: !quant.uniform<i8:f32, 2.000000e-01> has another scale or zero "
             f"point than operand #0, {I8}, and 'tfl.reverse_v2' does not "
-            "rescale: they must be the same (same-parameters)"
+            "rescale; expected the same (same-parameters)"
         ],
         Model("reverse_v2", "", [t("i8"), "dense<0> : tensor<1xi32>"], [t("i8", 0.2)]),
         Model("reverse_v2", "", [t("i8"), "dense<0> : tensor<1xi32>"], [t("i8")]),
@@ -527,7 +527,7 @@ STORAGES = {
         [
             "result #0: !quant.uniform<i8:f32, 2.000000e-01> has another scale or zero "
             "point than operand #1, !quant.uniform<i8<-127:127>:f32, "
-            "1.000000e-01>, and 'tfl.embedding_lookup' does not rescale: they must be "
+            "1.000000e-01>, and 'tfl.embedding_lookup' does not rescale; expected "
             "the "
             "same (same-parameters)"
         ],
@@ -555,7 +555,7 @@ STORAGES = {
         "refused",
         [
             "result #0: !quant.uniform<u8:f32, 1.000000e-01:128> is unsupported by "
-            "'tfl.quantize' of i16: it must be stored as i8, i16 or i32 "
+            "'tfl.quantize' of i16; expected i8, i16 or i32 storage "
             "(kernel-storage)"
         ],
         Model(
@@ -568,7 +568,7 @@ STORAGES = {
         "refused",
         [
             "operand #0: !quant.uniform<i4:f32, 1.000000e-01> is unsupported by "
-            "'tfl.quantize': it must be stored as f32, i8, u8, i16 or i32 "
+            "'tfl.quantize'; expected f32, i8, u8, i16 or i32 storage "
             "(kernel-storage)"
         ],
         Model("quantize", f"qtype = {t('i8')}", [t("i4")], [t("i8")]),
@@ -580,7 +580,7 @@ STORAGES = {
         "neg",
         "operand #0: zero point of !quant.uniform<i8:f32, 1.000000e-01:3> is ignored "
         "by "
-        "the kernel of 'tfl.neg': it must be 0 (ignored-parameters)",
+        "the kernel of 'tfl.neg'; expected 0 (ignored-parameters)",
         t("i8", 0.1, 3),
         t("i8", 0.1),
         operand=t("i8", 0.1, 3),
@@ -590,9 +590,8 @@ STORAGES = {
     "floor_div with a scale": _binary(
         "wrong",
         "floor_div",
-        f"result #0: scale of {I8} is ignored by the kernel of 'tfl.floor_div': it "
-        "must "
-        "be 1.0 (ignored-parameters)",
+        f"result #0: scale of {I8} is ignored by the kernel of 'tfl.floor_div'; expected "
+        "1.0 (ignored-parameters)",
         [t("i8"), f"dense<3> : {t('i8')}", t("i8")],
         [t("i8"), f"dense<3> : {t('i8')}", t("i8", 1.0)],
         properties="",
@@ -602,7 +601,7 @@ STORAGES = {
         "wrong",
         "floor_mod",
         "operand #1: scale of !quant.uniform<i8:f32, 2.000000e-01> is ignored by the "
-        f"kernel of 'tfl.floor_mod': it must be {float(np.float32(0.1))} "
+        f"kernel of 'tfl.floor_mod'; expected {float(np.float32(0.1))} "
         "(ignored-parameters)",
         [t("i8"), f"dense<3> : {t('i8', 0.2)}", t("i8")],
         [t("i8"), f"dense<6> : {t('i8')}", t("i8")],
@@ -613,7 +612,7 @@ STORAGES = {
         "wrong",
         [
             f"operand #0: scale and zero point of {I8} are ignored by the kernel of "
-            "'tfl.cast': they must be 1 and 0 (ignored-parameters)",
+            "'tfl.cast'; expected 1 and 0 (ignored-parameters)",
         ],
         Model("cast", "", [t("i8")], [t("f32")]),
         Model("cast", "", [t("i8", 1.0)], [t("f32")]),
@@ -625,7 +624,7 @@ STORAGES = {
         "result #0: scale 0.25 of !quant.uniform<i8:f32, 2.500000e-01> gives lhs scale "
         "/ "
         "(rhs scale x result scale) = 0.4, which is out of range for the "
-        "multiplier of 'tfl.div': it must be at least 2^5 and less than 2^23 "
+        "multiplier of 'tfl.div'; expected at least 2^5 and less than 2^23 "
         "(scale-range)",
         [t("i8", 0.5), f"dense<7> : {t('i8', 5.0)}", t("i8", 0.25)],
         [t("i8", 0.5), f"dense<7> : {t('i8', 5.0)}", t("i8", 0.003)],
@@ -637,7 +636,7 @@ STORAGES = {
 def _no_activation(op: str, names: str, found: str = "TANH") -> str:
     return (
         f"attribute 'fused_activation_function': activation function {found} is "
-        f"unsupported by quantized 'tfl.{op}': it must be {names} (fused-activation)"
+        f"unsupported by quantized 'tfl.{op}'; expected {names} (fused-activation)"
     )
 
 
@@ -779,7 +778,7 @@ PRODUCTS = {
     "conv_2d without bias": Case(
         "refused",
         [
-            "operand #2: quantized 'tfl.conv_2d' has no bias: it must have one, e.g. "
+            "operand #2: quantized 'tfl.conv_2d' has no bias; expected one, e.g. "
             "zeros (bias-operand)"
         ],
         _products("i8", bias="none")["conv_2d"],
@@ -790,7 +789,7 @@ PRODUCTS = {
         "refused",
         [
             f"operand #2: tensor<2xi64> cannot be added to products of {I8} in "
-            "'tfl.conv_2d': it must be stored as i32 (bias-storage)"
+            "'tfl.conv_2d'; expected i32 storage (bias-storage)"
         ],
         _products("i8", bias="dense<0> : tensor<2xi64>")["conv_2d"],
         _products("i8", bias="dense<0> : tensor<2xi32>")["conv_2d"],
@@ -800,9 +799,8 @@ PRODUCTS = {
         "refused",
         [
             "operand #2: tensor<2xi32> cannot be added to products of "
-            "!quant.uniform<i16:f32, 1.000000e-01> in 'tfl.depthwise_conv_2d': it must "
-            "be "
-            "stored as i64 (bias-storage)"
+            "!quant.uniform<i16:f32, 1.000000e-01> in 'tfl.depthwise_conv_2d'; expected "
+            "i64 storage (bias-storage)"
         ],
         _products("i16", bias="dense<0> : tensor<2xi32>")["depthwise_conv_2d"],
         _products("i16", bias="dense<0> : tensor<2xi64>")["depthwise_conv_2d"],
@@ -812,9 +810,8 @@ PRODUCTS = {
         "refused",
         [
             "operand #2: !quant.uniform<i32:f32, 1.000000e-02> cannot be added to "
-            "products of tensor<1x4x4x2xf32> in 'tfl.fully_connected': it must be "
-            "stored as f32 "
-            "(bias-storage)"
+            "products of tensor<1x4x4x2xf32> in 'tfl.fully_connected'; expected "
+            "f32 storage (bias-storage)"
         ],
         _products("f32")["fully_connected"],
         _products("f32", bias="dense<[0.05, -0.07]> : tensor<2xf32>")[
@@ -824,9 +821,8 @@ PRODUCTS = {
     "bias without a scale": Case(
         "refused",
         [
-            "operand #2: tensor<2xi32> has no scale for 'tfl.fully_connected': it must "
-            "be "
-            "quantized with input scale x weight scale = "
+            "operand #2: tensor<2xi32> has no scale for 'tfl.fully_connected'; expected "
+            "input scale x weight scale = "
             f"{float(np.float32(0.1)) ** 2} (bias-scale)"
         ],
         _products("i8", bias="dense<0> : tensor<2xi32>")["fully_connected"],
@@ -836,8 +832,8 @@ PRODUCTS = {
     "weights of u8": Case(
         "wrong",
         [
-            f"operand #1: {U8} cannot be multiplied by i8 in 'tfl.fully_connected': it "
-            "must be stored as i8 or i4 (weight-storage)"
+            f"operand #1: {U8} cannot be multiplied by i8 in 'tfl.fully_connected'; "
+            "expected i8 or i4 storage (weight-storage)"
         ],
         Model(
             "fully_connected",
@@ -876,7 +872,7 @@ PRODUCTS = {
         [
             "operand #1: quantized dimension 1 of !quant.uniform<i8<-127:127>:f32:1, "
             "{1.000000e-01,1.000000e-01}> is not the output dimension of "
-            "'tfl.fully_connected': it must be 0 (weight-dimension)"
+            "'tfl.fully_connected'; expected 0 (weight-dimension)"
         ],
         _products("i8", dimension=1, bias="none")["fully_connected"],
         _products("i8", dimension=0, bias="none")["fully_connected"],
@@ -887,8 +883,7 @@ PRODUCTS = {
         [
             "operand #1: weights !quant.uniform<u8:f32:0, {1.000000e-01,1.000000e-01}> "
             "for "
-            "u8 activations have several scales in 'tfl.transpose_conv': they must "
-            "have "
+            "u8 activations have several scales in 'tfl.transpose_conv'; expected "
             "one (weight-granularity)"
         ],
         _products("u8", weight="u8", dimension=0)["transpose_conv"],
@@ -898,8 +893,8 @@ PRODUCTS = {
         "refused",
         [
             f"operand #0: storage type u8 of {U8} is unsupported by "
-            "'tfl.batch_matmul': it "
-            "must be i8 or i16 (kernel-storage)"
+            "'tfl.batch_matmul'; expected "
+            "i8 or i16 (kernel-storage)"
         ],
         _products("u8", weight="u8")["batch_matmul"],
         _products("i16", weight="i8")["batch_matmul"],
@@ -909,7 +904,7 @@ PRODUCTS = {
         "wrong",
         [
             "operand #1: weights !quant.uniform<i8<-127:127>:f32:0, {1.000000e-01,"
-            "3.000000e-01}> have several scales in 'tfl.svdf': they must have one "
+            "3.000000e-01}> have several scales in 'tfl.svdf'; expected one "
             "(weight-granularity)"
         ],
         _svdf(f"dense<3> : {axis('i8<-127:127>', [0.1, 0.3], 0, '2x1')}"),
@@ -920,7 +915,7 @@ PRODUCTS = {
         "wrong",
         [
             "operand #2: !quant.uniform<i8:f32, 1.000000e-02> is unsupported by "
-            "'tfl.svdf' with i8 input: it must be stored as i16 (weight-storage)"
+            "'tfl.svdf' with i8 input; expected i16 storage (weight-storage)"
         ],
         _svdf(f"dense<3> : {t('i8<-127:127>', shape='2x1')}", "i8"),
         _svdf(f"dense<3> : {t('i8<-127:127>', shape='2x1')}"),
@@ -1199,7 +1194,7 @@ def _no_quotient(scale: str, text: str, ratio: float) -> str:
     return (
         f"result #0: scale {scale} of !quant.uniform<i8:f32, {text}> gives lhs scale / "
         f"(rhs scale x result scale) = {ratio}, which is out of range for the "
-        "multiplier of 'tfl.div': it must be at least 2^5 and less than 2^23 "
+        "multiplier of 'tfl.div'; expected at least 2^5 and less than 2^23 "
         "(scale-range)"
     )
 
@@ -1208,13 +1203,13 @@ _SEVERAL = axis("i8", [0.1, 0.1], 3, SHAPE)
 _HAS_SEVERAL = (
     "{}: activation of type !quant.uniform<i8:f32:3, {{1.000000e-01,1.000000e-01}}> "
     "has 2 "
-    "scales: it must have one for all values (activation-granularity)"
+    "scales; expected one for all values (activation-granularity)"
 )
 _TINY = 2.0**-26
 _TOO_TINY = (
     f"operand #0: scale {_TINY} of !quant.uniform<u8:f32, 1.4901161193847656E-8> x "
     "beta "
-    "1.0 is too small for the multiplier of 'tfl.softmax': it must be greater than "
+    "1.0 is too small for the multiplier of 'tfl.softmax'; expected more than "
     f"{2.0**-26} (scale-range)"
 )
 _FEATURES = f"dense<3> : {t('i8<-127:127>', shape='2x1')}"
@@ -1276,7 +1271,7 @@ BOUNDS: dict[str, tuple[Model, Sequence[str]]] = {
         [
             "result #0: scale of !quant.uniform<i8:f32:3, {1.000000e-01,1.000000e-01}> "
             "is "
-            "ignored by the kernel of 'tfl.floor_mod': it must be "
+            "ignored by the kernel of 'tfl.floor_mod'; expected "
             f"{float(np.float32(0.1))} (ignored-parameters)",
             _HAS_SEVERAL.format("result #0"),
         ],
@@ -1286,10 +1281,10 @@ BOUNDS: dict[str, tuple[Model, Sequence[str]]] = {
         [
             "operand #0: zero point of !quant.uniform<i8:f32, 1.000000e-01:3> is "
             "ignored "
-            "by the kernel of 'tfl.floor_mod': it must be 0 (ignored-parameters)",
+            "by the kernel of 'tfl.floor_mod'; expected 0 (ignored-parameters)",
             "result #0: scale of !quant.uniform<i8:f32, 2.000000e-01:4> is ignored by "
             "the "
-            f"kernel of 'tfl.floor_mod': it must be {float(np.float32(0.1))} "
+            f"kernel of 'tfl.floor_mod'; expected {float(np.float32(0.1))} "
             "(ignored-parameters)",
         ],
     ),
@@ -1297,25 +1292,23 @@ BOUNDS: dict[str, tuple[Model, Sequence[str]]] = {
         _svdf(_FEATURES, "i8", t("i16", shape="1x1")),
         [
             "operand #0: storage type i16 of !quant.uniform<i16:f32, 1.000000e-01> is "
-            "unsupported by 'tfl.svdf': it must be i8 (kernel-storage)",
+            "unsupported by 'tfl.svdf'; expected i8 (kernel-storage)",
             "operand #2: !quant.uniform<i8:f32, 1.000000e-02> is unsupported by "
-            "'tfl.svdf' with i16 input: it must be stored as i16 (weight-storage)",
+            "'tfl.svdf' with i16 input; expected i16 storage (weight-storage)",
         ],
     ),
     "svdf of floats": (_svdf(_FEATURES, "i8", t("f32", shape="1x1")), []),
     "cos of i8": (
         Model("cos", "", [t("i8")], [t("i8")]),
         [
-            f"operand #0: storage type i8 of {I8} is unsupported by 'tfl.cos': it must "
-            "be "
-            "dequantized first (kernel-storage)"
+            f"operand #0: storage type i8 of {I8} is unsupported by 'tfl.cos'; expected "
+            "floats (kernel-storage)"
         ],
     ),
     "elu of u8": (
         Model("elu", "", [t("u8", 0.1, 128)], [t("u8", 0.1, 128)]),
         [
-            f"operand #0: storage type u8 of {U8} is unsupported by 'tfl.elu': it must "
-            "be "
+            f"operand #0: storage type u8 of {U8} is unsupported by 'tfl.elu'; expected "
             "i8 (kernel-storage)"
         ],
     ),
@@ -1417,9 +1410,8 @@ def test_scales_per_axis_that_are_dequantized():
             assert message == (
                 "operand #0: !quant.uniform<i16:f32:3, {1.000000e-01,1.000000e-01}> "
                 "has "
-                "several scales, which 'tfl.dequantize' of i16 does not support: it "
-                "must "
-                "have one (activation-granularity)"
+                "several scales, which 'tfl.dequantize' of i16 does not support; expected "
+                "one (activation-granularity)"
             )
         else:
             assert run.outcome == "runs"
@@ -1474,7 +1466,7 @@ def test_bias_without_scale(
     ]
     is_compared = op == "fully_connected" or storage == "u8"
     expected = (
-        f"has no scale for 'tfl.{op}': it must be quantized with input scale x weight "
+        f"has no scale for 'tfl.{op}'; expected input scale x weight "
         f"scale = {product} (bias-scale)"
     )
     if product is None or not is_compared:
@@ -1525,5 +1517,5 @@ def test_factors_without_channels_have_one_scale():
     module = Model("batch_matmul", properties, operands, [result]).module
     (violation,) = quant_constraint_violations(module, "tflite")
     assert str(violation).endswith(
-        "must have one for all values (activation-granularity)"
+        "expected one for all values (activation-granularity)"
     )
