@@ -10,7 +10,7 @@
 // CHECK:       error: 'quant.qcast' op result #0: zero point 1 at index 1 of !quant.uniform<i8:f32:1, {2.500000e-01,1.250000e-01:1}> is not 0, as weights require (weight-zero-point)
 // CHECK-NEXT:  error: 'quant.qcast' op result #0: the smallest stored value of !quant.uniform<i8:f32:1, {2.500000e-01,1.250000e-01:1}>, a weight, is -128; expected -127 or more, as in i8<-127:127> (weight-range)
 // CHECK-NEXT:  error: 'quant.qcast' op result #0: scale 0.06 at index 1 of !quant.uniform<i32:f32:1, {1.250000e-01,6.000000e-02}>, a bias of 'linalg.matmul', is not input scale x weight scale; expected 0.5 x 0.125 = 0.0625 (bias-scale)
-// CHECK-NEXT:  error: 'quant.qcast' op result #0: activation of type !quant.uniform<i8:f32:1, {1.000000e+00,2.000000e+00}> has 2 scales; expected have one for all values (activation-granularity)
+// CHECK-NEXT:  error: 'quant.qcast' op result #0: activation of type !quant.uniform<i8:f32:1, {1.000000e+00,2.000000e+00}> has 2 scales; expected one for all values (activation-granularity)
 // CHECK-NEXT:  error: 4 violations of the rules of TensorFlow Lite for quantized types
 func.func @f(%x: tensor<3x4x!input>) {
   %cw = arith.constant dense<1.0> : tensor<4x2xf32>
