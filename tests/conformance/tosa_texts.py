@@ -55,6 +55,7 @@ def _ops(
 
 _F32, _I32, _I8, _I1 = (f"tensor<2x3x{e}>" for e in ("f32", "i32", "i8", "i1"))
 _ONE = "tensor<1xi8>"
+_PER_AXIS = "tensor<2x3x!quant.uniform<i8:f32:0, {0.5,0.25}>>"
 _PADDED = (
     "acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 0, 1, 0, 0>, "
     "stride = array<i64: 1, 2>"
@@ -76,9 +77,19 @@ _IGNORE = "nan_mode = #tosa.nan_mode<IGNORE>"
 ADDED: Sequence[Op] = (
     *_ops("abs ceil erf exp floor identity log rsqrt sigmoid tanh", (_F32,), _F32),
     *_ops("abs bitwise_not clz identity", (_I32,), _I32),
+    *_ops("identity", (_PER_AXIS,), _PER_AXIS),
     Op("logical_not", (_I1,), _I1),
     Op("cast", (_F32,), _I8),
     Op("negate", (_I8, _ONE, _ONE), _I8),
+    Op(
+        "negate",
+        (
+            "tensor<2x3x!quant.uniform<u8:f32, 0.5>>",
+            "tensor<1xui8>",
+            "tensor<1xui8>",
+        ),
+        "tensor<2x3x!quant.uniform<u8:f32, 0.5>>",
+    ),
     *_ops("pow maximum minimum", (_F32, "tensor<1x3xf32>"), _F32),
     *_ops("maximum minimum", (_F32, _F32), _F32, _IGNORE),
     *_ops(
@@ -161,7 +172,24 @@ PRESENT: Sequence[Op] = (
         ("tensor<2x3x4xi8>", "tensor<2x4x5xi8>", _ONE, _ONE),
         "tensor<2x3x5xi32>",
     ),
+    Op(
+        "matmul",
+        (
+            "tensor<1x3x4x!quant.uniform<i8:f32, 0.5:-25>>",
+            "tensor<1x4x5x!quant.uniform<i8:f32, 0.25:18>>",
+            _ONE,
+            _ONE,
+        ),
+        "tensor<1x3x5x!quant.uniform<i32:f32, 0.125>>",
+    ),
     Op("clamp", (_I8,), _I8, "min_val = -3 : i8, max_val = 4 : i8"),
+    *(
+        Op("clamp", (type_,), type_, f"min_val = 3 : {e}, max_val = 4 : {e}, {_IGNORE}")
+        for type_, e in (
+            ("tensor<2x3x!quant.uniform<i8:f32, 0.5>>", "i8"),
+            ("tensor<2x3x!quant.uniform<u8<0:9>:f32, 0.5:3>>", "ui8"),
+        )
+    ),
     Op("clamp", (_F32,), _F32, f"min_val = 0.0 : f32, max_val = 4.0 : f32, {_IGNORE}"),
     *_ops(
         "reduce_max reduce_min reduce_product reduce_sum",
@@ -191,7 +219,15 @@ PRESENT: Sequence[Op] = (
     ),
     Op("concat", (_I8, _I8), "tensor<2x6xi8>", "axis = 1 : i32"),
     Op("const", (), "tensor<2xi8>", "values = dense<[3, 2]> : tensor<2xi8>"),
-    Op("rescale", (_I32, "tensor<1xi32>", _ONE, "tensor<1xi32>", _ONE), _I8, _RESCALE),
+    *(
+        Op(
+            "rescale",
+            (_I32, "tensor<1xi32>", _ONE, "tensor<1xi32>", _ONE),
+            _I8,
+            _RESCALE.replace("DOUBLE", mode),
+        )
+        for mode in ("DOUBLE", "SINGLE")
+    ),
 )
 """Ops that xDSL has."""
 
@@ -212,6 +248,9 @@ ELEMENTS = (
     ),
     *("f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E8M0FNU", "complex<f32>"),
     "!quant.uniform<i8:f32, 0.5>",
+    "!quant.uniform<u8:f32, 0.5:3>",
+    "!quant.uniform<i12:f32, 0.5>",
+    "!quant.any<i16:f32>",
 )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
 from xdsl.ir import Attribute, Block
@@ -30,12 +31,17 @@ class UnionConstraint(AttrConstraint):
 
 
 def accepts_types(
-    op_type: type[IRDLOperation], operands: tuple[Attribute, ...], result: Attribute
+    op_type: type[IRDLOperation],
+    operands: tuple[Attribute, ...],
+    result: Attribute,
+    properties: Mapping[str, Attribute] = MappingProxyType({}),
 ) -> bool:
     """Return True if an op is valid with these operand and result types."""
     values = Block(arg_types=operands).args
     try:
-        op_type.build(operands=values, result_types=(result,)).verify_()
+        op_type.build(
+            operands=values, result_types=(result,), properties=properties
+        ).verify_()
     except (VerifyException, ValueError):
         return False
     return True

@@ -197,7 +197,11 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
         ("ClampOp", "MaxPool2DOp", "ReduceMaxOp", "ReduceMinOp"),
     ),
     ("tosa.take_resources", ("ConstOp",)),
-    ("tosa.widen_products", ("MulOp", "MatMulOp")),
+    ("tosa.read_rounding_mode_attributes", ("RescaleOp",)),
+    (
+        "tosa.take_types_of_mlir",
+        ("AddOp", "ClampOp", "MatMulOp", "MulOp", "SubOp"),
+    ),
     (
         "tosa.make_ops_pure",
         (
@@ -291,11 +295,13 @@ def refuse(self):
     if self.element_type.name == "quant.probe":
         raise VerifyException("no quantized elements")
 builtin.MemRefType.verify = refuse
-from xdsl_quant.frontends.tosa.ops import ATTRIBUTES, OPERATIONS
+from xdsl_quant.frontends.tosa.attributes import ATTRIBUTES
+from xdsl_quant.frontends.tosa.ops import OPERATIONS
 for class_ in tosa.TOSA.operations:
     class_.traits.add_trait(NoMemoryEffect())
     class_.print = lambda self, printer: None
-for class_ in (tosa.MulOp, tosa.MatMulOp):
+tosa.RescaleOp.parse = lambda parser: None
+for class_ in (tosa.AddOp, tosa.SubOp, tosa.MulOp, tosa.MatMulOp, tosa.ClampOp):
     definition = class_.get_irdl_definition()
     definition.operands[:] = [(n, OperandDef(AnyAttr())) for n, _ in definition.operands]
     definition.results[0] = ("output", ResultDef(AnyAttr()))

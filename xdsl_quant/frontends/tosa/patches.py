@@ -1,10 +1,15 @@
 """Patches of xDSL's `tosa` dialect: ops of MLIR 22 that it lacks or partly supports."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     DenseResourceAttr,
-    IntegerType,
+    FloatAttr,
+    IntegerAttr,
     TensorType,
     f32,
     i8,
@@ -12,6 +17,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.tosa import (
     TOSA,
+    AddOp,
     AvgPool2DOp,
     ClampOp,
     ConcatOp,
@@ -28,14 +34,36 @@ from xdsl.dialects.tosa import (
     ReduceProductOp,
     ReduceSumOp,
     RescaleOp,
+    RoundingModeAttr,
+    SubOp,
 )
 from xdsl.ir import Block
-from xdsl.irdl import AttrConstraint, BaseAttr, IRDLOperation, PropertyDef, ResultDef
+from xdsl.irdl import (
+    BaseAttr,
+    IRDLOperation,
+    OpDef,
+    OperandDef,
+    PropertyDef,
+    ResultDef,
+)
+from xdsl.parser import Parser
 from xdsl.traits import MemoryEffect, Pure
+from xdsl.utils.exceptions import ParseError, VerifyException
 
+from xdsl_quant.dialects.quant import QuantizedType, UniformQuantizedType
 from xdsl_quant.xdsl_patches.widening import UnionConstraint, accepts_types
 
-from .ops import ATTRIBUTES, OPERATIONS, parse_with_keywords, print_with_keywords
+from .attributes import ATTRIBUTES
+from .checks import (
+    BOUNDS,
+    NUMBERS,
+    verify_clamp,
+    verify_matmul,
+    verify_product,
+    verify_sum,
+)
+from .ops import OPERATIONS
+from .syntax import parse_with_keywords, print_with_keywords
 
 
 def add_ops() -> None:
@@ -91,48 +119,95 @@ def take_resources() -> None:
         properties["values"] = PropertyDef(UnionConstraint(constraint, resource))
 
 
-def widen_products() -> None:
+def read_rounding_mode_attributes() -> None:
     """
-    Let integer `mul` and `matmul` have wider results, and `matmul` a batch dimension.
+    Let the custom form of `rescale` have `rounding_mode = #tosa.rounding_mode<...>`, and
+    print its attributes in alphabetical order.
 
-    MLIR: the product of `i8` is `i32`, and `matmul` has a batch dimension.
-    Obsolete with: `docs/upstream/tosa-products.md`.
+    MLIR: reads the attribute and the keyword, prints the keyword, and sorts attributes.
+    Obsolete with: `docs/upstream/tosa-rounding-mode.md`.
     """
-    narrow, wide = TensorType(i8, (2, 1, 1)), TensorType(i32, (2, 1, 1))
-    one = TensorType(i8, (1,))
-    if not accepts_types(MulOp, (narrow, narrow, one), wide):
-        _widen_result(MulOp, TensorType.constr(MulOp.T))
-    if not accepts_types(MatMulOp, (narrow, narrow, one, one), wide):
-        _widen_result(MatMulOp, TensorType.constr(MatMulOp.T))
-        _verify_batches()
+    types = "(i8, i8, i8, i8, i8) -> i8"
+    mode = "{rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>}"
+    ctx = Context()
+    ctx.load_attr_or_type(RoundingModeAttr)
+    try:
+        RescaleOp.parse(Parser(ctx, f"%x, %x, %x, %x, %x {mode} : {types}"))
+    except ParseError:
+        RescaleOp.parse = classmethod(parse_with_keywords)  # pyright: ignore[reportAttributeAccessIssue] the type of any op
+        RescaleOp.print = print_with_keywords
 
 
-def _widen_result(op_type: type[IRDLOperation], result: AttrConstraint) -> None:
-    """Let an op have integer results of any width."""
-    definition = op_type.get_irdl_definition()
-    ((name, _),) = definition.results
-    integers = TensorType.constr(BaseAttr(IntegerType))
-    definition.results[0] = (name, ResultDef(UnionConstraint(result, integers)))
+def take_types_of_mlir() -> None:
+    """
+    Let `add`, `sub`, `mul`, `matmul` and `clamp` accept quantized elements, wider
+    products, batches and dynamic sizes. Error messages for other types do not change.
 
-
-def _verify_batches() -> None:
-    definition = MatMulOp.get_irdl_definition()
-    verify_single = MatMulOp.verify_
-
-    def verify_(self: MatMulOp) -> None:
-        definition.verify(self)
-        a, b, a_zp, b_zp = (
-            cast(TensorType, operand.type).get_shape() for operand in self.operands
+    MLIR: accepts these types.
+    Obsolete with: `docs/upstream/tosa-types.md`.
+    """
+    type_ = TensorType(UniformQuantizedType(i8, f32, 0.5), (DYNAMIC_INDEX, 1, 1))
+    static = TensorType(type_.element_type, (2, 1, 1))
+    one, i8_types = TensorType(i8, (1,)), TensorType(i8, (2, 1, 1))
+    i32_types = TensorType(i32, (2, 1, 1))
+    bounds = {name: IntegerAttr(0, 8) for name in BOUNDS}
+    for op_type, check, operands, result, properties in (
+        (AddOp, verify_sum, (type_, type_), static, {}),
+        (SubOp, verify_sum, (type_, type_), static, {}),
+        (MulOp, verify_product, (i8_types, i8_types, one), i32_types, {}),
+        (MatMulOp, verify_matmul, (type_, type_, one, one), i32_types, {}),
+        (ClampOp, verify_clamp, (type_,), type_, bounds),
+    ):
+        if accepts_types(op_type, operands, result, properties):
+            continue
+        definition = op_type.get_irdl_definition()
+        xdsl = replace(
+            definition,
+            operands=[*definition.operands],
+            results=[*definition.results],
+            properties={**definition.properties},
         )
-        # Let xDSL's verifier report errors.
-        if (
-            not (len(a) == len(b) == 3 and a_zp == b_zp == (1,))
-            or a[0] != b[0]
-            or a[2] != b[1]
-        ):
-            verify_single(self)
+        verify_xdsl = cast(Callable[[IRDLOperation], None], op_type.verify_)
+        _widen(op_type)
+        op_type.verify_ = _verifier(xdsl, verify_xdsl, check)  # pyright: ignore[reportAttributeAccessIssue] the type of any op
 
-    MatMulOp.verify_ = verify_
+
+def _widen(op_type: type[AddOp | SubOp | MulOp | MatMulOp | ClampOp]) -> None:
+    definition = op_type.get_irdl_definition()
+    numbers = UnionConstraint(TensorType.constr(op_type.T), NUMBERS)
+    definition.operands[:] = [
+        (name, operand if name == "shift" else OperandDef(numbers))
+        for name, operand in definition.operands
+    ]
+    definition.results[:] = [
+        (name, ResultDef(numbers)) for name, _ in definition.results
+    ]
+    number = BaseAttr(IntegerAttr) | BaseAttr(FloatAttr)
+    for name in definition.properties.keys() & {*BOUNDS}:
+        constraint = definition.properties[name].constr
+        definition.properties[name] = PropertyDef(UnionConstraint(constraint, number))
+
+
+def _verifier(
+    xdsl: OpDef,
+    verify_xdsl: Callable[[IRDLOperation], None],
+    check: Callable[[IRDLOperation], None],
+) -> Callable[[IRDLOperation], None]:
+    """Return a verifier with MLIR's rules and, for unquantized types, xDSL's messages."""
+
+    def verify_(self: IRDLOperation) -> None:
+        self.get_irdl_definition().verify(self)
+        try:
+            check(self)
+        except (VerifyException, ValueError):
+            if any(
+                QuantizedType.get_quantized_element_type(t) for t in self.operand_types
+            ):
+                raise
+            xdsl.verify(self)
+            verify_xdsl(self)
+
+    return verify_
 
 
 def make_ops_pure() -> None:
@@ -155,6 +230,7 @@ PATCHES = (
     add_ops,
     read_nan_mode_keywords,
     take_resources,
-    widen_products,
+    read_rounding_mode_attributes,
+    take_types_of_mlir,
     make_ops_pure,
 )

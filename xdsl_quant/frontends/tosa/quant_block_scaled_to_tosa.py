@@ -50,16 +50,14 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
-from xdsl_quant.frontends.tosa.ops import (
+from xdsl_quant.frontends.tosa.attributes import (
     BLOCK_ELEMENT_TYPES,
-    BLOCK_SIZE,
     BlockScaledType,
     BlockSize,
     BlockSizeAttr,
-    CastFromBlockScaledOp,
-    CastOp,
     MXInt8Type,
 )
+from xdsl_quant.frontends.tosa.ops import BLOCK_SIZE, CastFromBlockScaledOp, CastOp
 from xdsl_quant.numerics.arrays import Array, bytes_of
 from xdsl_quant.runtime.arrays import (
     ElementsAttr,

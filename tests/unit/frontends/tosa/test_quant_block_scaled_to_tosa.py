@@ -27,7 +27,7 @@ from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tosa.mx_programs import STORAGE, all_products, printed
 from xdsl_quant.dialects.quant import DequantizeCastOp
 from xdsl_quant.dialects.quant.format_types import block_scaled_type
-from xdsl_quant.frontends.tosa.ops import BlockScaledType
+from xdsl_quant.frontends.tosa.attributes import BlockScaledType
 from xdsl_quant.frontends.tosa.quant_block_scaled_to_tosa import (
     BlockScaledOperands,
     QuantBlockScaledToTosaPass,
