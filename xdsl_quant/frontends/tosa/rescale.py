@@ -134,8 +134,10 @@ class Rescale:
         rescale = cls(
             _constant_operand(op.multiplier, "multiplier", count),
             _constant_operand(op.shift, "shift", count),
-            _zero_point_of(op.input_zp, "input_zp", op.input_unsigned),
-            _zero_point_of(op.output_zp, "output_zp", op.output_unsigned),
+            constant_zero_point(op.input_zp, "input_zp", _is_true(op.input_unsigned)),
+            constant_zero_point(
+                op.output_zp, "output_zp", _is_true(op.output_unsigned)
+            ),
             op.rounding_mode.data,
             _is_true(op.scale32),
             _is_true(op.input_unsigned),
@@ -288,7 +290,8 @@ def _constant_operand(value: SSAValue, name: str, count: int) -> NDArray[np.int6
     return elements
 
 
-def _zero_point_of(value: SSAValue, name: str, is_unsigned: BoolAttr) -> int:
+def constant_zero_point(value: SSAValue, name: str, is_unsigned: bool) -> int:
+    """Return a constant zero point; raise `ValueError`, with `name`, for other values."""
     (zero_point,) = _constant_operand(value, name, 1).tolist()
     width = cast(IntegerType, element_type_of(value)).bitwidth
-    return zero_point % (1 << width) if _is_true(is_unsigned) else zero_point
+    return zero_point % (1 << width) if is_unsigned else zero_point

@@ -9,6 +9,7 @@ SLICE = QuantizationUniverse(
             "quant-block-scaled-to-tosa",
             "quant-requantize-to-tosa",
             "tosa-rescale-to-quant",
+            "tosa-strip-quant-types",
         ),
     )
 )

@@ -48,7 +48,7 @@ from xdsl_quant.transforms.building.type_replacement import (
 )
 
 
-class _StrippedTypes(TypeReplacement):
+class StrippedTypes(TypeReplacement):
     """Replacement of quantized types by their storage types."""
 
     def replace_quantized(
@@ -123,8 +123,8 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
     Callers are not updated, so apply the pattern to a whole module.
     """
 
-    _types: _StrippedTypes = field(
-        default_factory=_StrippedTypes, init=False, compare=False, repr=False
+    _types: StrippedTypes = field(
+        default_factory=StrippedTypes, init=False, compare=False, repr=False
     )
 
     _stored: dict[SSAValue, SSAValue] = field(
