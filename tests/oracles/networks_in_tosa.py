@@ -48,7 +48,7 @@ def tosa_steps(mlir: Mlir) -> Callable[[bytes], Step]:
         apply_passes(lowered, [ConvertTFLToTosaPass()])
         answer = validated(mlir, lowered)
         assert isinstance(answer, Accepted), answer
-        function = executable(mlir, lowered)
+        function = executable(lowered)
 
         def run(*inputs: Array) -> Sequence[Array]:
             computed: Any = function(*map(as_signless, inputs))

@@ -186,7 +186,7 @@ def outcome_of(mlir: Mlir, tools: TosaTools, case: Case) -> Outcome:
     if not isinstance(answer, Accepted):
         return Outcome(case.name, str(answer), modelled, public)
     try:
-        lowered = _verdict(run(mlir, module, inputs_of(case)), expected)
+        lowered = _verdict(run(module, inputs_of(case)), expected)
     except AssertionError:
         lowered = "not lowered by MLIR"
     return Outcome(case.name, lowered, modelled, public)

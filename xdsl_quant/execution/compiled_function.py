@@ -19,6 +19,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import runtime_library
 from .bound_call import BoundCall
+from .compilation_error import CompilationError
 from .cpu import CodeOptions
 from .entry_point import Boundary, EntryWrapper
 from .profile import Profile, measure_steps, rows_of
@@ -104,7 +105,10 @@ class CompiledFunction:
         self._source = source
         self._host_functions = host_functions
         self._options = options
-        self._code = code = self._compiled(stream=False)
+        try:
+            self._code = code = self._compiled(stream=False)
+        except CompilationError as e:
+            raise CompilationError(self._located_message(e)) from None
         self.temporary_bytes = code.temporary_bytes
         self._streaming_code: MachineCode | StoredCode | None = None
         self._streaming_lock = Lock()
@@ -308,6 +312,17 @@ class CompiledFunction:
     def _is_streamed(self, outputs: _Arrays) -> bool:
         size = sum(output.nbytes for output in outputs)
         return self._code.can_stream and size >= STREAMED_BYTES
+
+    def _located_message(self, error: CompilationError) -> str:
+        """Return the message of an error, with the source op at which MLIR failed."""
+        if not error.place:
+            return str(error)
+        source = self._source()
+        try:
+            self._compiled(stream=False, text=source.text)
+        except CompilationError as e:
+            return f"{source.subject_at(e.place)}{error}"
+        return str(error)
 
     def _compiled(
         self, *, stream: bool, text: str | None = None, clock: ClockReads | None = None

@@ -96,8 +96,10 @@ def lower(
 def _lower_quantization(
     ctx: Context, module: ModuleOp, rounding: Rounding, fuse: bool
 ) -> None:
-    for dialect in sorted(dialects_in(module)):
-        if (ops := dialect_ops(dialect)).is_compiled:
+    found = map(dialect_ops, sorted(dialects_in(module)))
+    compiled = [ops for ops in found if ops.is_compiled]
+    for ops in compiled:
+        if not ops.mlir_passes:
             ops.to_linalg(ctx, module)
     # Compute with the exact bit width, whatever the storage width would be.
     QuantConvertSimulatedQuantizationPass(exact_bits=True).rewrite(ctx, module)
@@ -112,6 +114,10 @@ def _lower_quantization(
         nan=rounding.nan,
     ).rewrite(ctx, module)
     ArithExpandSmallFloatsPass().rewrite(ctx, module)
+    # After the casts: MLIR has no quantized types in what it lowers.
+    for ops in compiled:
+        if ops.mlir_passes:
+            ops.to_linalg(ctx, module)
 
 
 _BYTES = 8

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock
 
 from xdsl_quant.runtime.host_functions import HostFunctions
+from xdsl_quant.runtime.plugins import dialect_ops
 
 from . import float_fixes, llvm_fixes, loop_fixes, runtime_library, tensor_fixes
 from . import mlir_bindings as mlir
@@ -144,7 +145,8 @@ class MachineCode:
                 if self._thread_calls:
                     self._thread_calls.link(self.function)
         except mlir.MLIRError as e:
-            raise CompilationError(f"MLIR: {mlir.first_diagnostic(e)}") from None
+            message, place = mlir.first_diagnostic(e), mlir.first_location(e)
+            raise CompilationError(f"MLIR: {message}", place) from None
 
     def _lowered(
         self,
@@ -235,6 +237,10 @@ class MachineCode:
 def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
     """Lower ops on tensors to ops on memrefs."""
     tensor_fixes.check_has_no_llvm(module)
+    dialects = {op.name.partition(".")[0] for op in mlir.ops_in(module)}
+    for dialect in sorted(dialects):
+        if passes := dialect_ops(dialect).mlir_passes:
+            mlir.run_passes(module, passes)
     # Check first: inlining may remove ops that the checks need.
     check_sizes(module)
     mlir.run_passes(module, _TO_ONE_FUNCTION)

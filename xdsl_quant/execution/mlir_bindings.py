@@ -152,6 +152,12 @@ def first_diagnostic(error: MLIRError) -> str:
     return (messages or [str(error)])[0].partition("\n")[0]
 
 
+def first_location(error: MLIRError) -> str:
+    """Return the text of the location of the first diagnostic; may be empty."""
+    places = [str(diagnostic.location) for diagnostic in error.error_diagnostics]
+    return (places or [""])[0]
+
+
 def unused_names(module: ir.Module, prefix: str) -> Iterator[str]:
     """Yield unused symbol names: a prefix and a number."""
     taken = {*map(symbol_of, module.body.operations)}

@@ -88,6 +88,14 @@ class NumberedSource:
     products: Mapping[int, int]
     """Number of multiply-accumulates, by op number."""
 
+    def subject_at(self, place: str) -> str:
+        """Return the start of an error message about the op at an MLIR location."""
+        if (number := next(numbers_in(place), None)) is None:
+            return ""
+        op = self.ops[number]
+        prefix = f"{op.location}: error: " if op.location else ""
+        return f"{prefix}'{op.name}' op cannot be compiled: "
+
 
 @dataclass(frozen=True)
 class SourceOp:

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from xdsl_quant.diagnostics import located_message
+from xdsl_quant.diagnostics import located_message, op_name
 from xdsl_quant.dialects.quant import QuantizedType, RegionOp
 from xdsl_quant.rounding_mode import Rounding
 
 from .loading import IRError, apply_passes, multiverse
+from .plugins import dialect_ops
 
 _TO_LINALG = "convert-stablehlo-to-linalg"
 
@@ -60,6 +61,22 @@ def missing_lowering(ops: Iterable[Operation]) -> str | None:
         return None
     is_quantized = _has_quantized_types(found)
     return _advice(found[0], _QUANTIZED_TO_LINALG if is_quantized else _TO_LINALG)
+
+
+def compiled_only(ops: Iterable[Operation]) -> Operation | None:
+    """Return the first op that `compile` supports but the interpreter does not."""
+    for op in (inner for op in ops for inner in op.walk()):
+        if dialect_ops(op_name(op).partition(".")[0]).mlir_passes:
+            return op
+    return None
+
+
+def compiler_advice(ops: Iterable[Operation]) -> str | None:
+    """Return an error message if an op must be compiled, with its location."""
+    if (op := compiled_only(ops)) is None:
+        return None
+    message = f"'{op_name(op)}' op cannot be interpreted; use 'compile'"
+    return located_message(op, message)
 
 
 def _stablehlo_ops(ops: Iterable[Operation]) -> Sequence[Operation]:

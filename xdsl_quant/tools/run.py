@@ -12,10 +12,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
-from xdsl_quant.machines.numpy import StatefulModel, run_function
+from xdsl_quant.execution import compile
+from xdsl_quant.machines.numpy import StatefulModel
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.missing_lowering import compiled_only
 from xdsl_quant.runtime.state_arguments import state_arguments
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
@@ -49,7 +51,7 @@ def _run_function(options: argparse.Namespace) -> None:
         if options.steps:
             results = _run_steps(function, bool(states), inputs, rounding)
         else:
-            results = run_function(module, function.sym_name.data, *inputs, **rounding)
+            results = _runner(rounding)(module, function.sym_name.data)(*inputs)
     print_results(_lines(results), options)
     if options.output is not None:
         write_results(options.output, results)
@@ -69,6 +71,26 @@ def _rounding(options: argparse.Namespace, module: ModuleOp) -> dict[str, Any]:
     return given
 
 
+def _runner(
+    rounding: dict[str, Any],
+) -> Callable[[ModuleOp, str], Callable[..., Sequence[Array]]]:
+    """Return a factory of functions that run: compiled if the interpreter lacks an op."""
+
+    def runner(module: ModuleOp, name: str) -> Callable[..., Sequence[Array]]:
+        if compiled_only([module]) is None:
+            return StatefulModel(module, name, **rounding).step
+        function = compile(module, name, **rounding)
+        return lambda *arguments: _as_tuple(function(*arguments))
+
+    return runner
+
+
+def _as_tuple(results: Array | tuple[Array, ...] | None) -> Sequence[Array]:
+    if isinstance(results, tuple):
+        return results
+    return () if results is None else (results,)
+
+
 def _run_steps(
     function: FuncOp,
     has_state: bool,
@@ -84,10 +106,7 @@ def _run_steps(
         inputs: for each argument that is not state, the values of all steps.
         rounding: arguments of `run_function`.
     """
-
-    def runner(module: ModuleOp, name: str) -> Callable[..., Sequence[Array]]:
-        return StatefulModel(module, name, **rounding).step
-
+    runner = _runner(rounding)
     module, name = function.get_toplevel_object(), function.sym_name.data
     assert isinstance(module, ModuleOp)
     step = (

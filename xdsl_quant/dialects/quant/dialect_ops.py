@@ -1,6 +1,7 @@
 """Factories for the casts, constants and arithmetic ops that passes create in a dialect."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.arith import AddfOp, MulfOp
@@ -25,6 +26,9 @@ class DialectOps:
 
     is_compiled = False
     """True if `compile` lowers the dialect with `to_linalg`."""
+
+    mlir_passes: ClassVar[Sequence[str]] = ()
+    """MLIR passes that lower the dialect to linalg, after `to_linalg`, for `compile`."""
 
     is_lowered_in_kernels = False
     """True if `to_linalg` also lowers kernel bodies and functions run by calibration."""

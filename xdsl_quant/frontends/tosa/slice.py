@@ -1,6 +1,6 @@
 """Plugin declarations of the passes from and to xDSL's TOSA dialect."""
 
-from xdsl_quant.runtime.plugins import QuantizationUniverse, pass_factories
+from xdsl_quant.runtime.plugins import QuantizationUniverse, lazy, pass_factories
 
 SLICE = QuantizationUniverse(
     all_passes=pass_factories(
@@ -11,5 +11,6 @@ SLICE = QuantizationUniverse(
             "tosa-rescale-to-quant",
             "tosa-strip-quant-types",
         ),
-    )
+    ),
+    dialect_ops={"tosa": lazy("frontends.tosa.dialect_ops", "TOSA_OPS")},
 )

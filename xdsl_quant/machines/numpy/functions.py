@@ -30,6 +30,7 @@ from xdsl_quant.runtime.host_functions import (
 )
 from xdsl_quant.runtime.loading import IRError, Model, as_module
 from xdsl_quant.runtime.missing_lowering import (
+    compiler_advice,
     has_stablehlo_ops,
     lower_stablehlo_ops,
     missing_lowering,
@@ -139,6 +140,7 @@ class StatefulModel:
         functions = reachable_functions(module, function)
         if message := (
             missing_lowering(functions)
+            or compiler_advice(functions)
             or signature_error_message(function)
             or memref_error_message(functions)
         ):

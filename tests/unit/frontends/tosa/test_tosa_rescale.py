@@ -572,7 +572,7 @@ def test_mlir_computes_the_same(
         assert isinstance(answer := validated(mlir, module), Accepted), answer
         values = _values(program, 400, count)
         stored = _signless(values, program.input_width)
-        result: Any = executable(mlir, module)(stored)
+        result: Any = executable(module)(stored)
         kind = "u" if program.output_unsigned else "i"
         computed = np.asarray(result).view(f"{kind}{program.output_width // 8}")
         assert computed.tolist() == _expected(program, values)
@@ -594,7 +594,7 @@ def test_mlir_clamps_to_a_narrower_range(mlir: Mlir):
     ]
     apply_passes(module, "quant-requantize-to-tosa,canonicalize")
     assert isinstance(answer := validated(mlir, module), Accepted), answer
-    result: Any = executable(mlir, module)(values)
+    result: Any = executable(module)(values)
     assert result.tolist() == np.asarray(expected).tolist()
     # What has been clamped is read as it is written.
     apply_passes(module, "tosa-rescale-to-quant")

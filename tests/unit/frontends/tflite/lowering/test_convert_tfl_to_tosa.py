@@ -42,6 +42,7 @@ from xdsl_quant.frontends.tflite.lowering.convert_tfl_to_tosa import (
 from xdsl_quant.frontends.tflite.lowering.tfl_variables_to_arguments import (
     TFLVariablesToArgumentsPass,
 )
+from xdsl_quant.frontends.tosa.dialect_ops import TOSA_OPS
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.runtime.loading import multiverse_context, parse_module
@@ -49,7 +50,6 @@ from xdsl_quant.runtime.stateful_function import StatefulFunction
 
 from .tosa_execution import (
     FALLBACKS,
-    TO_LINALG,
     VALIDATE,
     as_signless,
     converted,
@@ -108,7 +108,7 @@ def test_integers(mlir: Mlir, group: str, request: pytest.FixtureRequest):
         assert isinstance(answer, Accepted), f"{case.name}: {answer}"
         if group in NOT_LOWERED_BY_MLIR:
             continue
-        results = run(mlir, module, inputs_of(case))
+        results = run(module, inputs_of(case))
         # There may be a state, too.
         for result, expected in zip(results, expected_of(case), strict=False):
             np.testing.assert_array_equal(np.asarray(result), expected, case.name)
@@ -179,7 +179,7 @@ def test_elements_that_are_not_quantized(
     module.verify()
     assert isinstance(validated(mlir, module), Accepted)
     expected = np.asarray(compile(other, "main")(values))
-    (computed,) = run(mlir, module, [values])
+    (computed,) = run(module, [values])
     np.testing.assert_array_equal(as_signless(computed), as_signless(expected))
 
 
@@ -194,7 +194,7 @@ def test_floats(mlir: Mlir, op: str):
         values = inputs_of(case)
         module = converted(case)
         assert isinstance(validated(mlir, module), Accepted)
-        results = run(mlir, module, values)
+        results = run(module, values)
         other = StatefulFunction(read_tflite(write_model(model_of(case))), compile)
         expected = other.step(*values)
         np.testing.assert_allclose(
@@ -227,7 +227,7 @@ def test_interpolation_of_unsigned_values(mlir: Mlir, sizes: tuple[int, int]):
     (expected,) = run_function(module, "main", values)
     ConvertTFLToTosaPass(fallback="off").apply(Context(), module)
     assert isinstance(validated(mlir, module), Accepted)
-    (result,) = run(mlir, module, [values])
+    (result,) = run(module, [values])
     np.testing.assert_array_equal(np.asarray(result).view(np.uint8), expected)
 
 
@@ -270,7 +270,7 @@ def test_floats_are_quantized_exactly(
     values[1::3] = np.nextafter(values[1::3], np.float32(-np.inf))
     values[:7] = [np.inf, -np.inf, np.nan, 1e30, -1e30, 0.0, -0.0]
     expected = quantize(values, parameters)
-    stored: Any = executable(mlir, module)(values)
+    stored: Any = executable(module)(values)
     dtype = expected.astype({"i8": "i1", "u8": "u1", "i16": "i2"}[storage]).dtype
     np.testing.assert_array_equal(np.asarray(stored).view(dtype), expected)
 
@@ -283,7 +283,7 @@ def test_fallback(mlir: Mlir, group: str):
         (entry,) = cast("ArrayAttr[DictionaryAttr]", module.attributes["tfl.fallback"])
         assert entry.data["op"] == StringAttr(f"tfl.{case.op.lower()}")
         assert isinstance(validated(mlir, module), Accepted)
-        (computed,) = run(mlir, module, inputs_of(case))
+        (computed,) = run(module, inputs_of(case))
         (result,) = case.results
         exact, is_defined = fallback_of(case)
         dtype = DTYPES[result.type]
@@ -312,7 +312,7 @@ def test_fallback_of_per_axis_values_with_a_constant(mlir: Mlir):
     assert isinstance(validated(mlir, module), Accepted)
     values = np.array([[1, 4], [-3, 8], [101, -128]], np.int8)
     expected = [[1, 4], [-1, 8], [95, 63]]
-    result: Any = executable(mlir, module)(values)
+    result: Any = executable(module)(values)
     np.testing.assert_array_equal(np.asarray(result), expected)
 
 
@@ -331,7 +331,7 @@ def test_streaming_models(mlir: Mlir, path: Path):
     modules[0].verify()
     answer = validated(mlir, modules[0])
     assert isinstance(answer, Accepted), answer
-    step: Any = executable(mlir, modules[0])
+    step: Any = executable(modules[0])
     expected_step: Any = compile(modules[1], "main")
     random = np.random.default_rng(0)
     function = modules[0].body.block.first_op
@@ -351,7 +351,7 @@ def test_streaming_models(mlir: Mlir, path: Path):
 PAGE = (Path(__file__).parents[5] / "docs" / "reference" / "tosa.md").read_text()
 
 
-@pytest.mark.parametrize("passes", [VALIDATE, TO_LINALG])
+@pytest.mark.parametrize("passes", [VALIDATE, ",".join(TOSA_OPS.mlir_passes)])
 def test_the_guide_has_the_passes_of_these_tests(passes: str):
     assert f"--pass-pipeline='builtin.module({passes})'" in PAGE
 
@@ -596,7 +596,7 @@ def test_results_beside_the_parameters_of_the_kernel(
     assert cast(StringAttr, entry.data["reason"]).data == reason
     assert isinstance(validated(mlir, module), Accepted)
     dtype = np.int8 if types[0] == "i8" else np.int16
-    (result,) = run(mlir, module, [np.array([stored], dtype)])
+    (result,) = run(module, [np.array([stored], dtype)])
     assert np.asarray(result).tolist() == [expected]
 
 
@@ -620,7 +620,7 @@ def test_quantize_beyond_32_bits(mlir: Mlir, result: str, is_defined: bool):
         return
     ConvertTFLToTosaPass().apply(Context(), module)
     values = [2**31 - 1, -(2**31), 3]
-    (found,) = run(mlir, module, [np.array(values, np.int32)])
+    (found,) = run(module, [np.array(values, np.int32)])
     assert np.asarray(found).tolist() == values
 
 
@@ -645,5 +645,5 @@ def test_svdf_accumulates_in_32_bits(mlir: Mlir):
     # 3 * 32767**2 + 32767 - 2**32, divided by the scale of the result.
     np.testing.assert_array_equal(expected, [[-43]])
     ConvertTFLToTosaPass().apply(multiverse_context(), module)
-    (computed,) = run(mlir, module, values)
+    (computed,) = run(module, values)
     np.testing.assert_array_equal(as_signless(computed), [[-43]])

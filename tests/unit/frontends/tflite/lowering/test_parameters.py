@@ -117,7 +117,7 @@ def test_results_in_tosa(name: str, mlir: Mlir, request: pytest.FixtureRequest):
         module.verify()
         answer = validated(mlir, module)
         assert isinstance(answer, Accepted), f"{case.name}: {answer}"
-        results = [np.asarray(x) for x in run(mlir, module, case.arguments())]
+        results = [np.asarray(x) for x in run(module, case.arguments())]
         if case.spec.result == "quantized":
             results = [x.view(case.result.storage.dtype) for x in results]
         assert_close(case, results)

@@ -5,7 +5,6 @@ An op that is a declaration and one formula: `tfl.sign`, by all machines and in 
 import numpy as np
 import pytest
 
-from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tflite.files.litert import LiteRT
 from tests.unit.frontends.tflite.lowering import tosa_execution
 from xdsl_quant.execution import compile
@@ -41,8 +40,7 @@ def test_other_types(type_: str, dtype: type[np.generic]):
 def test_in_tosa():
     module = parse_module(text("f32"))
     apply_passes(module, "convert-tfl-to-tosa")
-    with Mlir() as mlir:
-        (signs,) = tosa_execution.run(mlir, module, [FLOATS])
+    (signs,) = tosa_execution.run(module, [FLOATS])
     np.testing.assert_array_equal(signs, SIGNS)
 
 

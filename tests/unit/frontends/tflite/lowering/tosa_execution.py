@@ -11,14 +11,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp
 
-from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tflite.files.models import DTYPES, model_of
 from tests.unit.frontends.tflite.formulas.cases import Case, Tensor
+from xdsl_quant.execution import compile
 from xdsl_quant.execution.compiled_function import CompiledFunction
-from xdsl_quant.execution.cpu import CodeOptions, cpu_named
-from xdsl_quant.execution.entry_point import EntryPoint, EntryWrapper
-from xdsl_quant.execution.source_ops import NumberedSource
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.files.writer import write_model
 from xdsl_quant.frontends.tflite.formulas.elementwise import quantize
@@ -30,11 +27,6 @@ from xdsl_quant.frontends.tflite.lowering.tfl_variables_to_arguments import (
     TFLVariablesToArgumentsPass,
 )
 from xdsl_quant.numerics import dequantize
-
-TO_LINALG = (
-    "func.func(tosa-optional-decompositions,tosa-to-linalg-named,tosa-to-linalg,"
-    "tosa-to-arith{include-apply-rescale=true},tosa-to-tensor)"
-)
 
 VALIDATE = (
     "tosa-attach-target{specification_version=1.1.draft level=none profiles=pro_int,pro_fp "
@@ -48,22 +40,9 @@ def validated(mlir: Mlir, module: ModuleOp) -> Any:
     return mlir.run(str(module), VALIDATE)
 
 
-def no_source() -> NumberedSource:
-    """The ops of TOSA have no numbers in what MLIR makes of them."""
-    raise NotImplementedError
-
-
-def executable(mlir: Mlir, module: ModuleOp) -> CompiledFunction:
-    """The function `main` of a module of TOSA, as MLIR lowers it, for arrays."""
-    entry_point = EntryPoint.of(module, "main", ())
-    answer = mlir.run(str(entry_point.module), TO_LINALG)
-    assert isinstance(answer, Accepted), f"{answer}\n{module}"
-    # xDSL does not read all of what MLIR prints, so only the signature goes through it.
-    aliases, _, rest = answer.text.partition("module {\n")
-    functions = rest.rpartition("}")[0]
-    wrapper = EntryWrapper(entry_point)
-    options = CodeOptions(schedule=False, cpu=cpu_named("native"))
-    return CompiledFunction(wrapper, aliases + functions, no_source, {}, options)
+def executable(module: ModuleOp) -> CompiledFunction:
+    """The compiled function `main` of a module of TOSA."""
+    return compile(module, "main")
 
 
 def group_of(case: Case) -> str:
@@ -127,9 +106,9 @@ def arguments_of(module: ModuleOp, values: Sequence[Any]) -> list[NDArray[Any]]:
     return [*map(as_signless, (*values, *states))]
 
 
-def run(mlir: Mlir, module: ModuleOp, values: Sequence[Any]) -> Sequence[Any]:
+def run(module: ModuleOp, values: Sequence[Any]) -> Sequence[Any]:
     """What a module computes of some values and of a state of zeros."""
-    computed: Any = executable(mlir, module)(*arguments_of(module, values))
+    computed: Any = executable(module)(*arguments_of(module, values))
     return cast(
         "Sequence[Any]", computed if isinstance(computed, tuple) else (computed,)
     )
