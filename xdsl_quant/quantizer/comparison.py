@@ -2,29 +2,17 @@
 Comparison of the values of a quantized model with those of the float model, given only
 the two modules.
 
-Values are matched by location name (tensor name in TensorFlow Lite files), else by the keys
-of `quant-insert-stats-refs`: function, op name, and number of the op. A key matches only if
-both functions have the same number of these ops, and the attributes of the two ops agree.
+Values are matched by location name (tensor name in TensorFlow Lite files), else by
+position among ops of the same kind and shape.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    FloatAttr,
-    IntegerAttr,
-    ModuleOp,
-    NameLoc,
-    StringAttr,
-    TensorType,
-)
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -39,11 +27,7 @@ from xdsl_quant.runtime.arrays import (
     stored_elements,
 )
 from xdsl_quant.runtime.batches import Batch, as_tuple
-from xdsl_quant.runtime.entry_function import entry_function, reachable_functions
-from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
-    candidates,
-    is_tensor_with_values,
-)
+from xdsl_quant.runtime.entry_function import ops_in_execution_order
 
 from .labels import Accuracy, Labels, Scores
 from .recording import (
@@ -53,13 +37,19 @@ from .recording import (
     represents_floats,
     stored_arguments,
 )
-from .results import Model, QuantizedModel, module_of
+from .results import Model, QuantizedModel
 from .samples import Data, LabelData, Progress, batches_of
 from .signal_noise import OUTPUT, Error, Floats, decibels, json_text
 from .user_warnings import warn_user
-
-_VALUE = "value:"
-"""Prefix of the key of a matched value."""
+from .value_matching import (
+    ComparedModel,
+    MatchedValue,
+    ModelValue,
+    UnmatchedLayer,
+    ValueMatching,
+    may_be_equal,
+    uncast,
+)
 
 
 @dataclass(frozen=True)
@@ -96,13 +86,30 @@ class ComparedValue:
     noise: float
     """Sum of the squares of the differences."""
 
+    is_constant: bool = False
+    """True for constants, also after casts and broadcasts."""
+
+    is_by_name: bool = False
+    """True if matched by location name, False if matched by position."""
+
+    weight_sqnr: float = math.nan
+    """SQNR of the op's largest compared constant in dB; NaN without one."""
+
+    @property
+    def added_noise(self) -> float:
+        """Increase of the noise-to-signal ratio in the op; 0 if unknown."""
+        if math.isnan(self.sqnr):
+            return 0.0
+        added = 10 ** (-self.sqnr / 10) - 10 ** (-self.input_sqnr / 10)
+        return max(added, 0.0)
+
 
 @dataclass(frozen=True)
 class Comparison:
     """Comparison of a float model and a quantized model on the same samples."""
 
     values: Sequence[ComparedValue]
-    """Values that both models have, in the order of the float model."""
+    """Values that both models have, in the order of execution of the float model."""
 
     results: Mapping[str, float]
     """SQNR of each model result in dB."""
@@ -116,6 +123,21 @@ class Comparison:
     accuracy: Accuracy | None = None
     """Accuracy of both models, if there are labels."""
 
+    unmatched: Sequence[UnmatchedLayer] = ()
+    """Layers of one model only, in the order of execution, with reasons."""
+
+    @property
+    def layers(self) -> Sequence[ComparedValue]:
+        """Values without constants."""
+        return [value for value in self.values if not value.is_constant]
+
+    @property
+    def worst(self) -> Sequence[ComparedValue]:
+        """Layers that add most noise: the worst fifth, at least one and at most three."""
+        layers = sorted(self.layers, key=lambda layer: -layer.added_noise)
+        count = min(_MAX_WORST, 1 + len(layers) // 5)
+        return [layer for layer in layers[:count] if layer.added_noise > 0]
+
     def json(self) -> str:
         """
         Return the comparison as JSON, with the fields of `Comparison` and
@@ -124,29 +146,43 @@ class Comparison:
         return json_text(asdict(self))
 
     def __str__(self) -> str:
-        """Return the comparison as a table."""
+        """Return a table of the layers."""
+        layers, worst = self.layers, self.worst
         rows = [
-            ("value", "op", "stored", "SQNR", "inputs"),
-            *map(_comparison_row, self.values),
+            ("layer", "op", "stored", "SQNR", "inputs", "weights", ""),
+            *(_comparison_row(layer, is_worst=layer in worst) for layer in layers),
         ]
         results = ", ".join(
             f"{name} exact" if sqnr == math.inf else f"{name} {decibels(sqnr)} dB"
             for name, sqnr in self.results.items()
         )
-        lines = [*table(rows), ""] if self.values else []
+        lines = [*table(rows), ""] if layers else []
+        if worst:
+            lines += ["* adds most error", ""]
+        if self.unmatched:
+            lines += _unmatched_lines(self.unmatched)
+        by_name = sum(layer.is_by_name for layer in layers)
+        by_position = len(layers) - by_name
         return "\n".join(
             [
                 *lines,
                 f"SQNR of the results: {results or '-'}",
                 *([] if self.accuracy is None else [str(self.accuracy)]),
-                f"values of both models: {len(self.values)}",
+                f"layers matched by name: {by_name}, by position: {by_position}",
+                f"constants of both models: {len(self.values) - len(layers)}",
                 f"of the float model only: {_counts_text(self.only_float)}",
                 f"of the quantized model only: {_counts_text(self.only_quantized)}",
             ]
         )
 
 
-def _comparison_row(value: ComparedValue) -> Sequence[str]:
+_MAX_WORST = 3
+
+_MAX_UNMATCHED = 20
+"""Maximum number of rows for unmatched layers."""
+
+
+def _comparison_row(value: ComparedValue, *, is_worst: bool) -> Sequence[str]:
     return (
         shortened_text(value.name),
         value.op
@@ -155,151 +191,33 @@ def _comparison_row(value: ComparedValue) -> Sequence[str]:
         value.storage or "float",
         decibels(value.sqnr),
         "-" if value.input_sqnr == math.inf else decibels(value.input_sqnr),
+        decibels(value.weight_sqnr),
+        "*" if is_worst else "",
     )
+
+
+def _unmatched_lines(layers: Sequence[UnmatchedLayer]) -> Sequence[str]:
+    """Return a table with a row for all layers with the same op and reason."""
+    groups: dict[Sequence[str], list[str]] = {}
+    for layer in layers:
+        key = layer.op, layer.model, layer.reason
+        groups.setdefault(key, []).append(layer.name)
+    rows = [
+        (shortened_text(names[0]), f"and {more} more" if more else "", *key)
+        for key, names in groups.items()
+        for more in [len(names) - 1]
+    ]
+    others = len(rows) - _MAX_UNMATCHED
+    return [
+        *table([("not compared", "", "op", "model", "reason"), *rows[:_MAX_UNMATCHED]]),
+        *([f"... and {counted(others, 'more kind')} of layers"] if others > 0 else []),
+        "",
+    ]
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:
     named = (f"{count} '{name}'" for name, count in sorted(counts.items()))
     return ", ".join(named) or "none"
-
-
-# Values
-
-
-@dataclass(frozen=True)
-class _ModelValue:
-    value: SSAValue
-    function: str
-    """Name of the function; empty for the entry function."""
-
-    group: str
-    """Name of the op; all constants have a common name."""
-
-    number: str
-    """Number of the op in the group, and of the result if the op has several."""
-
-    statistics_key: str
-    """Key from `quant-insert-stats-refs`."""
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        return self.function, self.group, self.number
-
-    @property
-    def op(self) -> Operation:
-        owner = self.value.owner
-        assert isinstance(owner, Operation)
-        return owner
-
-    @property
-    def is_constant(self) -> bool:
-        return self.group == _CONSTANT
-
-    @property
-    def tensor_name(self) -> tuple[str, str] | None:
-        if isinstance(location := self.op.location, NameLoc):
-            return self.function, location.desc.data
-        return None
-
-
-_CONSTANT = "constant"
-
-
-class _Model:
-    """A model and its values."""
-
-    def __init__(self, given: Model | QuantizedModel, entry: str | None):
-        self.module = module_of(given)
-        self.function = entry_function(self.module, entry)
-        self.argument_types = self.function.function_type.inputs.data
-        self.result_types = self.function.function_type.outputs.data
-        # The number of ops by function and group.
-        self.counts = Counter[tuple[str, str]]()
-        self.values = [*self._values()]
-
-    def _values(self) -> Iterator[_ModelValue]:
-        entry = self.function.sym_name.data
-        names = {
-            f.sym_name.data for f in reachable_functions(self.module, self.function)
-        }
-        for candidate in candidates(self.module):
-            value, symbol = candidate.value, candidate.symbol
-            op = value.owner
-            if symbol not in names or not isinstance(op, Operation):
-                continue
-            function = "" if symbol == entry else symbol
-            is_compared = (
-                represents_floats(value.type)
-                and isinstance(value.type, TensorType)
-                and is_tensor_with_values(candidate)
-            )
-            group, number = op_name(op), candidate.key.rpartition(f"{op_name(op)}:")[2]
-            if constant_attr(value) is not None:
-                if not is_compared:
-                    continue
-                group = _CONSTANT
-                number = str(self.counts[function, group])
-            self.counts[function, group] += value is op.results[0]
-            if is_compared:
-                yield _ModelValue(value, function, group, number, candidate.key)
-
-
-class _Pair(NamedTuple):
-    key: str
-    float_value: _ModelValue
-    quantized_value: _ModelValue
-
-
-def _matched_pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, _Pair]:
-    pairs: dict[SSAValue, _Pair] = {}
-    matched: set[SSAValue] = set()
-
-    def match(value: _ModelValue, other: _ModelValue | None) -> None:
-        if other is None or value.value in pairs or other.value in matched:
-            return
-        if value.is_constant == other.is_constant and _may_be_equal(
-            shape_of(value.value.type), shape_of(other.value.type)
-        ):
-            pairs[value.value] = _Pair(f"{_VALUE}{len(pairs)}", value, other)
-            matched.add(other.value)
-
-    by_name: dict[tuple[str, str] | None, _ModelValue] = {}
-    for value in quantized.values:
-        # A tensor and its casts have the same location: take the first.
-        by_name.setdefault(value.tensor_name, value)
-    by_name.pop(None, None)
-    for value in float_model.values:
-        match(value, by_name.get(value.tensor_name))
-    by_key = {value.key: value for value in quantized.values}
-    for value in float_model.values:
-        group = value.function, value.group
-        other = by_key.get(value.key)
-        if (
-            other is not None
-            and float_model.counts[group] == quantized.counts[group]
-            and (value.is_constant or _have_equal_attributes(value.op, other.op))
-        ):
-            match(value, other)
-    return pairs
-
-
-def _may_be_equal(shape: Sequence[int], other_shape: Sequence[int]) -> bool:
-    return len(shape) == len(other_shape) and all(
-        a == b or min(a, b) < 0 for a, b in zip(shape, other_shape, strict=True)
-    )
-
-
-_COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArrayBase)
-"""Attribute classes to compare: without types and elements, which quantization changes."""
-
-
-def _have_equal_attributes(float_op: Operation, quantized_op: Operation) -> bool:
-    return all(
-        known == value
-        for name, value in (float_op.properties | float_op.attributes).items()
-        if isinstance(value, _COMPARED_ATTRIBUTES)
-        and (known := quantized_op.get_attr_or_prop(name)) is not None
-    )
 
 
 # Running
@@ -332,42 +250,59 @@ def compare(
 
     Raises:
         ValueError: if a model cannot be run, or arguments or results of the models differ.
+        SwappedModelsError: if only the first model is quantized.
         TypeError: if models, samples or labels have the wrong type.
     """
-    float_model = _Model(float_module, entry)
-    quantized = _Model(quantized_module, entry)
+    float_model = ComparedModel(float_module, entry)
+    quantized = ComparedModel(quantized_module, entry)
     _check_signatures("argument", float_model.argument_types, quantized.argument_types)
     _check_signatures("result", float_model.result_types, quantized.result_types)
-    pairs = _matched_pairs(float_model, quantized)
+    matching = ValueMatching.of(float_model, quantized)
+    pairs = matching.in_order()
     _check_has_floats(float_model, pairs)
-    _check_roles(float_model, quantized)
-    errors = _record(float_model, quantized, pairs.values())
-    batches, count = batches_of(data, _fewest_dynamic_sizes(float_model, quantized))
+    if pairs:
+        # Without common values, the second model may be lowered to integers.
+        _check_roles(float_model, quantized)
+    errors = _record(float_model, quantized, pairs)
+    batches, count = batches_of(data, _sampled_function(float_model, quantized))
     scores = Scores(None if labels is None else Labels.of(labels, batches))
     batches = batches if progress is None else progress(batches, count)
     _measure(float_model, quantized, batches, errors, scores)
-    if not pairs and float_model.values:
+    if not pairs:
+        _warn_of_unmatched(float_model, quantized)
+    return Comparison(
+        _compared_values(float_model, pairs, errors),
+        _result_sqnrs(float_model, errors),
+        matching.unmatched_counts(float_model),
+        matching.unmatched_counts(quantized),
+        scores.accuracy(),
+        [*matching.unmatched_layers()],
+    )
+
+
+def _warn_of_unmatched(float_model: ComparedModel, quantized: ComparedModel) -> None:
+    if float_model.values:
         warn_user(
             f"no matching values of ops: found {len(float_model.values)} in the float "
             f"model and {len(quantized.values)} in the quantized model; compare models "
             "with the same ops or location names"
         )
-    results = {
+
+
+def _result_sqnrs(
+    float_model: ComparedModel, errors: Mapping[str, Error]
+) -> Mapping[str, float]:
+    return {
         f"{float_model.function.sym_name.data}:{key}": error.sqnr
         for key, error in errors.items()
         if key.startswith(OUTPUT)
     }
-    return Comparison(
-        _compared_values(float_model, pairs, errors),
-        results,
-        _unmatched(float_model, pairs),
-        _unmatched(quantized, {pair.quantized_value.value for pair in pairs.values()}),
-        scores.accuracy(),
-    )
 
 
-def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> None:
-    are_constants = all(pair.float_value.is_constant for pair in pairs.values())
+def _check_has_floats(
+    float_model: ComparedModel, pairs: Sequence[MatchedValue]
+) -> None:
+    are_constants = all(pair.float_value.is_constant for pair in pairs)
     if are_constants and not any(map(represents_floats, float_model.result_types)):
         raise ValueError(
             "found no float value that both models have; compare models with the same "
@@ -376,45 +311,58 @@ def _check_has_floats(float_model: _Model, pairs: Mapping[SSAValue, _Pair]) -> N
 
 
 def _record(
-    float_model: _Model, quantized: _Model, pairs: Iterable[_Pair]
+    float_model: ComparedModel, quantized: ComparedModel, pairs: Sequence[MatchedValue]
 ) -> dict[str, Error]:
     errors: dict[str, Error] = {}
-    for key, float_value, quantized_value in pairs:
+    for pair in pairs:
+        float_value, quantized_value = pair.float_value, pair.quantized_value
         if not float_value.is_constant:
-            record(float_value.value, key)
-            record(quantized_value.value, key)
+            record(float_value.value, pair.key)
+            record(quantized_value.value, pair.key)
         elif (error := _constant_error(float_value, quantized_value)) is not None:
-            errors[key] = error
+            errors[pair.key] = error
     for model in (float_model, quantized):
         record_results(model.function, OUTPUT)
     return errors
 
 
 def _compared_values(
-    float_model: _Model, pairs: Mapping[SSAValue, _Pair], errors: Mapping[str, Error]
+    float_model: ComparedModel,
+    pairs: Sequence[MatchedValue],
+    errors: Mapping[str, Error],
 ) -> Sequence[ComparedValue]:
+    known = {p.float_value.value: errors[p.key] for p in pairs if p.key in errors}
+    # The error of a constant counts as error of the op that uses it.
     sqnrs = {
-        value: errors[key].sqnr
-        for value, (key, float_value, _) in pairs.items()
-        # The error of a constant counts as error of the op that uses it.
-        if key in errors and not float_value.is_constant
+        value: error.sqnr
+        for value, error in known.items()
+        if not float_model.by_value[value].depends_on_constants
     }
-    inputs = _input_sqnrs(float_model.module, sqnrs)
+    inputs = _input_sqnrs(float_model, sqnrs)
     return [
-        _compared_value(pair, errors.get(pair.key), inputs[each.value])
-        for each in float_model.values
-        if (pair := pairs.get(each.value)) is not None
+        _compared_value(
+            pair,
+            errors.get(pair.key),
+            inputs[pair.float_value.value],
+            _weight_error(pair.float_value.op, known),
+        )
+        for pair in pairs
     ]
 
 
-def _unmatched(model: _Model, matched: Container[SSAValue]) -> Mapping[str, int]:
-    names = (op_name(each.op) for each in model.values if each.value not in matched)
-    return dict(Counter(names))
+def _weight_error(op: Operation, errors: Mapping[SSAValue, Error]) -> Error | None:
+    """Return the error of the largest constant operand."""
+    weights = [
+        errors[value]
+        for value in map(uncast, op.operands)
+        if value in errors and constant_attr(value) is not None
+    ]
+    return max(weights, key=lambda error: error.count, default=None)
 
 
 def _measure(
-    float_model: _Model,
-    quantized: _Model,
+    float_model: ComparedModel,
+    quantized: ComparedModel,
     batches: Iterable[Batch],
     errors: dict[str, Error],
     scores: Scores,
@@ -445,13 +393,15 @@ def _measure(
 
 
 def _compared_value(
-    pair: _Pair, error: Error | None, input_sqnr: float
+    pair: MatchedValue,
+    error: Error | None,
+    input_sqnr: float,
+    weight_error: Error | None,
 ) -> ComparedValue:
-    _, float_value, quantized_value = pair
+    float_value, quantized_value = pair.float_value, pair.quantized_value
     type_ = scalar_or_element_type(quantized_value.value.type)
-    name = float_value.tensor_name
     return ComparedValue(
-        float_value.statistics_key if name is None else name[1],
+        float_value.name,
         op_name(float_value.op),
         op_name(quantized_value.op),
         type_.storage_text if isinstance(type_, UniformType) else "",
@@ -459,16 +409,19 @@ def _compared_value(
         input_sqnr,
         0.0 if error is None else error.signal,
         0.0 if error is None else error.noise,
+        float_value.depends_on_constants,
+        pair.is_by_name,
+        math.nan if weight_error is None else weight_error.sqnr,
     )
 
 
 def _input_sqnrs(
-    module: ModuleOp, sqnrs: Mapping[SSAValue, float]
+    model: ComparedModel, sqnrs: Mapping[SSAValue, float]
 ) -> Mapping[SSAValue, float]:
     """Return, for each value, the lowest SQNR of the compared values it depends on."""
     inputs: dict[SSAValue, float] = {}
     known: dict[SSAValue, float] = {}
-    for op in module.walk():
+    for op in ops_in_execution_order(model.module, model.function):
         lowest = min(
             (known.get(value, math.inf) for value in op.operands), default=math.inf
         )
@@ -479,7 +432,7 @@ def _input_sqnrs(
 
 
 def _constant_error(
-    float_value: _ModelValue, quantized_value: _ModelValue
+    float_value: ModelValue, quantized_value: ModelValue
 ) -> Error | None:
     expected, actual = (
         _constant_floats(each.value) for each in (float_value, quantized_value)
@@ -514,7 +467,7 @@ def _check_signatures(
     for number, types in enumerate(zip(float_types, quantized_types, strict=True)):
         if len({*map(represents_floats, types)}) > 1:
             remedy = "floats or quantized types, which have scales"
-        elif noun == "argument" and not _may_be_equal(*map(shape_of, types)):
+        elif noun == "argument" and not may_be_equal(*map(shape_of, types)):
             remedy = f"{noun}s of the same sizes"
         else:
             continue
@@ -524,16 +477,21 @@ def _check_signatures(
         )
 
 
-def _check_roles(float_model: _Model, quantized: _Model) -> None:
+class SwappedModelsError(ValueError):
+    """Raised if only the first of two compared models is quantized."""
+
+
+def _check_roles(float_model: ComparedModel, quantized: ComparedModel) -> None:
+    """Raise an error if only the float model is quantized."""
     op = _quantized_op(float_model)
     if op is not None and _quantized_op(quantized) is None:
-        warn_user(
-            "the float model is quantized and the quantized model is not: found "
+        raise SwappedModelsError(
+            "the first model is quantized and the second model is not: found "
             f"'{op_name(op)}' with a quantized result; pass the float model first"
         )
 
 
-def _quantized_op(model: _Model) -> Operation | None:
+def _quantized_op(model: ComparedModel) -> Operation | None:
     return next(
         (
             op
@@ -545,12 +503,25 @@ def _quantized_op(model: _Model) -> Operation | None:
     )
 
 
-def _fewest_dynamic_sizes(*models: _Model) -> FuncOp:
-    return min(
-        (model.function for model in models),
+def _sampled_function(float_model: ComparedModel, quantized: ComparedModel) -> FuncOp:
+    """Return a function with the argument types of the float model, and static sizes."""
+    function = min(
+        (model.function for model in (float_model, quantized)),
         key=lambda function: sum(
             size < 0
             for type_ in function.function_type.inputs.data
             for size in shape_of(type_)
         ),
     )
+    if function is float_model.function:
+        return function
+    types = [
+        TensorType(scalar_or_element_type(known), shape_of(type_))
+        for known, type_ in zip(
+            float_model.argument_types, quantized.argument_types, strict=True
+        )
+    ]
+    sampled = FuncOp(function.sym_name.data, (types, []))
+    for argument, known in zip(sampled.args, float_model.function.args, strict=True):
+        argument.name_hint = known.name_hint
+    return sampled

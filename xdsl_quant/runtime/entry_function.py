@@ -99,9 +99,31 @@ def unused_prefix(prefix: str, taken: Collection[str]) -> str:
 def referenced_symbols(op: Operation) -> Iterator[str]:
     """Yield the symbols that an op and its nested ops reference."""
     for inner in op.walk():
-        for attr in (*inner.properties.values(), *inner.attributes.values()):
-            if isinstance(attr, SymbolRefAttr):
-                yield attr.root_reference.data
+        yield from _own_symbols(inner)
+
+
+def _own_symbols(op: Operation) -> Iterator[str]:
+    for attr in (*op.properties.values(), *op.attributes.values()):
+        if isinstance(attr, SymbolRefAttr):
+            yield attr.root_reference.data
+
+
+def ops_in_execution_order(module: ModuleOp, function: FuncOp) -> Iterator[Operation]:
+    """
+    Yield the ops of a function and of all functions that it references: the ops of a
+    function before the first op that references it.
+    """
+    symbols, visited = symbols_of(module), set[Operation]()
+
+    def visit(symbol: Operation) -> Iterator[Operation]:
+        visited.add(symbol)
+        for op in symbol.walk():
+            for name in _own_symbols(op):
+                if name in symbols and symbols[name] not in visited:
+                    yield from visit(symbols[name])
+            yield op
+
+    yield from visit(function)
 
 
 def _only_public(functions: dict[str, FuncOp]) -> str:

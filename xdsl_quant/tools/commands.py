@@ -74,8 +74,8 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "compare": Command(
         "compare a quantized model with its float model",
-        "Compare a quantized model with its float model on samples: print the error of\n"
-        "each value that both contain, and the largest error of its inputs.",
+        "Compare a quantized model of any tool with its float model on samples: print the\n"
+        "error of each layer in execution order, and mark the layers that add most error.",
         "FLOAT QUANTIZED --data! --labels --json --entry --shape --static "
         "--no-progress",
         (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.quantizer import DataError
-from xdsl_quant.quantizer.comparison import compare
+from xdsl_quant.quantizer.comparison import SwappedModelsError, compare
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_model_file
 
@@ -35,6 +35,7 @@ def _compare_models(options: argparse.Namespace) -> None:
     with (
         naming_failures(options.quantized, *errors),
         naming_failures(options.data[0], DataError),
+        naming_failures(options.module, SwappedModelsError),
     ):
         found = compare(
             float_module,

@@ -14,16 +14,21 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr
 
+from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics import quantize as quantize_values
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.quantizer.comparison import compare
 from xdsl_quant.quantizer.errors import Error
 from xdsl_quant.quantizer.inspection import inspect
+from xdsl_quant.quantizer.value_matching import UnmatchedLayer
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.loading import parse_module
 
 from .models import PLAIN, Floats, dense_layers, samples
+from .networks import NETWORKS
+
+DATA = Path(__file__).parent / "data"
 
 FLOAT = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -86,10 +91,11 @@ def test_a_model_and_itself():
     module = parse_module(FLOAT)
     found = compare(module, module, samples(4))
     assert [value.sqnr for value in found.values] == [math.inf] * 3
-    assert str(found).splitlines()[-5:] == [
+    assert str(found).splitlines()[-6:] == [
         "",
         "SQNR of the results: main:output:0 exact",
-        "values of both models: 3",
+        "layers matched by name: 0, by position: 2",
+        "constants of both models: 1",
         "of the float model only: none",
         "of the quantized model only: none",
     ]
@@ -169,16 +175,142 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 """
 
 
-def test_ops_that_say_something_else_are_not_compared():
+def test_an_activation_that_the_quantized_model_fuses():
+    found = compare(parse_module(RELU), parse_module(FUSED), samples(4))
+    (value,) = found.values
+    assert (value.op, value.quantized_op) == ("tfl.relu", "tfl.add")
+    assert value.sqnr == found.results["main:output:0"]
+    assert found.only_float == {"tfl.add": 1}
+    assert found.only_quantized == {"tfl.quantize": 1, "tfl.dequantize": 1}
+    assert found.unmatched == [
+        UnmatchedLayer("float", "main:tfl.add:0", "tfl.add", "fused in the other model")
+    ]
+
+
+def test_ops_with_other_attributes_are_not_compared():
+    other = RELU.replace("NONE", "RELU6").replace("tfl.relu", "tfl.abs")
     with pytest.warns(UserWarning, match="^no matching values of ops: "):
-        found = compare(parse_module(RELU), parse_module(FUSED), samples(4))
-    assert found.values == []
-    assert found.only_float == {"tfl.add": 1, "tfl.relu": 1}
-    assert found.only_quantized == {
-        "tfl.quantize": 1,
-        "tfl.add": 1,
-        "tfl.dequantize": 1,
-    }
+        found = compare(parse_module(RELU), parse_module(other), samples(4))
+    difference = (
+        '\'fused_activation_function\' is "NONE" in the float model, else "RELU6"'
+    )
+    assert [(each.model, each.op, each.reason) for each in found.unmatched] == [
+        ("float", "tfl.add", difference),
+        ("float", "tfl.relu", "1 'tfl.relu' of shape 4, none in the quantized model"),
+        ("quantized", "tfl.add", difference),
+        ("quantized", "tfl.abs", "1 'tfl.abs' of shape 4, none in the float model"),
+    ]
+
+
+CHAIN = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "tfl.add"(%x, %x) <{fused_activation_function = "NONE"}>
+    : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = "tfl.tanh"(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = "tfl.add"(%b, %x) <{fused_activation_function = "NONE"}>
+    : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  EXTRA
+  return %c : tensor<4xf32>
+}
+"""
+EXTRA = """
+  %d = "tfl.abs"(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %e = "tfl.add"(%d, %x) <{fused_activation_function = "NONE"}>
+    : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+"""
+
+
+def test_positions_between_matched_values():
+    """The adds before the `tanh` match, those after it are too many."""
+    one, other = (parse_module(CHAIN.replace("EXTRA", text)) for text in ("", EXTRA))
+    found = compare(one, other, samples(4))
+    assert [value.name for value in found.values] == [
+        "main:tfl.add:0",
+        "main:tfl.tanh:0",
+    ]
+    assert [(each.name, each.reason) for each in found.unmatched] == [
+        ("main:tfl.add:1", "2 'tfl.add' of shape 4, 3 in the quantized model"),
+        ("main:tfl.add:1", "3 'tfl.add' of shape 4, 2 in the float model"),
+        ("main:tfl.abs:0", "1 'tfl.abs' of shape 4, none in the float model"),
+        ("main:tfl.add:2", "3 'tfl.add' of shape 4, 2 in the float model"),
+    ]
+    lines = str(found).splitlines()
+    assert [line.split("  ")[0] for line in lines[4:8]] == [
+        "not compared",
+        "main:tfl.add:1",
+        "main:tfl.add:1",
+        "main:tfl.abs:0",
+    ]
+    assert "and 1 more" in lines[6]
+
+
+def test_a_float_model_of_another_dialect():
+    """The products of StableHLO match the fused ops of TensorFlow Lite."""
+    model = NETWORKS["mlp"]
+    x = model.samples(8)
+    quantized = quantize(model.tfl_text(), x, PLAIN)
+    expected = compare(model.tfl_text(), quantized, x)
+    found = compare(model.stablehlo_text(), quantized, x)
+    assert [value.sqnr for value in found.layers] == pytest.approx(
+        [value.sqnr for value in expected.layers], abs=0.01
+    )
+    assert len(found.layers) == 3
+    assert {each.reason for each in found.unmatched} == {"fused in the other model"}
+
+
+def test_a_file_of_another_quantizer():
+    """`litert-quantizer` wrote the quantized file from the float file."""
+    paths = "docs/examples/wine.tflite", f"{DATA}/wine_litert_quantizer.tflite"
+    with np.load("docs/examples/wine_test.npz") as data:
+        x: Floats = data["x"]
+    found = compare(*paths, x)
+    assert [(v.name, v.storage, v.is_by_name) for v in found.layers] == [
+        ("tfl.fully_connected", "i8", True),
+        ("tfl.fully_connected1", "i8", True),
+        ("y:0", "i8", True),
+    ]
+    exact, actual = (LiteRT(Path(path).read_bytes()) for path in paths)
+    scale, zero_point = actual.details()[0]["quantization"]
+    stored: Floats = np.clip(np.round(x / np.float32(scale)) + zero_point, -128, 127)
+    scale, zero_point = actual.details()[1]["quantization"]
+    expected = np.concatenate([exact.run(row[None])[0] for row in x])
+    results = [actual.run(row[None])[0] for row in stored.astype(np.int8)]
+    error = (np.concatenate(results) - np.float32(zero_point)) * np.float32(scale)
+    assert found.results["main:output:0"] == pytest.approx(
+        sqnr(expected, error), abs=1e-3
+    )
+
+
+def test_dynamic_floats_and_static_quantized_arguments():
+    static = parse_module("""
+!q = !quant.uniform<i8:f32, 0.0625>
+func.func @main(%x: tensor<4x!q>) -> tensor<4x!q> {
+  return %x : tensor<4x!q>
+}""")
+    dynamic = """
+func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  return %x : tensor<?xf32>
+}"""
+    same = dynamic.replace("?", "4")
+    data = samples(8)
+    assert compare(dynamic, static, data).results == compare(same, static, data).results
+
+
+def test_layers_that_add_most_error():
+    found = compare(
+        parse_module(dense_layers()),
+        quantize(dense_layers(), samples(8, 6)),
+        samples(8, 6),
+    )
+    added = [
+        max(0.0, 10 ** (-value.sqnr / 10) - 10 ** (-value.input_sqnr / 10))
+        for value in found.layers
+    ]
+    assert [value.added_noise for value in found.layers] == pytest.approx(added)
+    (worst,) = found.worst
+    assert worst.added_noise == max(added) > 0
+    marked = [line for line in str(found).splitlines()[1:4] if line.endswith("*")]
+    assert [line.split()[0] for line in marked] == [worst.name]
 
 
 def test_values_by_their_names():
@@ -234,8 +366,8 @@ def test_values_in_loops(count: int, text: str):
     found = compare(module, module, samples(4))
     rows = [line.split() for line in str(found).splitlines()[1:3]]
     assert rows == [
-        ["main:scf.for:0", "scf.for", "float", "exact", "-"],
-        ["main:arith.addf:0", "arith.addf", "float", text, "-"],
+        ["main:scf.for:0", "scf.for", "float", "exact", "-", "-"],
+        ["main:arith.addf:0", "arith.addf", "float", text, "-", "-"],
     ]
     assert json.loads(found.json())["values"][1]["sqnr"] is None
 
@@ -252,21 +384,21 @@ def test_models_without_floats():
 
 
 def test_functions_that_are_called():
-    text = (
-        FLOAT.replace("@main", "private @layer")
-        + """
+    text = """
 func.func @{name}(%x: tensor<4xf32>) -> tensor<4xf32> {{
-  %y = func.call @layer(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %w = arith.negf %x : tensor<4xf32>
+  %y = func.call @layer(%w) : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
 }}
-"""
-    )
+""" + FLOAT.replace("@main", "private @layer")
     one, other = (
         parse_module(text.replace("{name}", name).replace("{{", "{").replace("}}", "}"))
         for name in ("main", "other")
     )
     found = compare(one, other, samples(4))
+    # In the order of execution.
     assert [value.name for value in found.values] == [
+        "main:arith.negf:0",
         "layer:arith.constant:0",
         "layer:arith.mulf:0",
         "layer:arith.addf:0",
@@ -299,7 +431,7 @@ def test_dynamic_and_static_sizes():
 def test_json():
     found = compare(parse_module(FLOAT), parse_module(QDQ), samples(4))
     content = json.loads(found.json())
-    names = "values results only_float only_quantized accuracy"
+    names = "values results only_float only_quantized accuracy unmatched"
     assert " ".join(content) == names
     assert content["accuracy"] is None
     assert content["values"][0] == {
@@ -311,6 +443,9 @@ def test_json():
         "input_sqnr": None,
         "signal": 1.125,
         "noise": 0.0625,
+        "is_constant": True,
+        "is_by_name": False,
+        "weight_sqnr": None,
     }
 
 
@@ -390,10 +525,10 @@ def test_models_as_text_files_and_results_of_quantize(tmp_path: Path):
 
 def test_models_that_are_swapped():
     message = (
-        "the float model is quantized and the quantized model is not: found 'quant.qcast' "
+        "the first model is quantized and the second model is not: found 'quant.qcast' "
         "with a quantized result; pass the float model first"
     )
-    with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         compare(QDQ, FLOAT, samples(8))
     # Two quantized models may be compared as well.
     assert compare(QDQ, QDQ, samples(8)).results == {"main:output:0": math.inf}

@@ -13,15 +13,16 @@ from xdsl_quant.quantizer import quantize
 from xdsl_quant.tools.compare import main
 
 TABLE = """\
-value                         op                     stored        SQNR  inputs
-main:stablehlo.constant:0     stablehlo.constant     i8<-127:127>  48.1  -
-main:stablehlo.dot_general:0  stablehlo.dot_general  i8            42.0  -
-main:stablehlo.tanh:0         stablehlo.tanh         i8            40.8  42.0
-main:stablehlo.constant:1     stablehlo.constant     i8<-127:127>  49.0  -
-main:stablehlo.dot_general:1  stablehlo.dot_general  i8            39.0  40.8
+layer                         op                     stored  SQNR  inputs  weights
+main:stablehlo.dot_general:0  stablehlo.dot_general  i8      42.0  -       48.1     *
+main:stablehlo.tanh:0         stablehlo.tanh         i8      40.8  42.0    -
+main:stablehlo.dot_general:1  stablehlo.dot_general  i8      39.0  40.8    49.0
+
+* adds most error
 
 SQNR of the results: main:output:0 39.0 dB
-values of both models: 5
+layers matched by name: 0, by position: 3
+constants of both models: 2
 of the float model only: none
 of the quantized model only: 1 'stablehlo.uniform_dequantize', 1 'stablehlo.uniform_quantize'
 """  # noqa: E501 lines of a table
@@ -71,8 +72,8 @@ def test_labels(
 
 
 TFL_TABLE = """\
-value           op                                     stored        SQNR  inputs
-hidden/weights  tfl.pseudo_const -> tfl.pseudo_qconst  i8<-127:127>  50.2  -
+layer        op                   stored  SQNR  inputs  weights
+hidden       tfl.fully_connected  i8      42.0  -       50.2
 """
 
 
@@ -166,6 +167,20 @@ def test_samples_that_do_not_fit(
     np.save(labels, np.arange(16))
     assert message(*options) == (
         f"{labels}: error: expected class indices from 0 to 2, found 0 to 15\n"
+    )
+
+
+def test_models_in_the_wrong_order(
+    models: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
+):
+    source, output, data = models
+    assert main([output, source, "--data", data]) == 1
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (
+        "",
+        f"{output}: error: the first model is quantized and the second model is not: "
+        "found 'stablehlo.uniform_quantize' with a quantized result; pass the float "
+        "model first\n",
     )
 
 
