@@ -114,6 +114,25 @@ def _callee(call: ir.Operation) -> str:
     return mlir.symbol_of(call, "callee") if "callee" in call.attributes else ""
 
 
+_INTERFACE = "_mlir_ciface_"
+"""Prefix of the functions that are called from outside the module."""
+
+
+def hide_functions(module: ir.Module) -> None:
+    """
+    Give functions other than C interfaces internal linkage. LLVM removes the unused
+    sizes and strides of their memrefs: passing 1000 arguments takes seconds to compile.
+    """
+    internal = ir.Attribute.parse("#llvm.linkage<internal>", module.context)
+    for function in module.body.operations:
+        if (
+            function.name == "llvm.func"
+            and [*function.regions[0].blocks]
+            and not mlir.symbol_of(function).startswith(_INTERFACE)
+        ):
+            function.attributes["linkage"] = internal
+
+
 def generate_for_cpu(module: ir.Module, cpu: Cpu) -> None:
     """Restrict LLVM to the features of a CPU."""
     if cpu.llvm_name is None:

@@ -277,3 +277,4 @@ def _lower_loops(module: ir.Module, names: Sequence[str]) -> None:
     llvm_fixes.move_bf16_as_integers(module)
     llvm_fixes.reduce_with_ordered_zeros(module)
     llvm_fixes.return_where_assertions_fail(module, names)
+    llvm_fixes.hide_functions(module)

@@ -71,6 +71,7 @@ class _ArithDialect(Dialect, Protocol):
 
 
 class _FuncDialect(Dialect, Protocol):
+    CallOp: Callable[[Sequence[ir.Type], str, Values], ir.OpView]
     FuncOp: Callable[..., ir.OpView]
     return_: Callable[[Values], ir.OpView]
 

@@ -18,7 +18,8 @@ _CONSTANTS = "arith.constant", "memref.get_global"
 def outline_loops(module: ir.Module, name: str) -> list[str]:
     """
     Move each outermost loop nest of a function to a new function, if there are several.
-    Return the names of the new functions; memref arguments of a function do not alias.
+    Equal loop nests share one function. Return the names of the new functions; memref
+    arguments of a function do not alias.
     """
     (caller,) = mlir.functions_in(module, [name])
     nests = [
@@ -30,9 +31,14 @@ def outline_loops(module: ir.Module, name: str) -> list[str]:
     if len(nests) < 2:
         return []
     outlined = dict(zip(mlir.unused_names(module, name), nests, strict=False))
+    names: dict[str, str] = {}
     for new, nest in outlined.items():
-        _outline(nest, new, caller)
-    return [*outlined]
+        function, call = _outline(nest, new, caller)
+        text = function.get_asm(use_local_scope=True).replace(f"@{new}(", "@(", 1)
+        if (known := names.setdefault(text, new)) != new:
+            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(known)
+            function.erase()
+    return [*names.values()]
 
 
 def _can_be_outlined(nest: ir.Operation) -> bool:
@@ -44,19 +50,21 @@ def _can_be_outlined(nest: ir.Operation) -> bool:
     return len({*buffers}) == len(buffers) and all(map(is_distinct_buffer, buffers))
 
 
-def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
-    """Replace a loop nest of `caller` by a call of a new function."""
+def _outline(
+    nest: ir.Operation, name: str, caller: ir.Operation
+) -> tuple[ir.Operation, ir.Operation]:
+    """Replace a loop nest of `caller` by a call of a new function; return both."""
     captured = _captured_values(nest)
     constants = [value for value in captured if mlir.defining_op(value, *_CONSTANTS)]
     arguments = [value for value in captured if value not in constants]
     types = [value.type for value in arguments]
     with nest.location:
         with ir.InsertionPoint(caller):
-            function = mlir.declare(name, types)
+            function = mlir.declare(name, types).operation
         # The attributes prevent inlining.
         function.attributes["passthrough"] = caller.attributes["passthrough"]
         with ir.InsertionPoint(nest):
-            func.call([], name, arguments)
+            call = func.CallOp([], name, arguments).operation
         block = mlir.append_block(function, types)
         with ir.InsertionPoint(block):
             copies = [value.owner.clone().result for value in constants]
@@ -66,6 +74,7 @@ def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
     for op in mlir.ops_in(nest):
         for i, operand in enumerate(op.operands):
             op.operands[i] = values.get(operand, operand)
+    return function, call
 
 
 def _captured_values(nest: ir.Operation) -> Values:
