@@ -141,23 +141,29 @@ def transposed_sums(
     Return the accumulators of [`transposed_convolution`][..transposed_convolution], for
     a result of the given shape.
     """
-    _, height, width, _ = weights.shape
-    batch, rows, columns, channels = values.shape
+    outputs, *sizes, channels = weights.shape
     (top, _), (left, _) = (
-        window.padding_before(shape[axis + 1], (height, width)[axis], axis)
-        for axis in range(2)
+        window.padding_before(shape[axis + 1], sizes[axis], axis) for axis in range(2)
     )
     sh, sw = window.strides
-    # Insert zeros between and around elements, then convolve with the reversed window.
-    spread = np.pad(
-        values.reshape(batch, rows, 1, columns, 1, channels),
-        [(0, 0), (0, 0), (0, sh - 1), (0, 0), (0, sw - 1), (0, 0)],
-    ).reshape(batch, rows * sh, columns * sw, channels)
-    below = max(top + shape[1] - rows * sh, 0)
-    right = max(left + shape[2] - columns * sw, 0)
-    padded = np.pad(spread, [(0, 0), (height - 1, below), (width - 1, right), (0, 0)])
-    sums = convolution_sums(padded, weights[:, ::-1, ::-1], Window())
-    return sums[:, top : top + shape[1], left : left + shape[2]]
+    # Result pixels with the same remainders modulo the strides form a phase. Each phase
+    # is a convolution with every sh-th row and sw-th column of the reversed window.
+    height, width = -(-sizes[0] // sh), -(-sizes[1] // sw)
+    more = (0, height * sh - sizes[0]), (0, width * sw - sizes[1])
+    kernels = np.pad(weights, [(0, 0), *more, (0, 0)])
+    kernels = kernels.reshape(outputs, height, sh, width, sw, channels)
+    kernels = kernels[:, ::-1, :, ::-1].transpose(2, 4, 0, 1, 3, 5)
+    rows, columns = -(-(top + shape[1]) // sh), -(-(left + shape[2]) // sw)
+    image = values[:, :rows, :columns]
+    below, right = rows - image.shape[1], columns - image.shape[2]
+    image = np.pad(image, [(0, 0), (height - 1, below), (width - 1, right), (0, 0)])
+    sums = convolution_sums(
+        image, kernels.reshape(-1, height, width, channels), Window()
+    )
+    phases = sums.reshape(-1, rows, columns, sh, sw, outputs)
+    whole = phases.transpose(0, 1, 3, 2, 4, 5)
+    whole = whole.reshape(-1, rows * sh, columns * sw, outputs)
+    return whole[:, top : top + shape[1], left : left + shape[2]]
 
 
 # Kernels
