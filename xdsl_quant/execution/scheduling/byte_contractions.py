@@ -111,20 +111,28 @@ def byte_contraction_of(contraction: Contraction | None) -> ByteContraction | No
     """Return a contraction as a product of bytes, or `None` if it is unsupported."""
     if contraction is None:
         return None
-    i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
     factors = contraction.lhs, contraction.rhs
-    if contraction.total.results[0].type != i32 or any(
-        factor.element_type != i8 or factor.conversion is None for factor in factors
-    ):
+    i32 = ir.IntegerType.get_signless(32)
+    if contraction.total.results[0].type != i32 or not any(map(_has_bytes, factors)):
         return None
     orders = (factors, factors[::-1])
     for lhs, rhs in orders:
-        if (weights := constant_of(rhs.value)) is None:
+        if not _has_bytes(lhs) or (weights := constant_of(rhs.value)) is None:
+            continue
+        # Zero-point-corrected constants may need more than 8 bits.
+        if not _has_bytes(rhs) and (rhs.is_unsigned or np.ptp(weights) > 255):
             continue
         if result := _with_constant(contraction, lhs, rhs, weights):
             return result
+    if not all(map(_has_bytes, factors)):
+        return None
     result = (_with_runtime_matrix(contraction, lhs, rhs) for lhs, rhs in orders)
     return next(filter(None, result), None)
+
+
+def _has_bytes(factor: Factor) -> bool:
+    is_byte = factor.element_type == ir.IntegerType.get_signless(8)
+    return is_byte and factor.conversion is not None
 
 
 def _with_constant(

@@ -52,7 +52,7 @@ def _merge(contraction: Contraction) -> ir.Value | None:
         (contraction.lhs, contraction.rhs),
         (contraction.rhs, contraction.lhs),
     ):
-        if rhs.element_type == ir.IntegerType.get_signless(8):
+        if isinstance(rhs.element_type, ir.IntegerType):
             if (result := _merged(contraction, lhs, rhs, merged, start)) is not None:
                 return result
     return None
@@ -82,7 +82,7 @@ def _merged(
     offsets: NDArray[np.int64] = np.zeros((), np.int64)
     for i in (*kept, channel, more):
         offsets = np.add.outer(offsets, rhs_steps.get(i, 0) * np.arange(sizes[i]))
-    array = weights.ravel()[offsets].astype(np.int8)
+    array = weights.ravel()[offsets].astype(f"int{mlir.bits(rhs.element_type)}")
     array = np.ascontiguousarray(array.reshape(*array.shape[:-2], -1))
     type_ = ir.RankedTensorType.get(array.shape, rhs.element_type)
     with ir.InsertionPoint(op), op.location:
