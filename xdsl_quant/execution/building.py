@@ -84,3 +84,21 @@ def indexing_maps(op: Op) -> list[ir.AffineMap]:
 def iterator_types_of(op: Op) -> list[str]:
     """Return the iterator types of a `linalg.generic` as strings."""
     return [str(kind) for kind in mlir.attribute_of(op, "iterator_types", ir.ArrayAttr)]
+
+
+VIEWS = (
+    "memref.cast",
+    "memref.collapse_shape",
+    "memref.expand_shape",
+    "memref.reinterpret_cast",
+    "memref.reshape",
+    "memref.subview",
+)
+"""Ops whose result aliases their first operand."""
+
+
+def buffer_of(memref: ir.Value) -> ir.Value:
+    """Return the buffer that a memref is a view of."""
+    while view := mlir.defining_op(memref, *VIEWS):
+        memref = view.operands[0]
+    return memref

@@ -15,6 +15,8 @@ from . import mlir_bindings as mlir
 from .clock_reads import ClockReads
 from .compilation_error import CompilationError
 from .cpu import CodeOptions
+from .exponentials import expand_exponentials
+from .float_reductions import reduce_floats_in_lanes
 from .mlir_bindings import ir
 from .runtime_library import ThreadFunctions, thread_calls_of
 from .schedule import Schedule, StepError, schedule_for
@@ -261,6 +263,8 @@ def _lower_numbers(module: ir.Module, schedule: Schedule) -> None:
     float_fixes.convert_integers_to_bf16(module)
     mlir.run_passes(module, _TO_SUPPORTED_FLOATS)
     schedule.schedule_loops(module)
+    expand_exponentials(module)
+    reduce_floats_in_lanes(module)
     loop_fixes.check_divisions(module)
     float_fixes.call_libm(module)
     loop_fixes.store_whole_bytes(module)

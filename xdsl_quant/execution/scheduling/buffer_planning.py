@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .. import mlir_bindings as mlir
-from ..building import index, memref_bytes
+from ..building import VIEWS, index, memref_bytes
 from ..mlir_bindings import ir, memref
-from .memrefs import VIEWS
 
 ALIGNMENT = 64
 """Bytes of a cache line and of the widest vectors."""

@@ -21,14 +21,14 @@ from itertools import pairwise
 import numpy as np
 
 from .. import mlir_bindings as mlir
-from ..building import indexing_maps, input_count, iterator_types_of
+from ..building import input_count, iterator_types_of
 from ..cpu import Cpu
 from ..mlir_bindings import Values, func, ir, memref
 from ..runtime_library import ThreadFunctions
 from .amx_code import tile_product_text
 from .buffer_planning import ALIGNMENT
 from .byte_contractions import ByteContraction, BytesOperand, byte_contraction_of
-from .contractions import Factor, contraction_of
+from .contractions import contraction_of, materialize_operand
 from .epilogues import Epilogue, epilogue_of
 from .memrefs import strides_by_loop
 from .packing import (
@@ -64,7 +64,7 @@ def mark_byte_products(module: ir.Module) -> None:
         op.attributes[_MARK] = ir.UnitAttr.get(module.context)
         for factor in (found.lhs, found.rhs):
             if factor.is_computed:
-                _materialize_operand(op, [*op.operands].index(factor.value))
+                materialize_operand(op, [*op.operands].index(factor.value))
     position = {result: i for i, op in enumerate(generic) for result in op.results}
     combined: set[ir.Value] = set()
     """Results of elementwise ops on sums of products."""
@@ -78,7 +78,7 @@ def mark_byte_products(module: ir.Module) -> None:
             if not _is_elementwise(op) or any(
                 position[value] < position[later] for _, later in found
             ):
-                _materialize_operand(op, i)
+                materialize_operand(op, i)
         if _is_elementwise(op) and any(
             value in combined or _is_sum_of_product(value) for value in op.operands
         ):
@@ -97,18 +97,6 @@ def _is_elementwise(op: ir.Operation) -> bool:
 def is_byte_product(op: ir.Operation) -> bool:
     """Return True if an op is marked by `mark_byte_products`."""
     return _MARK in op.attributes
-
-
-def _materialize_operand(op: ir.Operation, operand: int) -> None:
-    """Make MLIR store a computed operand in memory before the loops of an op."""
-    maps = indexing_maps(op)
-    with ir.InsertionPoint(op), op.location:
-        factor = Factor(
-            op.operands[operand], maps[operand].results, None
-        ).prevent_fusion()
-    op.operands[operand] = factor.value
-    maps[operand] = mlir.affine_map(maps[operand].n_dims, factor.indices)
-    op.attributes["indexing_maps"] = mlir.array_attr(map(ir.AffineMapAttr.get, maps))
 
 
 def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunctions:

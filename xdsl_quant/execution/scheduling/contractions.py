@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .. import mlir_bindings as mlir
-from ..building import mixed_sizes, reshape_tensor
+from ..building import indexing_maps, mixed_sizes, reshape_tensor
 from ..mlir_bindings import FieldValue, Values, arith, ir, linalg, tensor
 from .generic_ops import build_generic
 
@@ -222,3 +222,15 @@ def clone_with_operands(
         copy.operands[i] = operand
     mlir.change_type(copy.results[0], type_)
     return copy.results[0]
+
+
+def materialize_operand(op: ir.Operation, operand: int) -> None:
+    """Make MLIR store a computed operand in memory before the loops of an op."""
+    maps = indexing_maps(op)
+    with ir.InsertionPoint(op), op.location:
+        factor = Factor(
+            op.operands[operand], maps[operand].results, None
+        ).prevent_fusion()
+    op.operands[operand] = factor.value
+    maps[operand] = mlir.affine_map(maps[operand].n_dims, factor.indices)
+    op.attributes["indexing_maps"] = mlir.array_attr(map(ir.AffineMapAttr.get, maps))

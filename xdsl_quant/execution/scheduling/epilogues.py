@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import mlir_bindings as mlir
-from ..building import indexing_maps, input_count, iterator_types_of
+from ..building import buffer_of, indexing_maps, input_count, iterator_types_of
 from ..mlir_bindings import Values, ir
 from .memrefs import (
-    buffer_of,
     constant_of,
     dimensions_by_loop,
     is_distinct_buffer,

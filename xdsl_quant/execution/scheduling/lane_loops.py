@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import mlir_bindings as mlir
-from ..building import has_identity_layout, index
+from ..building import buffer_of, has_identity_layout, index
 from ..loop_fixes import iterations
 from ..mlir_bindings import Values, arith, ir, memref, vector
-from .memrefs import buffer_of
 from .vector_code import INTEGER_OPS, LANES
 
 _Lanes = NDArray[np.int64]

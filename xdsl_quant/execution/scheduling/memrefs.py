@@ -12,23 +12,6 @@ from .. import mlir_bindings as mlir
 from ..building import is_dynamic
 from ..mlir_bindings import ir, memref
 
-VIEWS = (
-    "memref.cast",
-    "memref.collapse_shape",
-    "memref.expand_shape",
-    "memref.reinterpret_cast",
-    "memref.reshape",
-    "memref.subview",
-)
-"""Ops whose result aliases their first operand."""
-
-
-def buffer_of(memref: ir.Value) -> ir.Value:
-    """Return the buffer that a memref is a view of."""
-    while view := mlir.defining_op(memref, *VIEWS):
-        memref = view.operands[0]
-    return memref
-
 
 def is_distinct_buffer(memref: ir.Value) -> bool:
     """Return True for buffers that do not alias: allocations, globals, arguments."""

@@ -8,9 +8,10 @@ within one function. Arguments of functions can also be marked as distinct buffe
 from collections.abc import Collection
 
 from .. import mlir_bindings as mlir
+from ..building import buffer_of
 from ..loop_fixes import iterations
 from ..mlir_bindings import Values, func, ir
-from .memrefs import buffer_of, is_distinct_buffer
+from .memrefs import is_distinct_buffer
 
 _CONSTANTS = "arith.constant", "memref.get_global"
 

@@ -5,10 +5,18 @@ Quantization rounds to an integral float and converts this to an integer, with t
 One CPU instruction does both, measurably faster if values are in the cache.
 """
 
+from collections.abc import Iterable
+from math import inf
+
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import arith, ir, llvm, math
 
-_CLAMPS = {"arith.maxnumf": arith.maxnumf, "arith.minnumf": arith.minnumf}
+_CLAMPS = {
+    "arith.maximumf": arith.maximumf,
+    "arith.maxnumf": arith.maxnumf,
+    "arith.minimumf": arith.minimumf,
+    "arith.minnumf": arith.minnumf,
+}
 """Builders of clamps by op name."""
 
 _LIMIT = 1 << 31
@@ -95,7 +103,7 @@ def _rounded_away(
     (narrow,) = extended.operands
     if mlir.number_of(raised.operands[1]) != 0.5:
         return None
-    if sorted(name for name, _ in clamps) != [*_CLAMPS] or any(
+    if not _have_both_ends(name for name, _ in clamps) or any(
         abs(bound - zero_point) > _MAX_BOUND for _, bound in clamps
     ):
         return None
@@ -112,10 +120,35 @@ def _rounded_and_clamped(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]]
             return None
         clamps.insert(0, clamp)
         value = clamp.operands[0]
-    if sorted(clamp.name for clamp in clamps) != [*_CLAMPS]:
+    if not _have_both_ends(clamp.name for clamp in clamps):
         return None
     rounding = mlir.defining_op(value, "math.roundeven")
     return (rounding.operands[0], clamps) if rounding else None
+
+
+def _have_both_ends(names: Iterable[str]) -> bool:
+    """Return True if clamps bound a value below and above."""
+    return {name.removeprefix("arith.")[:3] for name in names} == {"max", "min"}
+
+
+def clamped_range(value: ir.Value) -> tuple[int, int] | None:
+    """Return the integer bounds of a clamped and converted float, or `None`."""
+    if (conversion := mlir.defining_op(value, "arith.fptosi")) is None:
+        return None
+    (value,) = conversion.operands
+    low, high = -inf, inf
+    while clamp := mlir.defining_op(value, *_CLAMPS):
+        if (bound := _bound(clamp.operands[1])) is None:
+            return None
+        # Later clamps take precedence.
+        if "max" in clamp.name:
+            low = max(low, min(bound, high))
+        else:
+            high = min(high, max(bound, low))
+        value = clamp.operands[0]
+    if inf in (-low, high):
+        return None
+    return int(low), int(high)
 
 
 def _bound(value: ir.Value) -> int | None:

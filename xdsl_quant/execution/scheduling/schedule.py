@@ -19,6 +19,7 @@ from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
 from .shared_loops import share_loops
+from .stored_terms import store_repeated_terms
 from .streaming_stores import (
     mark_results,
     stream_marked_results,
@@ -52,6 +53,7 @@ class FastSchedule(Schedule):
         callbacks = self._run(reduce_min_max, module, self._functions)
         self.callbacks = callbacks or {}
         self._run(fold_constant_sums, module)
+        self._run(store_repeated_terms, module)
         if self._cpu.vnni_bits:
             self._run(merge_channels, module)
             self._run(mark_byte_products, module)

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from math import prod
 
 from .. import mlir_bindings as mlir
-from ..building import index, indexing_maps, input_count, is_dynamic
+from ..building import buffer_of, index, indexing_maps, input_count, is_dynamic
 from ..mlir_bindings import FieldValue, Op, Values, arith, func, ir, llvm, memref, scf
-from .memrefs import buffer_of, is_distinct_buffer
+from .memrefs import is_distinct_buffer
 
 _LINE = 64
 """Bytes of a cache line."""

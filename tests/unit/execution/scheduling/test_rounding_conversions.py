@@ -47,6 +47,11 @@ def test_clamped_to_integers(type_: str):
     assert rounds_while_converting(body(type_=type_), type_)
 
 
+def test_clamps_that_keep_nan():
+    assert rounds_while_converting(body(first="maximumf", second="minimumf"))
+    assert rounds_in_f32(AWAY.format(**{**AWAY_OPTIONS, "first": "maximumf"}))
+
+
 def test_clamped_in_the_other_order():
     text = body("127.0", "-128.0", first="minnumf", second="maxnumf")
     assert rounds_while_converting(text)
@@ -63,7 +68,7 @@ def test_clamped_in_the_other_order():
         body(low="0xFF800000"),
         body(result="i64"),
         body(second="maxnumf"),
-        body(first="maximumf"),
+        body(first="minimumf"),
         body().replace("roundeven", "trunc"),
         body().replace("%1, %high", "%1, %x"),
     ],
@@ -154,7 +159,7 @@ def test_rounds_half_away_in_f32():
         {"moved": "0.5"},
         {"low": "-127.5"},
         {"high": "1048581.0"},
-        {"first": "maximumf"},
+        {"first": "minimumf"},
         {"first": "minnumf"},
         {"type": "f16"},
     ],

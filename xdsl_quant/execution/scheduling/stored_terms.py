@@ -1,0 +1,447 @@
+"""
+Storage of values that loops would compute more than once.
+
+Lowerings compute operands inside the loops that use them: the left factor of a product
+once per column, the exponentials of a softmax in two loops. Here separate loops compute
+these values once and store them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from .. import mlir_bindings as mlir
+from ..building import indexing_maps, input_count, is_dynamic, iterator_types_of
+from ..mlir_bindings import FieldValue, Sizes, Values, arith, ir, tensor
+from .contractions import Factor, loops_in, materialize_operand
+from .generic_ops import build_generic
+from .rounding_conversions import clamped_range
+
+_MIN_REUSE = 1.5
+"""Minimum number of uses per element that pays for memory."""
+
+_SLOW = {
+    f"math.{name}"
+    for name in ("cos", "erf", "erfc", "exp", "expm1", "log", "log1p", "powf", "sin")
+} | {"math.tanh"}
+"""Functions that take longer than a load from memory."""
+
+_FREE = {"arith.constant", "arith.extf", "arith.extsi", "arith.extui"}
+"""Ops that the bodies of contractions support."""
+
+
+def store_repeated_terms(module: ir.Module) -> None:
+    """
+    Store the results of slow functions that several loops compute from the same
+    elements, then the operands that a reduction would compute repeatedly.
+    """
+    _store_shared_terms(_bodies_in(module))
+    for body in _bodies_in(module):
+        if body.is_reduction and (terms := body.repeated_terms()):
+            body.replace(terms)
+    _store_operands(module)
+
+
+def _store_shared_terms(bodies: Sequence[_Body]) -> None:
+    by_key: dict[object, dict[int, ir.Value]] = {}
+    for number, body in enumerate(bodies):
+        for op in body.ops:
+            if op.name in _SLOW and (key := body.key(op.results[0])) is not None:
+                values = by_key.setdefault((body.op.block, key), {})
+                values[number] = op.results[0]
+    terms: list[dict[ir.Value, _Term]] = [{} for _ in bodies]
+    for values in by_key.values():
+        number, first = next(iter(values.items()))
+        if len(values) < 2 or not any(bodies[i].is_reduction for i in values):
+            continue
+        if (term := bodies[number].stored(first)) is not None:
+            for i, value in values.items():
+                terms[i][value] = term
+    for body, stored in zip(bodies, terms, strict=True):
+        if stored:
+            body.replace(stored)
+
+
+_MIN_COST = 3
+"""Minimum number of ops per element of an operand that pays for memory."""
+
+
+def _store_operands(module: ir.Module) -> None:
+    """Prevent fusion of elementwise ops that a loop would compute repeatedly."""
+    costs: dict[ir.Value, float] = {}
+    """Number of ops per element that MLIR would fuse into a user; infinite if slow."""
+    for op in mlir.ops_in(module):
+        if len(op.results) != 1 or not isinstance(
+            op.results[0].type, ir.RankedTensorType
+        ):
+            continue
+        if op.name.startswith(("arith.", "math.")) and op.name != "arith.constant":
+            own, inputs = _cost_of([op]), [*op.operands]
+        elif op.name == "linalg.generic":
+            body = _Body(op)
+            inputs = [*op.operands][: input_count(op)]
+            minimum = _MIN_COST if body.is_reduction else math.inf
+            for number, value in enumerate(inputs):
+                if (
+                    costs.get(value, 0) >= minimum
+                    and body.reuse([number]) >= _MIN_REUSE
+                ):
+                    materialize_operand(op, number)
+                    costs[op.operands[number]] = 0
+            if body.is_reduction:
+                continue
+            own, inputs = _cost_of(body.ops), [*op.operands][: input_count(op)]
+        else:
+            continue
+        fused = sum(
+            costs.get(value, 0) for value in inputs if len(mlir.users_of(value)) == 1
+        )
+        costs[op.results[0]] = own + fused
+
+
+def _cost_of(ops: Sequence[ir.Operation]) -> float:
+    if any(op.name in _SLOW for op in ops):
+        return math.inf
+    return sum(op.name not in _FREE and op.name != "linalg.yield" for op in ops)
+
+
+def _bodies_in(module: ir.Module) -> list[_Body]:
+    return [
+        body
+        for op in mlir.ops_in(module, "linalg.generic")
+        if len(op.results) and (body := _Body(op)).is_supported
+    ]
+
+
+class _Term(NamedTuple):
+    """Stored value of a body."""
+
+    value: FieldValue
+    """Tensor of the stored values."""
+
+    indices: Sequence[ir.AffineExpr]
+    """Indices of the element, as affine expressions of the loops."""
+
+    extension: str | None
+    """Op that extends the stored integers, or `None`."""
+
+
+class _Body:
+    """Body of a `linalg.generic` on tensors."""
+
+    def __init__(self, op: ir.Operation):
+        self.op = op
+        self._block = mlir.body_of(op)
+        self.ops = mlir.operations_of(self._block)
+        self._inputs = input_count(op)
+        self._maps = indexing_maps(op)
+        self._numbers = {value: i for i, value in enumerate(self._block.arguments)}
+        self._arguments: dict[ir.Value, frozenset[int]] = {}
+        self._keys: dict[ir.Value, object] = {}
+        for inner in self.ops:
+            used = frozenset().union(*map(self._used, inner.operands))
+            for result in inner.results:
+                self._arguments[result] = used
+
+    @property
+    def is_supported(self) -> bool:
+        """Return True if all ops can be computed anywhere, without side effects."""
+        return all(
+            op.name.startswith(("arith.", "math.", "linalg.yield"))
+            and not len(op.regions)
+            and "div" not in op.name.removesuffix("divf")
+            and "rem" not in op.name
+            for op in self.ops
+        )
+
+    @cached_property
+    def is_reduction(self) -> bool:
+        return any("reduction" in kind for kind in iterator_types_of(self.op))
+
+    def _used(self, value: ir.Value) -> frozenset[int]:
+        """Return the numbers of the arguments that a value depends on."""
+        if value in self._numbers:
+            return frozenset((self._numbers[value],))
+        return self._arguments.get(value, frozenset())
+
+    def key(self, value: ir.Value) -> object:
+        """Return a key that values computed from the same elements share, or `None`."""
+        if value in self._keys:
+            return self._keys[value]
+        key: object
+        if (number := self._numbers.get(value)) is not None:
+            is_input = number < self._inputs
+            key = (
+                (self.op.operands[number], str(self._maps[number]))
+                if is_input
+                else None
+            )
+        elif mlir.argument_block(value) is not None or value not in self._arguments:
+            key = value
+        else:
+            op = value.owner.operation
+            operands = [*map(self.key, op.operands)]
+            attributes = tuple(
+                (name, str(op.attributes[name])) for name in op.attributes
+            )
+            is_known = all(operand is not None for operand in operands)
+            key = (op.name, attributes, *operands) if is_known else None
+        self._keys[value] = key
+        return key
+
+    # Choice of values
+
+    def repeated_terms(self) -> dict[ir.Value, _Term]:
+        """Store the largest values without accumulators that are computed repeatedly."""
+        terms: dict[ir.Value, _Term] = {}
+        todo = [*mlir.yielded_values(self._block)]
+        seen: set[ir.Value] = set()
+        while todo:
+            value = todo.pop()
+            if value in seen or value not in self._arguments:
+                continue
+            seen.add(value)
+            op = value.owner.operation
+            if self._is_stored_once(value) and (term := self.stored(value)) is not None:
+                terms[value] = term
+            else:
+                todo += op.operands
+        return terms
+
+    def _is_stored_once(self, value: ir.Value) -> bool:
+        used = self._arguments[value]
+        if not used or max(used) >= self._inputs or self._is_free(value):
+            return False
+        return self.reuse(used) >= _MIN_REUSE
+
+    def _is_free(self, value: ir.Value) -> bool:
+        """Return True if contractions compute a value in their loops."""
+        todo = [value]
+        while todo:
+            op = mlir.defining_op(value := todo.pop(), *self._names)
+            if op is None or op.name == "arith.constant":
+                continue
+            is_corrected = op.name == "arith.subi" and (
+                mlir.integer_of(op.operands[1]) is not None
+            )
+            if op.name not in _FREE and not is_corrected:
+                return False
+            todo += op.operands
+        return True
+
+    @cached_property
+    def _names(self) -> Collection[str]:
+        return {op.name for op in self.ops}
+
+    def _spans(
+        self, used: Collection[int]
+    ) -> Sequence[tuple[ir.AffineExpr, int]] | None:
+        """
+        Return the distinct index expressions of arguments with the sizes of their
+        dimensions; `None` if the sizes of one expression differ.
+        """
+        spans: list[tuple[ir.AffineExpr, int]] = []
+        for number in sorted(used):
+            if not isinstance(self.op.operands[number].type, ir.RankedTensorType):
+                continue
+            shape = mlir.shape(self.op.operands[number])
+            for index, size in zip(self._maps[number].results, shape, strict=True):
+                if isinstance(index, ir.AffineConstantExpr):
+                    continue
+                known = [s for i, s in spans if i == index]
+                if not known:
+                    spans.append((index, size))
+                elif known != [size] and not isinstance(index, ir.AffineDimExpr):
+                    return None
+        return spans
+
+    @cached_property
+    def _loop_sizes(self) -> Mapping[int, int]:
+        """Trip counts of the loops that index an operand directly."""
+        sizes: dict[int, int] = {}
+        for map_, operand in zip(self._maps, self.op.operands, strict=True):
+            if isinstance(operand.type, ir.RankedTensorType):
+                for index, size in zip(map_.results, mlir.shape(operand), strict=True):
+                    if isinstance(index, ir.AffineDimExpr) and not is_dynamic(size):
+                        sizes[index.position] = size
+        return sizes
+
+    def reuse(self, used: Collection[int]) -> float:
+        """Return the number of computations per element; infinite if dynamic."""
+        spans = self._spans(used)
+        if spans is None:
+            return 0
+        loops = {*range(self._maps[0].n_dims)}
+        windows: list[int] = []
+        for index, size in spans:
+            if isinstance(index, ir.AffineDimExpr):
+                loops.discard(index.position)
+            else:
+                windows.append(size)
+        if any(is_dynamic(size) for size in windows):
+            for index, _ in spans:
+                loops -= loops_in(index)
+            windows = []
+        count = math.prod(self._loop_sizes.get(loop, math.inf) for loop in loops)
+        return count / max(1, math.prod(windows))
+
+    # Rewriting
+
+    def stored(self, value: ir.Value) -> _Term | None:
+        """Build a loop before the op that stores a value; return `None` if unsupported."""
+        used = sorted(self._arguments[value])
+        spans = self._spans(used)
+        if not spans or max(used) >= self._inputs:
+            return None
+        storage, extension = _storage_of(value)
+        with ir.InsertionPoint(self.op), self.op.location:
+            maps = [self._map_of(number, spans) for number in used]
+            identity = ir.AffineMap.get_identity(len(spans))
+
+            def body(arguments: Values) -> Values:
+                known = {
+                    self._block.arguments[number]: argument
+                    for number, argument in zip(used, arguments, strict=False)
+                }
+                (result,) = self._clone([value], known)
+                if extension is not None:
+                    result = arith.trunci(storage, result)
+                return [result]
+
+            (result,) = build_generic(
+                [self.op.operands[number] for number in used],
+                [tensor.empty(self._sizes(used, spans), storage)],
+                [*maps, identity],
+                ["parallel"] * len(spans),
+                body,
+            )
+            factor = Factor(result, [i for i, _ in spans], None).prevent_fusion()
+        return _Term(factor.value, factor.indices, extension)
+
+    def _map_of(
+        self, number: int, spans: Sequence[tuple[ir.AffineExpr, int]]
+    ) -> ir.AffineMap:
+        """Return the map of an argument in a loop over `spans`."""
+        expressions = [index for index, _ in spans]
+        return mlir.affine_map(
+            len(spans),
+            (
+                index
+                if isinstance(index, ir.AffineConstantExpr)
+                else ir.AffineExpr.get_dim(expressions.index(index))
+                for index in self._maps[number].results
+            ),
+        )
+
+    def _sizes(
+        self, used: Sequence[int], spans: Sequence[tuple[ir.AffineExpr, int]]
+    ) -> Sizes:
+        sizes: list[int | ir.Value] = []
+        for index, size in spans:
+            if is_dynamic(size):
+                number, axis = next(
+                    (number, [*self._maps[number].results].index(index))
+                    for number in used
+                    if index in [*self._maps[number].results]
+                )
+                axis_value = arith.constant(ir.IndexType.get(), axis)
+                sizes.append(tensor.dim(self.op.operands[number], axis_value))
+            else:
+                sizes.append(size)
+        return sizes
+
+    def _clone(self, values: Values, known: Mapping[ir.Value, ir.Value]) -> Values:
+        """Clone the ops that compute values, given the known ones, and return them."""
+        copies = dict(known)
+        needed: set[ir.Value] = set()
+        todo = [*values]
+        while todo:
+            value = todo.pop()
+            if value not in copies and value not in needed and value in self._arguments:
+                needed.add(value)
+                todo += value.owner.operation.operands
+        for op in self.ops:
+            if not any(result in needed for result in op.results):
+                continue
+            copy = op.clone()
+            for i, operand in enumerate(op.operands):
+                copy.operands[i] = copies.get(operand, operand)
+            copies |= zip(op.results, copy.results, strict=True)
+        return [copies.get(value, value) for value in values]
+
+    def replace(self, terms: Mapping[ir.Value, _Term]) -> None:
+        """Replace the op by one that reads the stored terms."""
+        op, outputs = self.op, range(self._inputs, len(self.op.operands))
+        yielded = mlir.yielded_values(self._block)
+        reads = self._reads([*yielded], terms)
+        loops = self._maps[0].n_dims
+
+        def body(arguments: Values) -> Values:
+            kept, stored, rest = (
+                arguments[: len(reads)],
+                arguments[len(reads) : len(reads) + len(terms)],
+                arguments[len(reads) + len(terms) :],
+            )
+            numbers = [*reads, *outputs]
+            known = {
+                self._block.arguments[number]: argument
+                for number, argument in zip(numbers, [*kept, *rest], strict=True)
+            }
+            for (value, term), argument in zip(terms.items(), stored, strict=True):
+                if term.extension is not None:
+                    argument = mlir.create_op(term.extension, value.type, [argument])
+                known[value] = argument
+            return self._clone([*yielded], known)
+
+        with ir.InsertionPoint(op), op.location:
+            results = build_generic(
+                [
+                    *(op.operands[number] for number in reads),
+                    *(term.value for term in terms.values()),
+                ],
+                [op.operands[number] for number in outputs],
+                [
+                    *(self._maps[number] for number in reads),
+                    *(mlir.affine_map(loops, t.indices) for t in terms.values()),
+                    *(self._maps[number] for number in outputs),
+                ],
+                [
+                    "reduction" if "reduction" in kind else "parallel"
+                    for kind in iterator_types_of(op)
+                ],
+                body,
+            )
+        for old, new in zip(op.results, results, strict=True):
+            old.replace_all_uses_with(new)
+        op.erase()
+
+    def _reads(self, values: Values, terms: Collection[ir.Value]) -> Sequence[int]:
+        """Return the numbers of the inputs that values depend on beside `terms`."""
+        numbers: set[int] = set()
+        seen: set[ir.Value] = set()
+        todo = [*values]
+        while todo:
+            value = todo.pop()
+            if value in terms or value in seen:
+                continue
+            seen.add(value)
+            if value in self._numbers:
+                numbers.add(self._numbers[value])
+            elif value in self._arguments:
+                todo += value.owner.operation.operands
+        return sorted(number for number in numbers if number < self._inputs)
+
+
+def _storage_of(value: ir.Value) -> tuple[ir.Type, str | None]:
+    """Return the type that stores a value, and the op that extends it, or `None`."""
+    if (range_ := clamped_range(value)) is not None and mlir.bits(value.type) > 8:
+        low, high = range_
+        i8 = ir.IntegerType.get_signless(8)
+        if -128 <= low and high <= 127:
+            return i8, "arith.extsi"
+        if low >= 0 and high <= 255:
+            return i8, "arith.extui"
+    return value.type, None
