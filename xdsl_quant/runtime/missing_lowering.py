@@ -65,10 +65,11 @@ def missing_lowering(ops: Iterable[Operation]) -> str | None:
 
 def compiled_only(ops: Iterable[Operation]) -> Operation | None:
     """Return the first op that `compile` supports but the interpreter does not."""
+    first: dict[str, Operation] = {}
     for op in (inner for op in ops for inner in op.walk()):
-        if dialect_ops(op_name(op).partition(".")[0]).mlir_passes:
-            return op
-    return None
+        first.setdefault(op_name(op).partition(".")[0], op)
+    found = (op for dialect, op in first.items() if dialect_ops(dialect).mlir_passes)
+    return next(found, None)
 
 
 def compiler_advice(ops: Iterable[Operation]) -> str | None:

@@ -116,7 +116,7 @@ class StatefulFunction:
         )
         remaining = iter(arguments)
         values = [states[i] if i in states else next(remaining) for i in range(count)]
-        results = _as_tuple(self._call(*values))
+        results = result_tuple(self._call(*values))
         state_results = {state.result for state in self._states}
         visible = tuple(r for i, r in enumerate(results) if i not in state_results)
         self.state = [
@@ -126,7 +126,7 @@ class StatefulFunction:
         return visible
 
 
-def _as_tuple(results: Any) -> tuple[Array, ...]:
+def result_tuple(results: Any) -> tuple[Array, ...]:
     if results is None:
         return ()
     return cast(

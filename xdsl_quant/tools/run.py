@@ -19,7 +19,7 @@ from xdsl_quant.runtime.arrays import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.missing_lowering import compiled_only
 from xdsl_quant.runtime.state_arguments import state_arguments
-from xdsl_quant.runtime.stateful_function import StatefulFunction
+from xdsl_quant.runtime.stateful_function import StatefulFunction, result_tuple
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     FakeQuantOp,
 )
@@ -80,15 +80,9 @@ def _runner(
         if compiled_only([module]) is None:
             return StatefulModel(module, name, **rounding).step
         function = compile(module, name, **rounding)
-        return lambda *arguments: _as_tuple(function(*arguments))
+        return lambda *arguments: result_tuple(function(*arguments))
 
     return runner
-
-
-def _as_tuple(results: Array | tuple[Array, ...] | None) -> Sequence[Array]:
-    if isinstance(results, tuple):
-        return results
-    return () if results is None else (results,)
 
 
 def _run_steps(

@@ -8,6 +8,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.diagnostics import op_name, refuse
 from xdsl_quant.dialects.quant.dialect_ops import DialectOps
+from xdsl_quant.transforms.building.signless_types import has_signedness
+
+from .tosa_strip_quant_types import TosaStripQuantTypesPass
 
 
 class _TosaOps(DialectOps):
@@ -21,11 +24,6 @@ class _TosaOps(DialectOps):
 
     def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
         """Replace quantized types by storage types; MLIR lowers the ops on integers."""
-        # Lazy imports: only compilation needs them.
-        from xdsl_quant.transforms.building.signless_types import has_signedness
-
-        from .tosa_strip_quant_types import TosaStripQuantTypesPass
-
         TosaStripQuantTypesPass().rewrite(ctx, module)
         for op in module.walk():
             if op_name(op).startswith("tosa."):

@@ -92,8 +92,6 @@ def _static_sizes(value: SSAValue) -> Sequence[int] | None:
 
 
 class CheckedOp(IRDLOperation, ABC):
-    """Base class of pure ops whose verifier runs `CHECKS`."""
-
     CHECKS: ClassVar[Sequence[Callable[[IRDLOperation], None]]] = ()
 
     traits = traits_def(Pure())
@@ -130,8 +128,6 @@ class KeywordOp(CheckedOp, ABC):
 
 
 class UnaryOp(TosaOp, ABC):
-    """Base class of unary elementwise ops."""
-
     input1 = operand_def(NUMBERS)
     output = result_def(NUMBERS)
 
@@ -150,8 +146,6 @@ class BitwiseNotOp(UnaryOp):
 
 @irdl_op_definition
 class CeilOp(UnaryOp):
-    """Round up."""
-
     name = "tosa.ceil"
 
 
@@ -169,8 +163,6 @@ class ExpOp(UnaryOp):
 
 @irdl_op_definition
 class FloorOp(UnaryOp):
-    """Round down."""
-
     name = "tosa.floor"
 
 
@@ -181,14 +173,10 @@ class LogOp(UnaryOp):
 
 @irdl_op_definition
 class RsqrtOp(UnaryOp):
-    """1 / sqrt(x)."""
-
     name = "tosa.rsqrt"
 
 
 class _UnaryOpOfInput(TosaOp, ABC):
-    """Base class of unary elementwise ops whose operand MLIR names `input`."""
-
     input = operand_def(NUMBERS)
     output = result_def(NUMBERS)
 
@@ -202,8 +190,6 @@ class ErfOp(_UnaryOpOfInput):
 
 @irdl_op_definition
 class SigmoidOp(_UnaryOpOfInput):
-    """1 / (1 + exp(-x))."""
-
     name = "tosa.sigmoid"
 
 
@@ -231,8 +217,6 @@ class CastOp(_UnaryOpOfInput):
 
 @irdl_op_definition
 class IdentityOp(UnaryOp):
-    """Return the operand."""
-
     name = "tosa.identity"
 
     CHECKS: ClassVar = ()
@@ -261,8 +245,6 @@ class NegateOp(TosaOp):
 
 
 class BinaryOp(TosaOp, ABC):
-    """Base class of binary elementwise ops with broadcasting."""
-
     input1 = operand_def(NUMBERS)
     input2 = operand_def(NUMBERS)
     output = result_def(NUMBERS)
@@ -293,8 +275,6 @@ class BitwiseXorOp(BinaryOp):
 
 @irdl_op_definition
 class LogicalLeftShiftOp(BinaryOp):
-    """Left shift."""
-
     name = "tosa.logical_left_shift"
 
 
@@ -333,8 +313,6 @@ class IntDivOp(BinaryOp):
 
 
 class LogicalOp(BinaryOp, ABC):
-    """Base class of binary logical ops with broadcasting."""
-
     input1 = operand_def(BOOLEANS)
     input2 = operand_def(BOOLEANS)
     output = result_def(BOOLEANS)
@@ -358,8 +336,6 @@ class LogicalXorOp(LogicalOp):
 
 
 class ComparisonOp(BinaryOp, ABC):
-    """Base class of comparisons with broadcasting."""
-
     output = result_def(BOOLEANS)
 
     CHECKS: ClassVar = (compares_same_elements, is_broadcast)
@@ -367,8 +343,6 @@ class ComparisonOp(BinaryOp, ABC):
 
 @irdl_op_definition
 class EqualOp(ComparisonOp):
-    """True if `input1 == input2`."""
-
     name = "tosa.equal"
 
     traits = traits_def(Commutative())
@@ -376,15 +350,11 @@ class EqualOp(ComparisonOp):
 
 @irdl_op_definition
 class GreaterOp(ComparisonOp):
-    """True if `input1 > input2`."""
-
     name = "tosa.greater"
 
 
 @irdl_op_definition
 class GreaterEqualOp(ComparisonOp):
-    """True if `input1 >= input2`."""
-
     name = "tosa.greater_equal"
 
 
@@ -411,8 +381,6 @@ class MinimumOp(_ExtremumOp):
 
 @irdl_op_definition
 class SelectOp(TosaOp):
-    """Select one of two values by a condition."""
-
     name = "tosa.select"
 
     input1 = operand_def(BOOLEANS)
@@ -549,8 +517,6 @@ class _DataMovementOp(TosaOp, ABC):
 
 @irdl_op_definition
 class TileOp(_DataMovementOp):
-    """Repeat a tensor along its dimensions."""
-
     name = "tosa.tile"
 
     input1 = operand_def(NON_SCALAR)
@@ -626,8 +592,6 @@ class TransposeOp(_DataMovementOp):
 
 @irdl_op_definition
 class ReverseOp(_DataMovementOp):
-    """Reverse the elements along an axis."""
-
     name = "tosa.reverse"
 
     input1 = operand_def(NON_SCALAR)
@@ -663,8 +627,6 @@ class GatherOp(TosaOp):
 
 @irdl_op_definition
 class ResizeOp(KeywordOp):
-    """Resize images (NHWC)."""
-
     name = "tosa.resize"
 
     input = operand_def(of_rank(4))

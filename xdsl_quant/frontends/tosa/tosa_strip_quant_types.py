@@ -1,18 +1,8 @@
 """
 Replacement of quantized types by storage types in a module of TOSA ops.
 
-Results are the integers that TOSA's ops compute from stored values. An op is supported if
-its operands and attributes contain all parameters that it needs:
-
-* data movement, and comparisons of per-tensor values of one type;
-* `negate`, `avg_pool2d`, `matmul`, convolutions and `rescale`, whose zero points are
-  operands: constant ones must be those of the types;
-* `add`, `sub`, `abs` and `reduce_sum` of 32-bit values of one type with zero point 0;
-* `table`.
-
-All other ops with quantized operands or results are errors, e.g. `tosa.mul`, whose result
-depends on scales. Values of unsigned storage become signless, so only `rescale` with
-`input_unsigned` or `output_unsigned`, and data movement, accept them.
+An op is supported if its operands and attributes contain all parameters that it needs to
+compute stored values; `docs/reference/tosa.md` lists the ops.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,7 +57,6 @@ def _check_signed(op: Operation) -> None:
 
 
 def _check_order(op: Operation) -> None:
-    """Check an op that compares values: one scale and zero point keep the order."""
     _check_single_type(op)
     _check_signed(op)
     for type_ in _quantized_types(*op.operands):
@@ -88,8 +77,9 @@ def _check_zero(type_: StoredQuantizedType) -> None:
         raise ValueError(f"'{type_}' has a zero point other than 0")
 
 
-def _check_zero_point(value: SSAValue, zero_point: SSAValue, is_unsigned: bool) -> None:
-    """Check that a type's zero points are that of an operand, if it is constant."""
+def _check_equal_zero_point(
+    value: SSAValue, zero_point: SSAValue, is_unsigned: bool
+) -> None:
     for type_ in _quantized_types(value):
         if type_.is_signed == is_unsigned:
             flag = "unsigned" if is_unsigned else "signed"
@@ -104,14 +94,13 @@ def _check_zero_point(value: SSAValue, zero_point: SSAValue, is_unsigned: bool) 
 
 
 def _check_zero_points(op: Operation) -> None:
-    """Check an op whose zero points are operands named after its tensors."""
     names = _ZERO_POINTS[type(op)]
     for name in names:
         is_unsigned = isinstance(op, tosa.RescaleOp) and bool(
             cast(BoolAttr, op.properties[f"{name}_unsigned"]).value.data
         )
         value, zero_point = getattr(op, name), getattr(op, f"{name}_zp")
-        _check_zero_point(value, zero_point, is_unsigned)
+        _check_equal_zero_point(value, zero_point, is_unsigned)
     if "output" not in names:
         for type_ in _quantized_types(*op.results, *op.operands[2:]):
             _check_zero(type_)
@@ -136,15 +125,15 @@ _MOVEMENTS = (
     *(tosa.ConcatOp, tosa.ConstOp),
 )
 
-_COMPARISONS = (
+_ORDERED_OPS = (
     *(ops.MaximumOp, ops.MinimumOp, ops.EqualOp, ops.GreaterOp, ops.GreaterEqualOp),
     *(ops.ArgMaxOp, tosa.ReduceMaxOp, tosa.ReduceMinOp, tosa.MaxPool2DOp),
     tosa.ClampOp,
 )
 
-_CHECKS: Mapping[type[Operation], Callable[[Operation], None]] = {
+_STRIP_CHECKS: Mapping[type[Operation], Callable[[Operation], None]] = {
     **dict.fromkeys(_MOVEMENTS, _check_single_type),
-    **dict.fromkeys(_COMPARISONS, _check_order),
+    **dict.fromkeys(_ORDERED_OPS, _check_order),
     **dict.fromkeys((tosa.AddOp, tosa.SubOp, tosa.ReduceSumOp, ops.AbsOp), _check_sum),
     **dict.fromkeys(_ZERO_POINTS, _check_zero_points),
     ops.TableOp: _check_signed,
@@ -156,8 +145,8 @@ _CHECKS: Mapping[type[Operation], Callable[[Operation], None]] = {
 _REMEDY = "use 'tosa.rescale' and an op on plain integers instead"
 
 
-def _check(op: Operation) -> None:
-    check = _CHECKS.get(type(op))
+def _check_strippable(op: Operation) -> None:
+    check = _STRIP_CHECKS.get(type(op))
     if check is None:
         if has_quantization_trait(op, AcceptsStoredValues):
             return
@@ -171,11 +160,7 @@ def _check(op: Operation) -> None:
 
 @dataclass(frozen=True)
 class TosaStripQuantTypesPass(CountingPass):
-    """
-    Replace quantized types by storage types everywhere, and remove storage casts.
-
-    An error leaves the module unchanged.
-    """
+    """Replace quantized types by storage types everywhere, and remove storage casts."""
 
     name = "tosa-strip-quant-types"
 
@@ -188,7 +173,7 @@ class TosaStripQuantTypesPass(CountingPass):
             if any(map(is_quantized, (*inner.operands, *defined_values(inner))))
         ]
         for inner in quantized:
-            _check(inner)
+            _check_strippable(inner)
             with refusing(inner, "cannot be stripped"):
                 for value in defined_values(inner):
                     types.replace(value.type)
