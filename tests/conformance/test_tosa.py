@@ -2,10 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterator
+from io import StringIO
 
 import pytest
+from xdsl.parser import Parser
 
+from xdsl_quant.frontends.tosa.mlir_main import MLIRMainTarget
 from xdsl_quant.frontends.tosa.ops import OPERATIONS
+from xdsl_quant.runtime.loading import multiverse_context
 
 from .answers import Accepted, Crashed, Rejected
 from .real_mlir import PYTHON_24, Mlir, mlir_24
@@ -178,3 +182,41 @@ def test_casts_of_blocks_are_the_same_in_main(mlir_of_main: Mlir, mlir: Mlir):
     for op in ADDED:
         if op.name == "cast_from_block_scaled":
             assert mlir_of_main.run(str(op)) == mlir.run(str(op))
+
+
+@pytest.mark.parametrize("op", [*ADDED, *PRESENT], ids=lambda op: op.name)
+def test_text_for_main_is_read_by_all_versions(mlir: Mlir, mlir_of_main: Mlir, op: Op):
+    ctx = multiverse_context()
+    module, output = Parser(ctx, str(op)).parse_module(), StringIO()
+    MLIRMainTarget().emit(ctx, module, output)
+    text = output.getvalue()
+    # Main has no dictionary of properties in custom forms.
+    assert not re.search(r" tosa\.[^\n]* \{\w+ =", text)
+    assert mlir.run(text) == mlir.run(str(op))
+    assert mlir_of_main.run(text) == mlir_of_main.run(str(op))
+    assert answer_module(text) == answer_module(str(op))
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (
+            "tosa.clamp %x min_val(-3 : i8) max_val(4 : i8) : "
+            "(tensor<4xi8>) -> tensor<4xi8>",
+            "tosa.clamp %x {max_val = 4 : i8, min_val = -3 : i8} : "
+            "(tensor<4xi8>) -> tensor<4xi8>",
+        ),
+        (
+            "tosa.clamp %x min_val(-3 : i8) max_val(4 : i8) nan_mode(IGNORE) "
+            "{a = 1 : i8} : "
+            "(tensor<4xi8>) -> tensor<4xi8>",
+            "tosa.clamp %x {a = 1 : i8, max_val = 4 : i8, min_val = -3 : i8, "
+            "nan_mode = IGNORE} : "
+            "(tensor<4xi8>) -> tensor<4xi8>",
+        ),
+    ],
+)
+def test_custom_forms_of_main_are_read(op: str, expected: str):
+    answer = answer_module(f"func.func @f(%x: tensor<4xi8>) {{\n%0 = {op}\nreturn\n}}")
+    assert isinstance(answer, Accepted)
+    assert f"%0 = {expected}\n" in answer.text

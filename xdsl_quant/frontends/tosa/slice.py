@@ -12,5 +12,6 @@ SLICE = QuantizationUniverse(
             "tosa-strip-quant-types",
         ),
     ),
+    all_targets={"mlir-main": lazy("frontends.tosa.mlir_main", "MLIRMainTarget")},
     dialect_ops={"tosa": lazy("frontends.tosa.dialect_ops", "TOSA_OPS")},
 )

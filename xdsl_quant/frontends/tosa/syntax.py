@@ -22,26 +22,36 @@ _KEYWORDS: Mapping[str, Callable[[Parser], Attribute]] = {
 
 
 def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperation:
-    """Parse an op with enum keywords: `{axis = 1 : i32, nan_mode = IGNORE}`."""
+    """
+    Parse an op with enum keywords: `{axis = 1 : i32, nan_mode = IGNORE}`, or
+    `min_val(0 : i8) max_val(1 : i8)` as in MLIR's main branch.
+    """
+
+    def parse_value(name: str) -> Attribute:
+        attribute = parser.parse_optional_attribute()
+        if attribute is None:
+            attribute = _KEYWORDS.get(name, Parser.parse_attribute)(parser)
+        return attribute
 
     def parse_entry() -> tuple[str, Attribute]:
         name = parser.parse_optional_str_literal() or parser.parse_identifier()
         parser.parse_punctuation("=")
-        attribute = parser.parse_optional_attribute()
-        if attribute is None:
-            attribute = _KEYWORDS.get(name, Parser.parse_attribute)(parser)
-        return name, attribute
+        return name, parse_value(name)
 
     position = parser.pos
     operands = parser.parse_comma_separated_list(
         parser.Delimiter.NONE, parser.parse_unresolved_operand
     )
+    attributes: dict[str, Attribute] = {}
+    while (name := parser.parse_optional_identifier()) is not None:
+        with parser.in_parens():
+            attributes[name] = parse_value(name)
     entries = parser.parse_optional_comma_separated_list(
         parser.Delimiter.BRACES, parse_entry
     )
     parser.parse_punctuation(":")
     type_ = parser.parse_function_type()
-    attributes = dict(entries or ())
+    attributes |= dict(entries or ())
     # Keep properties in the order of the text.
     names = [*filter(cls.get_irdl_definition().properties.__contains__, attributes)]
     return cls.create(
