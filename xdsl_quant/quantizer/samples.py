@@ -151,11 +151,37 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
             given = [*given]
         if isinstance(given, Sequence) and not given:
             raise DataError("expected one or more batches, found none")
-        return _GivenBatches(given), len(given) if isinstance(given, Sequence) else None
+        if not isinstance(given, Sequence):
+            return _GivenBatches(given), None
+        _warn_of_constant_samples("data", given)
+        return _GivenBatches(given), len(given)
     if len(sources) == len(function.args):
         sources = _by_name(sources, function)
     sizes = _batch_sizes(sources, function)
-    return Batches(sources, sizes), len(sizes)
+    batches = Batches(sources, sizes)
+    arrays = zip(*(source.batches(sizes) for source in sources), strict=True)
+    _warn_of_constant_samples(sources[0].name, arrays)
+    return batches, len(sizes)
+
+
+def _warn_of_constant_samples(name: str, batches: Iterable[Batch]) -> None:
+    """Warn if each argument has one value only. Reads batches until a second value."""
+    values: list[object] = []
+    count = 0
+    for batch in batches:
+        arrays = [np.asarray(argument) for argument in as_tuple(batch)]
+        count += sum(array.size for array in arrays)
+        if not all(array.size for array in arrays):
+            return
+        values = values or [array.flat[0] for array in arrays]
+        pairs = zip(arrays, values, strict=False)
+        if any((array != value).any() for array, value in pairs):
+            return
+    if count > len(values):
+        warn_user(
+            f"{name}: constant samples: every value is {values[0]}; use real inputs, or "
+            "ranges and errors are meaningless"
+        )
 
 
 @dataclass(frozen=True)

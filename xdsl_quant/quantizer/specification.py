@@ -94,21 +94,6 @@ def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
         )
 
 
-def warn_of_constant_samples(
-    module: ModuleOp, ranges: Mapping[str, KeyStatistics]
-) -> None:
-    """Warn if all samples of each argument consist of one repeated number."""
-    layers = [
-        ranges[op.stats_key.data].layer
-        for op in module.walk()
-        if isinstance(op, StatisticsRefOp)
-        and isinstance(op.input, BlockArgument)
-        and op.stats_key.data in ranges
-    ]
-    if layers and all(low == high for low, high in layers):
-        warn_user(f"the samples are all {layers[0][0]:g}; check the data")
-
-
 def set_ranges(
     module: ModuleOp, ranges: Mapping[str, KeyStatistics], selection: Selection
 ) -> None:

@@ -52,7 +52,6 @@ from .specification import (
     set_ranges,
     specify,
     warn_of_activations,
-    warn_of_constant_samples,
 )
 from .stages import Pipeline, Request
 from .user_warnings import warn_of_worse_results, warn_user
@@ -198,7 +197,6 @@ class StaticPipeline(Pipeline):
             key for key in ranges if self.selection.observer(key, default) != default
         ]
         ranges |= self._ranges_by_observer(overridden_keys, module)
-        warn_of_constant_samples(module, ranges)
         warn_of_wide_constants(module, ranges)
         return ranges
 

@@ -53,12 +53,12 @@ def _read_input(text: str) -> list[ArrayLike]:
     return [arrays]
 
 
-def sample_data(options: Namespace) -> str | Array | Mapping[str, Array]:
+def data_file(options: Namespace) -> str:
     """
-    Return the file of `--data`, or the arrays from standard input if it is `-`.
+    Return the file of `--data`.
 
     Raises:
-        Failure: if several files are given, or standard input has no arrays.
+        Failure: if several files are given.
     """
     path, *more = options.data
     if more:
@@ -66,9 +66,19 @@ def sample_data(options: Namespace) -> str | Array | Mapping[str, Array]:
             f"--data {more[0]}: error: expected one file with samples, found "
             f"{len(options.data)}; a .npz file has an array for each argument"
         )
+    return path
+
+
+def read_samples(path: str) -> str | Array | Mapping[str, Array]:
+    """
+    Return a path unchanged, but for `-` read the arrays from standard input.
+
+    Raises:
+        Failure: if standard input has no arrays.
+    """
     if path != "-":
         return path
-    with naming_failures("--data -", ValueError):
+    with naming_failures(path, ValueError):
         return _read_arrays(path, None)
 
 
@@ -144,12 +154,8 @@ def check_files(
     Raises:
         Failure: if a directory is missing, a path is a directory, or files coincide.
     """
-    others = {"the input module": options.module, **(modules or {})}
-    for flag, name in (("--input", "inputs"), ("--data", "data")):
-        for text in getattr(options, name, ()):
-            path, _ = _path_and_key(text)
-            if path is not None or name == "data":
-                others[f"{flag} {text}"] = path or text
+    others = _input_files(options)
+    others.update(modules or {})
     standard = [name for name, path in others.items() if path == "-"]
     if len(standard) > 1:
         raise Failure(
@@ -175,6 +181,16 @@ def check_files(
         others[f"{option} {path}"] = path
 
 
+def _input_files(options: Namespace) -> dict[str, str]:
+    """Return the path of each input file by the name to use in messages."""
+    files = {"the input module": options.module}
+    for text in getattr(options, "inputs", ()):
+        path, _ = _path_and_key(text)
+        if path is not None:
+            files[f"--input {text}"] = path
+    return files | {f"--data {path}": path for path in getattr(options, "data", ())}
+
+
 def _is_same_file(one: str, other: str) -> bool:
     if not (os.path.exists(one) and os.path.exists(other)):
         return os.path.realpath(one) == os.path.realpath(other)
@@ -192,8 +208,10 @@ def check_report(path: str | None, *suffixes: str) -> None:
     if path is None or path == "-" or has_suffix(path, *suffixes):
         return
     if Path(path).is_file() or not Path(path).exists():
+        *first, last = suffixes
         raise Failure(
-            f"--report {path}: error: unknown kind of report; use {' or '.join(suffixes)}"
+            f"--report {path}: error: unknown kind of report; use {', '.join(first)} or "
+            f"{last}"
         )
 
 

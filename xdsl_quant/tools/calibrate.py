@@ -31,7 +31,7 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 )
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
-from .array_files import check_files, check_report, read_values, sample_data
+from .array_files import check_files, check_report, data_file, read_samples, read_values
 from .commands import parse_arguments
 from .failures import (
     Failure,
@@ -172,15 +172,22 @@ def _batches(
     options: argparse.Namespace, function: FuncOp
 ) -> Sequence[Batch] | Batches:
     """Return the arguments of each batch. Lists stay lists until their dtype is known."""
-    size = options.batch_size
     if options.data:
-        if size is not None or options.whole:
+        if options.batch_size is not None or options.whole:
             raise Failure("--batch-size, --whole: error: options apply to --input only")
-        with naming_failures(options.data[0], DataError):
-            batches, _ = batches_of(sample_data(options), function)
+        data = data_file(options)
+        with naming_failures(data, DataError):
+            batches, _ = batches_of(read_samples(data), function)
             assert isinstance(batches, Batches)
             return batches
-    inputs = read_values(options)
+    return _split(read_values(options), options, function)
+
+
+def _split(
+    inputs: Sequence[ArrayLike], options: argparse.Namespace, function: FuncOp
+) -> Sequence[tuple[ArrayLike, ...]]:
+    """Split the inputs into batches of `--batch-size`."""
+    size = options.batch_size
     if size is None:
         if options.whole:
             raise Failure("--whole: error: missing option --batch-size")

@@ -11,7 +11,7 @@ from xdsl_quant.quantizer.comparison import SwappedModelsError, compare
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_model_file
 
-from .array_files import check_files, sample_data
+from .array_files import check_files, data_file, read_samples
 from .commands import parse_arguments
 from .failures import exit_code, naming_failures, print_results, read_module, write_text
 from .options import shows_progress, with_progress
@@ -31,16 +31,17 @@ def _compare_models(options: argparse.Namespace) -> None:
         _read(options, path) for path in (options.module, options.quantized)
     )
     shown = shows_progress(options)
+    data = data_file(options)
     errors = (ValueError, TypeError, ImportError, OSError)
     with (
         naming_failures(options.quantized, *errors),
-        naming_failures(options.data[0], DataError),
+        naming_failures(data, DataError),
         naming_failures(options.module, SwappedModelsError),
     ):
         found = compare(
             float_module,
             quantized_module,
-            sample_data(options),
+            read_samples(data),
             entry=options.entry,
             progress=with_progress if shown else None,
             labels=options.labels,

@@ -51,9 +51,8 @@ def exit_code(
     Run a command, report its errors, and return its exit code.
 
     Returns:
-        0; 1 after an error message, 2 if it is about the usage; 130 after an interrupt;
-        141 if the pipe that reads the output is closed; 70 (`EX_SOFTWARE`) after a
-        message about a bug of this package.
+        0; 1 after an error message, 2 after one about the usage, 70 after one about a bug
+        of this package; 130 after an interrupt; 141 if standard output is a closed pipe.
     """
     try:
         with _short_warnings():

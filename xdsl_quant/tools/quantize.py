@@ -8,7 +8,15 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.quantizer import Budget, MixedModel, Recipe, quantize, read_recipe
+from xdsl_quant.quantizer import (
+    Budget,
+    MixedModel,
+    ModelReport,
+    QuantizedModel,
+    Recipe,
+    quantize,
+    read_recipe,
+)
 from xdsl_quant.quantizer.labels import Labels
 from xdsl_quant.quantizer.recipe import parse_budget
 from xdsl_quant.quantizer.recipe_files import RecipeError
@@ -24,7 +32,7 @@ from xdsl_quant.transforms.propagation.target_files import TargetError, read_tar
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
-from .array_files import check_files, check_report, sample_data
+from .array_files import check_files, check_report, data_file, read_samples
 from .commands import parse_arguments
 from .failures import (
     Failure,
@@ -54,7 +62,7 @@ def _quantize_model(options: argparse.Namespace) -> None:
     batches, test_batches = _read_samples(options, module)
     if (file_format := model_format(options.output)) is not None:
         _check_has_file(file_format, module, recipe, options)
-    data = options.data[0]
+    data = data_file(options)
     with naming_failures(options.module, *_ERRORS), naming_failures(data, DataError):
         model = quantize(
             module,
@@ -72,6 +80,16 @@ def _quantize_model(options: argparse.Namespace) -> None:
         naming_failures(options.test_data or data, DataError),
     ):
         report = model.report(test_batches, options.labels, times=options.times)
+    _write_outputs(options, model, report, is_page=is_page)
+
+
+def _write_outputs(
+    options: argparse.Namespace,
+    model: QuantizedModel,
+    report: ModelReport,
+    *,
+    is_page: bool,
+) -> None:
     text = ""
     if options.report is not None:
         text = report.page(f"Quantized {options.module}") if is_page else report.json()
@@ -100,11 +118,11 @@ def _check_files(options: argparse.Namespace) -> None:
         "--json": options.json,
         "--checkpoint": options.checkpoint,
     }
-    check_report(options.report, ".html", ".htm", ".json")
     names = "test_data", "labels", "data_labels", "recipe", "target"
     read = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
     others = {f"{name} {path}": path for name, path in read.items() if path is not None}
     check_files(options, outputs, others)
+    check_report(options.report, ".html", ".htm", ".json")
 
 
 def _read_recipe(
@@ -139,14 +157,14 @@ def _read_samples(
     """Read calibration and test samples, and check that labels match them."""
     with naming_failures(options.module, *_ERRORS):
         function = entry_function(module, options.entry)
-    data = options.data[0]
+    data = data_file(options)
     with naming_failures(data, DataError):
-        batches = test_batches = batches_of(sample_data(options), function)[0]
+        batches = test_batches = batches_of(read_samples(data), function)[0]
         if options.data_labels is not None:
             Labels.of(options.data_labels, batches)
     with naming_failures(options.test_data or data, DataError):
         if options.test_data is not None:
-            test_batches, _ = batches_of(options.test_data, function)
+            test_batches, _ = batches_of(read_samples(options.test_data), function)
         if options.labels is not None:
             Labels.of(options.labels, test_batches)
     return batches, test_batches

@@ -428,10 +428,11 @@ func.func @main(%x: {x}) -> {x} {{
   return %y : {x}
 }}
 """
-    with pytest.warns(UserWarning, match="samples are all|narrower widths") as caught:
+    with pytest.warns(UserWarning, match="constant samples|narrower widths") as caught:
         quantize(text, np.zeros_like(DATA), MIXED)
     assert [str(each.message) for each in caught] == [
-        "the samples are all 0; check the data",
+        "data: constant samples: every value is 0.0; use real inputs, or ranges and "
+        "errors are meaningless",
         "narrower widths do not reduce the SQNR of inf dB on the samples; check that "
         "results differ from sample to sample",
     ]

@@ -325,10 +325,11 @@ func.func @main(%x: tensor<2x3xi8>) -> tensor<2x3xi8> {
 
 
 def test_samples_that_are_all_the_same():
-    with pytest.warns(UserWarning, match="are all") as caught:
+    with pytest.warns(UserWarning, match="constant samples") as caught:
         quantize(dense_layers(), np.full((8, 6), 0.5, np.float32))
     assert [str(each.message) for each in caught] == [
-        "the samples are all 0.5; check the data"
+        "data: constant samples: every value is 0.5; use real inputs, or ranges and "
+        "errors are meaningless"
     ]
 
 

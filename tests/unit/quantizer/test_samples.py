@@ -100,7 +100,7 @@ def test_what_is_no_data():
 
 def test_a_generator_is_read_once():
     def generated() -> Iterable[Array]:
-        yield np.ones(3)
+        yield np.arange(3)
 
     found, count = batches_of(generated(), _function())
     assert count == 1
@@ -367,3 +367,15 @@ def test_a_whole_match_counts_before_a_name_in_another_place():
     found, _ = batches_of({"x:0": rows(1), "y:0": 5 + rows(1)}, function)
     (batch,) = found
     np.testing.assert_array_equal(np.array(batch), [[5], [0]])
+
+
+@pytest.mark.parametrize("value", [0.0, -2.5])
+def test_constant_samples(value: float, tmp_path: Path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.full((70, 3), value, np.float32))
+    with pytest.warns(UserWarning, match="constant samples") as caught:
+        batches(path, "tensor<?x3xf32>")
+    assert [str(each.message) for each in caught] == [
+        f"{path}: constant samples: every value is {value}; use real inputs, or ranges "
+        "and errors are meaningless"
+    ]

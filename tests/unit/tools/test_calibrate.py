@@ -381,7 +381,7 @@ SAME_FILES = {
         "--report m.mlir",
         "the input module",
     ),
-    "array": (("-o", "x.npy"), "-o x.npy", "--inputs x.npy"),
+    "array": (("-o", "x.npy"), "-o x.npy", "--input x.npy"),
     "archive": (
         ("--report", "data.npz"),
         "--report data.npz",
@@ -446,6 +446,28 @@ def test_standard_input_and_output(
     )
     text = error(capsys, "m.mlir", "--input", "data.npz", "--checkpoint", "-")
     assert text == "--checkpoint -: error: expected a file"
+
+
+def test_samples_in_rows(capsys: pytest.CaptureFixture[str]):
+    """`--data` is split into batches of the size that the function takes."""
+    Path("rows.mlir").write_text("""
+func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %y = arith.addf %x, %x : tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}""")
+    np.save("rows.npy", np.arange(12, dtype=np.float32).reshape(4, 3))
+    outputs(capsys, "rows.mlir", "--data", "rows.npy")
+    found = Statistics.load("stats.json")
+    assert found.batch_count == 2
+    assert found.ranges("f:arith.addf:0").layer == (0.0, 22.0)
+    Path("stats.json").unlink()
+    assert error(capsys, "rows.mlir", "--data", "rows.npy", "--batch-size", "2") == (
+        "--batch-size, --whole: error: options apply to --input only"
+    )
+    assert error(capsys, "rows.mlir", "--data", "data.npz") == (
+        "data.npz: error: expected 1 array, one for each argument of function 'f', found "
+        "2: data.npz:x, data.npz:y; leave out arrays that are not arguments, such as labels"
+    )
 
 
 def test_devices_are_not_overwritten():
@@ -532,6 +554,10 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
             ("--report", "r.html", "--types", "bits=1 symmetric=true"),
             "--types bits=1 symmetric=true: error: symmetric quantization requires stored "
             "values below and above the zero point, found -1 to 0 of 'i1'",
+        ),
+        (
+            ("--report", "r.json"),
+            "--report r.json: error: unknown kind of report; use .html or .htm",
         ),
         (
             ("--report", "r.html", "--types", "bit=1"),

@@ -45,6 +45,36 @@ def test_a_model_and_what_it_costs(
     assert json.loads(report.read_text())["kernels"][0]["stored_bytes"] == 48
 
 
+def test_standard_streams(
+    model: str,
+    data: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """The files are all that standard output contains."""
+    expected = quantize(model, data)
+    with Path(data).open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main([model, "--data", "-", "-o", "-"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{expected.module!s}\n"
+    assert printed.err == f"{expected.report(data)}\n"
+    arguments = [model, "--data", data, "-o", "/dev/null", "--json", "-"]
+    assert main(arguments) == 0
+    assert capsys.readouterr() == (expected.report(data).json(), "")
+
+
+@pytest.mark.filterwarnings("default")
+def test_constant_samples(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "zeros.npy"
+    np.save(path, np.zeros((16, 6), np.float32))
+    assert main([model, "--data", str(path), "-o", "/dev/null"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: {path}: constant samples: every value is 0.0; ")
+
+
 def test_a_budget_for_bits(
     model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -160,6 +190,10 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
             "another file",
         ),
         (["--report", "{directory}"], "{directory}: error: is a directory"),
+        (
+            ["--report", "report.pdf"],
+            "--report report.pdf: error: unknown kind of report; use .html, .htm or .json",
+        ),
         (
             ["--data", "{other}"],
             "--data {other}: error: expected one file with samples, found 2; a .npz file "

@@ -1,5 +1,6 @@
 """`xdsl-quant run`, in this process and once as a command."""
 
+import io
 import os
 import subprocess
 import sys
@@ -440,6 +441,26 @@ def test_output_that_cannot_be_written(capsys: pytest.CaptureFixture[str]):
     code = main(["f32.mlir", "--input", "1", "--output", "y.npy"])
     assert code == 1
     assert capsys.readouterr().err == "y.npy: error: is a directory\n"
+
+
+def test_standard_output(
+    capfdbinary: pytest.CaptureFixture[bytes],
+):
+    """One result is a .npy file, several are a .npz file."""
+    assert main(["f32.mlir", "--input", "1.5", "-o", "-"]) == 0
+    printed = capfdbinary.readouterr()
+    assert np.load(io.BytesIO(printed.out)) == 1.5
+    assert printed.err.startswith(b"result0: ")
+
+
+def test_arrays_of_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    expected = outputs(capsys, "m.mlir", "--input", "all.npz")
+    for file, more in (("all.npz", ()), ("x.npy", ("--input", "2"))):
+        with Path(file).open() as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            assert outputs(capsys, "m.mlir", "--input", "-", *more) == expected
 
 
 def test_help(capsys: pytest.CaptureFixture[str]):
