@@ -127,6 +127,8 @@ def figure_svg(
     plot.add_titles(svg)
     _embed(svg)
     sizes = {"width": str(width), "height": str(height)}
+    # Narrower than this, its text would be too small to read.
+    sizes["style"] = f"min-width:{round(_MIN_WIDTH_PART * width)}px"
     svg.attrib |= {"class": "plot", "role": "img", "aria-label": title, **sizes}
     heading = ElementTree.Element("title")
     heading.text = title
@@ -145,6 +147,9 @@ def _embed(svg: ElementTree.Element) -> None:
     for group in svg.iter("g"):
         group.attrib.pop("id", None)
 
+
+_MIN_WIDTH_PART = 0.85
+"""Minimum width of a picture on a narrow page, as a fraction of its width."""
 
 _MAX_TICKS = 24
 
@@ -232,7 +237,8 @@ def decibel_plot(names: Sequence[str], series: Sequence[Series], title: str) -> 
             places = [(x, min(max(y, ends[0]), ends[1])) for x, y, _ in points]
             plot.marks(places, marker, color, size, [text for *_, text in points])
 
-    return figure_svg(draw, 920, 250, title)
+    width = min(920, max(480, 100 + 28 * len(names)))
+    return figure_svg(draw, width, 250, title)
 
 
 def _draw_axes(plot: Plot, count: int, scale: Scale, ends: tuple[float, float]) -> None:

@@ -80,7 +80,7 @@ def _plot(kernels: Sequence[KernelReport]) -> str:
         f"{number} {kernel.kernel} {location_name(kernel.location)}"
         for number, kernel in enumerate(kernels, 1)
     ]
-    title = f"SQNR of {counted(len(names), 'kernel')} in dB, in the order of the model"
+    title = f"SQNR of {counted(len(names), 'kernel')} in dB, in execution order"
     return decibel_plot(names, series, title)
 
 

@@ -18,7 +18,7 @@ from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import observe_histogram
 from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.runtime.batches import Batch
-from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.entry_function import entry_function, ops_in_execution_order
 from xdsl_quant.transforms.propagation.module_kernels import (
     is_float_value,
     kernels_of,
@@ -69,6 +69,19 @@ def measure(
     if kernels_of(resolved):
         return measure_kernels(resolved, batches, entry, reference, labels)
     return measure_products(float_module, resolved, batches, entry, labels)
+
+
+def in_execution_order(
+    report: ModelReport, resolved: ModuleOp, entry: str | None
+) -> ModelReport:
+    """Return a report on a model with the kernels in the order of execution."""
+    ops = ops_in_execution_order(resolved, entry_function(resolved, entry))
+    places = {op: place for place, op in enumerate(ops)}
+    kernels = kernels_of(resolved) or products_of(resolved)
+    numbers = sorted(
+        range(len(kernels)), key=lambda number: places.get(kernels[number], len(places))
+    )
+    return replace(report, kernels=[report.kernels[number] for number in numbers])
 
 
 def measure_kernels(

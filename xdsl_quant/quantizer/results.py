@@ -74,7 +74,7 @@ class QuantizedModel:
                 although there is a metric.
         """
         # Imported late: a result can be used without the code that runs models.
-        from .report import measure
+        from .report import in_execution_order, measure
         from .times import measure_times
 
         batches, _ = batches_of(data, entry_function(self.float_module, self.entry))
@@ -82,11 +82,11 @@ class QuantizedModel:
             raise TypeError("missing labels for the metric; pass labels")
         known = None if labels is None else Labels.of(labels, batches, metric)
         models = self.float_module, self.resolved, self.reference
-        report = self._named(measure(*models, batches, self.entry, known))
-        if not times:
-            return report
-        models = self.float_module, self.module, self.resolved
-        return report.with_times(measure_times(*models, batches, self.entry))
+        report = measure(*models, batches, self.entry, known)
+        if times:
+            models = self.float_module, self.module, self.resolved
+            report = report.with_times(measure_times(*models, batches, self.entry))
+        return self._named(in_execution_order(report, self.resolved, self.entry))
 
     def _named(self, report: ModelReport) -> ModelReport:
         return replace(report, recipe=self.recipe.name)

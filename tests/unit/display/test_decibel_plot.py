@@ -158,3 +158,11 @@ def test_bars():
 )
 def test_percentages(part: float, text: str):
     assert percent(part) == text
+
+
+@pytest.mark.parametrize(("count", "width"), [(1, 480), (20, 660), (500, 920)])
+def test_text_is_legible_on_narrow_pages(count: int, width: int):
+    """Few items need less width; the page scrolls instead of shrinking the rest."""
+    svg = svg_of(decibel_plot(["k"] * count, series([30.0] * count), "t"))
+    assert (svg.get("width"), svg.get("height")) == (str(width), "250")
+    assert svg.get("style") == f"min-width:{round(0.85 * width)}px"

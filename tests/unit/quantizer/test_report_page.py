@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,7 +13,13 @@ import numpy as np
 import pytest
 
 from tests.unit.display.html_tree import parse_html, text_of
-from xdsl_quant.quantizer import KernelReport, ModelReport, quantize, read_recipe
+from xdsl_quant.quantizer import (
+    KernelReport,
+    ModelReport,
+    dynamic_ranges,
+    quantize,
+    read_recipe,
+)
 from xdsl_quant.quantizer.accuracy import Accuracy
 from xdsl_quant.quantizer.times import Latency, Times
 
@@ -94,6 +101,45 @@ def test_rows_of_kernels(report: ModelReport):
     ]
 
 
+CALLED = """
+func.func @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %a = stablehlo.tanh %x : tensor<4x6xf32>
+  %b = func.call @layer(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %c = stablehlo.logistic %b : tensor<4x6xf32>
+  return %c : tensor<4x6xf32>
+}
+func.func private @layer(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %y = stablehlo.multiply %x, %x : tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+"""
+
+
+def test_kernels_of_called_functions_are_in_the_order_of_execution(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    # Only large functions stay functions.
+    monkeypatch.setattr(dynamic_ranges, "_MAX_INLINED_OPS", 0)
+    found = quantize(CALLED, DATA, PLAIN).report(DATA, times=True)
+    order = ["stablehlo.tanh", "stablehlo.multiply", "stablehlo.logistic"]
+    assert [kernel.kernel for kernel in found.kernels] == order
+    places = [line.split()[1] for line in str(found).splitlines()[1:4]]
+    assert places == ["module:3:3", "module:9:3", "module:5:3"]
+    assert [row[1] for row in rows(page_tree(found))] == [
+        f"{name}{place}" for name, place in zip(order, places, strict=True)
+    ]
+    # A kernel keeps its times.
+    assert all(kernel.times.is_known for kernel in found.kernels)
+
+
+def test_styles_of_notebooks_do_not_move_labels(report: ModelReport):
+    """JupyterLab lets `dt` and `dd` float, with a minimum width."""
+    style = report.page().partition("</style>")[2]
+    (rule,) = re.findall(r"\.tiles dt,\.xdsl-quant-report \.tiles dd\{([^}]*)\}", style)
+    settings = set(rule.replace("\n", "").replace(" ", "").split(";"))
+    assert {"display:block", "float:none", "clear:none", "min-width:0"} <= settings
+
+
 def test_the_whole_model(report: ModelReport):
     sqnr = f"{report.outputs['main:output:0']:.1f} dB"
     plain = {
@@ -135,7 +181,7 @@ def test_bars_have_one_scale_for_each_column(report: ModelReport):
     latency = Latency(Times(1e-3, 5e-4), 4)
     tree = page_tree(replace(report, kernels=kernels, latency=latency))
     (caption,) = (text_of(caption) for caption in tree.iter("caption"))
-    assert caption == f"Kernels in the order of the model. {BARS}"
+    assert caption == f"Kernels in execution order. {BARS}"
     widths = {
         svg.get("aria-label"): [
             (bar.get("class"), bar.get("width")) for bar in svg.iter("rect")
@@ -210,7 +256,7 @@ def test_many_kernels():
     assert text_of(details[0]) == "… and 150 more kernels"
     assert len(rows(details)) == 150
     assert [text_of(caption) for caption in tree.iter("caption")] == [
-        f"The 50 kernels that lose most, in the order of the model. {BARS}",
+        f"The 50 kernels that lose most, in execution order. {BARS}",
         "Kernels that lose less",
     ]
     names = [div for div in tree.iter("div") if div.get("title")]
