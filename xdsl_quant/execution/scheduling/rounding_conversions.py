@@ -132,12 +132,13 @@ def _have_both_ends(names: Iterable[str]) -> bool:
 
 
 def clamped_range(value: ir.Value) -> tuple[int, int] | None:
-    """Return the integer bounds of a clamped and converted float, or `None`."""
-    if (conversion := mlir.defining_op(value, "arith.fptosi")) is None:
+    """Return the bounds of a clamped integer or a converted clamped float, or `None`."""
+    if not isinstance(value.type, ir.IntegerType):
         return None
-    (value,) = conversion.operands
+    if conversion := mlir.defining_op(value, "arith.fptosi"):
+        (value,) = conversion.operands
     low, high = -inf, inf
-    while clamp := mlir.defining_op(value, *_CLAMPS):
+    while clamp := mlir.defining_op(value, *_CLAMPS, "arith.maxsi", "arith.minsi"):
         if (bound := _bound(clamp.operands[1])) is None:
             return None
         # Later clamps take precedence.
@@ -146,9 +147,7 @@ def clamped_range(value: ir.Value) -> tuple[int, int] | None:
         else:
             high = min(high, max(bound, low))
         value = clamp.operands[0]
-    if inf in (-low, high):
-        return None
-    return int(low), int(high)
+    return None if inf in (-low, high) else (int(low), int(high))
 
 
 def _bound(value: ir.Value) -> int | None:

@@ -1,0 +1,59 @@
+"""Exponentials of f32 are as accurate as those of libm, and the same on each CPU."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xdsl_quant.execution import compile
+from xdsl_quant.execution.cpu import CpuName, available_cpus
+
+TEXT = """
+func.func @f(%x: tensor<?xf32>, %s: f32) -> (tensor<?xf32>, f32) {
+  %0 = math.exp %x : tensor<?xf32>
+  %1 = math.exp %s : f32
+  return %0, %1 : tensor<?xf32>, f32
+}"""
+
+X = np.concatenate(
+    [
+        np.linspace(-105, 90, 20_000),
+        np.logspace(-20, 0, 500),
+        -np.logspace(-20, 0, 500),
+        # Around multiples of log(2) / 2, where the exponent of the result changes
+        np.arange(-290, 250) * np.log(2) / 2,
+    ]
+).astype(np.float32)
+
+
+def exp(x: NDArray[np.float32], cpu: CpuName) -> NDArray[np.float32]:
+    values, _ = compile(TEXT, cpu=cpu)(x, np.float32(0))
+    return values
+
+
+@pytest.mark.parametrize("cpu", available_cpus())
+def test_within_one_ulp(cpu: CpuName):
+    with np.errstate(over="ignore"):
+        exact = np.exp(X.astype(np.float64))
+        rounded = exact.astype(np.float32)
+    found = exp(X, cpu)
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(rounded))
+    is_finite = np.isfinite(rounded)
+    ulps = np.spacing(rounded[is_finite]).astype(np.float64)
+    errors = np.abs(found[is_finite] - exact[is_finite]) / ulps
+    assert errors.max() < 0.8
+    np.testing.assert_array_equal(found, exp(X, "native"))
+
+
+def test_special_values():
+    x = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, -103.9], np.float32)
+    values, value = compile(TEXT)(x, np.float32(np.nan))
+    expected = [1, 1, np.inf, 0, np.nan, np.inf, 0, 2.0**-149]
+    np.testing.assert_array_equal(values, np.array(expected, np.float32))
+    assert np.isnan(value)
+
+
+def test_other_floats_call_libm():
+    text = TEXT.replace("f32", "f64")
+    x = np.linspace(-700, 700, 1000)
+    values, _ = compile(text)(x, 0.0)
+    np.testing.assert_array_max_ulp(values, np.exp(x), 1)

@@ -1,0 +1,111 @@
+"""Reductions of floats in lanes."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xdsl_quant.execution import compile
+from xdsl_quant.execution.cpu import available_cpus
+from xdsl_quant.execution.float_reductions import reduce_floats_in_lanes
+from xdsl_quant.execution.mlir_bindings import ir, ops_in, run_passes
+
+
+def reduction(
+    columns: int, combined: str = "addf", term: str = "", type_: str = "f32"
+) -> str:
+    """Combine each row with a start value; `term` computes %t from %x."""
+    row, matrix = f"tensor<3x{type_}>", f"tensor<3x{columns}x{type_}>"
+    return f"""
+        func.func @f(%a: {matrix}, %b: {row}) -> {row} {{
+          %r = linalg.generic {{indexing_maps = [
+              affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+              iterator_types = ["parallel", "reduction"]}}
+              ins(%a : {matrix}) outs(%b : {row}) {{
+          ^bb0(%x: {type_}, %o: {type_}):
+            {term}
+            %s = arith.{combined} %o, {"%t" if term else "%x"} : {type_}
+            linalg.yield %s : {type_}
+          }} -> {row}
+          return %r : {row}
+        }}"""
+
+
+SQUARE = "%t = arith.mulf %x, %x : f32"
+
+
+def has_lanes(text: str) -> bool:
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        run_passes(
+            module,
+            (
+                "one-shot-bufferize{bufferize-function-boundaries=true "
+                "function-boundary-type-conversion=identity-layout-map}",
+                "func.func(convert-linalg-to-loops)",
+            ),
+        )
+        reduce_floats_in_lanes(module)
+        module.operation.verify()
+        return bool(ops_in(module, "vector.load"))
+
+
+def test_what_has_lanes():
+    assert has_lanes(reduction(32))
+    assert has_lanes(reduction(100, "maximumf", type_="f64"))
+    assert has_lanes(reduction(100, term=SQUARE))
+    assert not has_lanes(reduction(31))
+    assert not has_lanes(reduction(100, "mulf"))
+    assert not has_lanes(reduction(100, type_="f16"))
+    product = "%h = arith.addf %x, %x : f32 %t = arith.mulf %x, %h : f32"
+    assert not has_lanes(reduction(100, term=product))
+
+
+@pytest.mark.parametrize("columns", [32, 47, 64, 200])
+@pytest.mark.parametrize("type_", ["f32", "f64"])
+def test_integers_add_up_exactly(columns: int, type_: str):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-99, 99, (3, columns)).astype(type_.replace("f", "float"))
+    start = np.array([1, 2, 3], x.dtype)
+    found = compile(reduction(columns, type_=type_))(x, start)
+    np.testing.assert_array_equal(found, start + x.sum(axis=1))
+
+
+def in_order(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Sums of 16 lanes, added up by halves."""
+    lanes = x.reshape(len(x), -1, 16)
+    total = np.zeros_like(lanes[:, 0])
+    for i in range(lanes.shape[1]):
+        total = total + lanes[:, i]
+    while total.shape[1] > 1:
+        half = total.shape[1] // 2
+        total = total[:, :half] + total[:, half:]
+    return total[:, 0]
+
+
+def test_order_depends_neither_on_scheduling_nor_on_the_cpu():
+    x = np.random.default_rng(1).normal(size=(3, 160)).astype(np.float32)
+    start, text = np.zeros(3, np.float32), reduction(160, term=SQUARE)
+    expected = in_order(x * x)
+    np.testing.assert_array_equal(compile(text, schedule=False)(x, start), expected)
+    for cpu in available_cpus().values():
+        np.testing.assert_array_equal(compile(text, cpu=cpu.name)(x, start), expected)
+
+
+@pytest.mark.parametrize("columns", [33, 150])
+@pytest.mark.parametrize("name", ["maximumf", "minimumf"])
+def test_extremes(columns: int, name: str):
+    x = np.random.default_rng(2).normal(size=(3, columns)).astype(np.float32)
+    x[0, columns - 1], x[1, 5], x[2, 20] = np.nan, np.inf, -np.inf
+    start = np.zeros(3, np.float32)
+    extreme = np.maximum if name == "maximumf" else np.minimum
+    found = compile(reduction(columns, name))(x, start)
+    np.testing.assert_array_equal(found, extreme(start, extreme.reduce(x, axis=1)))
+
+
+def test_zeros_are_ordered():
+    x = np.full((3, 64), -0.0, np.float32)
+    start = np.full(3, -0.0, np.float32)
+    assert np.signbit(compile(reduction(64))(x, start)).all()
+    x[:, 17] = 0.0
+    assert not np.signbit(compile(reduction(64, "maximumf"))(x, start)).any()
+    assert np.signbit(compile(reduction(64, "minimumf"))(x, start)).all()
