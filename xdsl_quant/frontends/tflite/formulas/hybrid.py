@@ -24,11 +24,14 @@ _LOW, _HIGH = -128, 127
 
 
 class _Rows(NamedTuple):
-    corrected: Integers
-    """Zero-point-corrected values."""
+    stored: Integers
+    """Stored 8-bit values."""
 
     scales: Array
     """Scales `[rows, 1]` in `f32`."""
+
+    zero_points: Integers | None = None
+    """Zero points `[rows, 1]`, or `None` if they are 0."""
 
 
 def _symmetric(rows: Floats) -> _Rows:
@@ -65,8 +68,8 @@ def _asymmetric(rows: Floats) -> _Rows:
     zero_points = np.clip(round_away(zero_points), _LOW, _HIGH)
     scales = wide.astype(np.float32)
     values = round_away(rows * (np.float32(1) / scales)) + zero_points
-    corrected = np.clip(values, _LOW, _HIGH) - zero_points
-    return _Rows(corrected.astype(np.int64), scales)
+    stored = np.clip(values, _LOW, _HIGH).astype(np.int64)
+    return _Rows(stored, scales, zero_points.astype(np.int64))
 
 
 def _scales(weights: Quantized) -> Any:
@@ -100,8 +103,12 @@ def fully_connected(
     matrix = weights.values
     floats = values.reshape(-1, matrix.shape[1])
     rows = _asymmetric(floats) if asymmetric else _symmetric(floats)
-    sums = (rows.corrected @ matrix.T).astype(np.float32)
-    result = _plus_bias(sums * (_scales(weights) * rows.scales), bias)
+    sums = rows.stored @ matrix.T
+    if rows.zero_points is not None:
+        sums = sums - rows.zero_points * matrix.sum(axis=1)
+    result = _plus_bias(
+        sums.astype(np.float32) * (_scales(weights) * rows.scales), bias
+    )
     shape = values.shape[:-1] if keep_num_dims else (-1,)
     return result.reshape(*shape, matrix.shape[0])
 
@@ -132,7 +139,19 @@ def convolution(
     images = values.reshape(len(values), -1)
     rows = _symmetric(images) if has_one_scale else _asymmetric(images)
     function = depthwise_sums if is_depthwise else convolution_sums
-    sums = function(rows.corrected.reshape(values.shape), weights.values, window)
+    stored, kernels = rows.stored.reshape(values.shape), weights.values
+    if rows.zero_points is None:
+        sums = function(stored, kernels, window)
+    else:
+        zero_points = rows.zero_points.reshape(-1, 1, 1, 1)
+        sizes = kernels.shape[1:3]
+        pads = [window.padding_before(values.shape[a + 1], sizes[a], a) for a in (0, 1)]
+        # The zero point is the stored value of the padding.
+        padded = np.pad(stored - zero_points, [(0, 0), *pads, (0, 0)]) + zero_points
+        padded = np.clip(padded, _LOW, _HIGH)
+        sums = function(padded, kernels, window._replace(padding="VALID"))
+        axes = (0, 1, 2) if is_depthwise else (1, 2, 3)
+        sums = sums - zero_points * kernels.sum(axis=axes)
     products, scales = sums.astype(np.float32), rows.scales.reshape(-1, 1, 1, 1)
     if is_depthwise or has_one_scale:
         return _plus_bias(products * (_scales(weights) * scales), bias)
