@@ -101,6 +101,7 @@ from .integers.elementwise import (
     widen_stored,
     wider_type,
 )
+from .integers.partial_sums import applies_one_op
 from .integers.products import ProductToIntegers
 from .linalg.data_movement import elements_of_type
 from .stablehlo_legalize_quantized_op_to_qdq import decompose, has_quantized_operands
@@ -256,10 +257,12 @@ class ReductionToIntegers(IntegerPattern):
     """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
-        if not has_quantization_trait(op, Reduces) or not _applies_one_op(op):
+        if not has_quantization_trait(op, Reduces) or not applies_one_op(op):
             return None
         block, (result_type,) = op.regions[0].block, op.result_types
         inner = cast(Operation, block.first_op)
+        if not has_quantization_trait(inner, Adds, OrdersElements):
+            return None
         accumulator, *others = (*block.arg_types, *inner.result_types)
         element_type = quantized_type_of(accumulator)
         if element_type is None or any(type_ != accumulator for type_ in others):
@@ -278,23 +281,6 @@ class ReductionToIntegers(IntegerPattern):
             return _requantized(builder, sums, narrowings)
 
         return build
-
-
-def _applies_one_op(op: Operation) -> bool:
-    """Return True if a reduction applies one op to both arguments of its region."""
-    counts = len(op.results), len(op.regions), *(len(r.blocks) for r in op.regions)
-    if counts != (1, 1, 1):
-        return False
-    block = op.regions[0].block
-    if len(ops := [*block.ops]) != 2 or len(block.args) != 2:
-        return False
-    inner, last = ops
-    return (
-        has_quantization_trait(inner, Adds, OrdersElements)
-        and [*last.operands] == [*inner.results]
-        and {*inner.operands} == {*block.args}
-        and not any(map(shape_of, block.args))
-    )
 
 
 def _convert_to_stored(block: Block) -> None:

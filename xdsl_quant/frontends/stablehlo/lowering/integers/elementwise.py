@@ -46,6 +46,7 @@ from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
 
 from ..linalg.elementwise import LowerElementwise
+from .partial_sums import partial_sum_bounds
 from .scales import (
     MULTIPLIER_BITS,
     ScaledTensor,
@@ -182,13 +183,23 @@ def element_at_result_index(
 
 
 def operand_elements(
-    tensors: Values, operands: Sequence[ScaledTensor]
+    tensors: Values,
+    operands: Sequence[ScaledTensor],
+    bounds: Sequence[Bounds] | None = None,
 ) -> Sequence[Element]:
-    """Return, for each operand, its stored value at the index of the result element."""
-    types = (operand.quantized_type for operand in operands)
+    """
+    Return, for each operand, its stored value at the index of the result element.
+
+    Args:
+        tensors: stored values of the operands.
+        operands: their quantization.
+        bounds: bounds of the stored values; by default their storage ranges.
+    """
+    types = [operand.quantized_type for operand in operands]
+    bounds = bounds or [type_.storage_range for type_ in types]
     return [
-        element_at_result_index(tensor, type_.storage_range, type_.is_signed)
-        for tensor, type_ in zip(tensors, types, strict=True)
+        element_at_result_index(tensor, limits, type_.is_signed)
+        for tensor, limits, type_ in zip(tensors, bounds, types, strict=True)
     ]
 
 
@@ -370,11 +381,19 @@ def scaled_tensors(types: Sequence[Attribute]) -> Sequence[ScaledTensor] | None:
 
 
 def formula_form(
-    formula: Formula, types: Sequence[Attribute], rounding: ScaleRounding
+    formula: Formula,
+    types: Sequence[Attribute],
+    rounding: ScaleRounding,
+    bounds: Sequence[Bounds] | None = None,
 ) -> Form | None:
     """
     Return a builder of integer ops for a formula; `None` if a tensor has no stored values.
-    `types` lists the operand types and then the result type.
+
+    Args:
+        formula: function of zero-point-corrected operands.
+        types: operand types and then the result type.
+        rounding: rounding of the product of an integer and a multiplier.
+        bounds: bounds of the stored operands; by default their storage ranges.
 
     Raises:
         ValueError: if a multiplier is not representable; the message says why.
@@ -395,7 +414,8 @@ def formula_form(
         return rescaling.stored(formula, [*corrected], *values[2 * count :])
 
     def build(builder: LoweringBuilder, tensors: Values) -> Values:
-        elements, type_ = operand_elements(tensors, operands), storage_of(types[-1])
+        elements = operand_elements(tensors, operands, bounds)
+        type_ = storage_of(types[-1])
         return [build_elementwise(builder, elements, numbers, type_, stored)]
 
     return build
@@ -421,7 +441,7 @@ class ElementwiseToIntegers(IntegerPattern):
         if (formula := self.formulas.get(op.name)) is None:
             return None
         types = (*op.operand_types, *op.result_types)
-        return formula_form(formula, types, self.rounding)
+        return formula_form(formula, types, self.rounding, partial_sum_bounds(op))
 
 
 @dataclass(frozen=True)
