@@ -182,10 +182,8 @@ break and ends with `.mlir` or the suffix of a model format.
 
 def as_module(model: Model, *, static: bool = False) -> ModuleOp:
     """
-    Return a module, or read it from text, bytes or a file.
-
-    The result is a copy if the module has ops that another package defines under the names
-    of this package's ops.
+    Return a module (a copy if other packages' ops must be replaced), or read it from text,
+    bytes or a file.
 
     Args:
         model: the model.

@@ -111,8 +111,6 @@ def _pass_class(module: str, name: str) -> type[ModulePass]:
 
 
 def _missing_pass(pass_name: str, module: str) -> type[ModulePass]:
-    """Return a pass that fails because a module, e.g. another slice, is missing."""
-
     class MissingPass(ModulePass):
         name = pass_name
 
@@ -211,10 +209,7 @@ class QuantizationUniverse(Universe):
     own_op_copies: Mapping[str, Callable[[], Callable[[ModuleOp], ModuleOp]]] = field(
         default_factory=_nothing
     )
-    """
-    Functions that return a module, or a copy whose ops of another package's dialect are
-    replaced by those of this package, by dialect name.
-    """
+    """Functions that copy modules with ops of another package, by dialect name."""
 
     dialect_ops: Mapping[str, Callable[[], DialectOps]] = field(
         default_factory=_nothing

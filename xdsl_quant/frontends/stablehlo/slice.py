@@ -19,12 +19,9 @@ _HERE = "frontends.stablehlo"
 
 def _prefer_own_stablehlo(ctx: Context) -> None:
     """
-    Replace ops and attributes of another plugin's dialect `stablehlo` by those of this
-    package, and load those that it lacks.
-
-    The classes of this package become virtual subclasses of those they replace, so that
-    patterns and verifiers of the other plugin accept them. A dialect that is not the one
-    of the plugins, e.g. loaded by `load_dialect`, keeps its classes.
+    Replace ops and attributes of another plugin's dialect by those of this package, which
+    become virtual subclasses: the other plugin's patterns and verifiers accept them. Only
+    add missing ops to other dialects, e.g. one loaded by `load_dialect`.
     """
     # Start-up time of `xdsl-opt`.
     from .dialect import StableHLO

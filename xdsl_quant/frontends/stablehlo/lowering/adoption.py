@@ -1,10 +1,6 @@
 """
 Conversion of ops of another package's `stablehlo` dialect, e.g. that of `xdsl-jax`, to ops
-of this package.
-
-If another package provides the dialect `stablehlo`, parsed ops are instances of that
-package's classes. Passes match the classes of this package, so each pass starts with
-[`adopt_ops`][xdsl_quant.frontends.stablehlo.lowering.adoption.adopt_ops].
+of this package, which the passes match.
 """
 
 from functools import cache
@@ -57,7 +53,6 @@ def _adopt_attribute(attribute: Attribute) -> Attribute:
 
 
 def _adopt_op(op: Operation, op_type: type[IRDLOperation]) -> None:
-    """Replace an op by this package's op, or raise `ParseError` or `VerifyException`."""
     known = op_type.get_irdl_definition().properties
     properties: dict[str, Attribute] = {}
     attributes: dict[str, Attribute] = {}
@@ -89,10 +84,7 @@ def _is_foreign(op: Operation) -> bool:
 
 
 def with_own_ops(module: ModuleOp) -> ModuleOp:
-    """
-    Return the module, or a copy after [`adopt_ops`][..adopt_ops] if it has ops of another
-    package's `stablehlo` dialect.
-    """
+    """Return the module, or a copy after `adopt_ops` if that would change it."""
     if not any(map(_is_foreign, module.walk())):
         return module
     copy = module.clone()

@@ -247,10 +247,7 @@ class ReductionToIntegers(IntegerPattern):
     """
     Apply reductions to stored values if their region is one addition, maximum or minimum of
     one quantized type, so that the scale cancels out. Operands and results of another type
-    are requantized.
-
-    The op in the region gets quantized operands from `quant.scast`; another pattern
-    replaces this op.
+    are requantized. Another pattern replaces the op in the region.
     """
 
     rounding: ScaleRounding = "single"

@@ -75,15 +75,7 @@ class _Tensor(NamedTuple):
     def finding(
         self, rule: str, problem: str, expected: object, part: str = ""
     ) -> KernelFinding:
-        """
-        Return a finding about the tensor.
-
-        Args:
-            rule: the name of the rule.
-            problem: the message after the name of the tensor, e.g. `has no scale`.
-            expected: the supported value, e.g. `i8`.
-            part: words before the name of the tensor, e.g. `scale 0.5 of`.
-        """
+        """Return a finding `<part> <tensor> <problem>; expected <expected>`."""
         subject = f"{part} {self.text}".strip()
         message = f"{subject} {problem}; expected {expected}"
         return KernelFinding(self.subject, Finding(rule, message))

@@ -12,10 +12,8 @@ from xdsl_quant.unsupported import Unsupported
 
 def window_of(op: Any) -> Window:
     """
-    Return the strides, dilations (1 if the op has none) and padding of an op.
-
-    Raises:
-        Unsupported: if channels of a convolution cannot be split into groups.
+    Return the strides, dilations (1 if the op has none) and padding of an op, or raise
+    `Unsupported` for a convolution whose channels do not form groups.
     """
     if isinstance(op, tfl.Conv2DOp | tfl.DepthwiseConv2DOp):
         _check_groups(op)

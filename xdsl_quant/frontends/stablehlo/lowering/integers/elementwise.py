@@ -187,14 +187,7 @@ def operand_elements(
     operands: Sequence[ScaledTensor],
     bounds: Sequence[Bounds] | None = None,
 ) -> Sequence[Element]:
-    """
-    Return, for each operand, its stored value at the index of the result element.
-
-    Args:
-        tensors: stored values of the operands.
-        operands: their quantization.
-        bounds: bounds of the stored values; by default their storage ranges.
-    """
+    """Return, for each operand, its stored value at the index of the result element."""
     types = [operand.quantized_type for operand in operands]
     bounds = bounds or [type_.storage_range for type_ in types]
     return [
@@ -388,12 +381,8 @@ def formula_form(
 ) -> Form | None:
     """
     Return a builder of integer ops for a formula; `None` if a tensor has no stored values.
-
-    Args:
-        formula: function of zero-point-corrected operands.
-        types: operand types and then the result type.
-        rounding: rounding of the product of an integer and a multiplier.
-        bounds: bounds of the stored operands; by default their storage ranges.
+    `types` lists the operand types and then the result type; `bounds` those of the stored
+    operands, by default their storage ranges.
 
     Raises:
         ValueError: if a multiplier is not representable; the message says why.

@@ -40,8 +40,8 @@ def applies_one_op(op: Operation) -> bool:
 
 def partial_sum_bounds(op: Operation) -> Sequence[Bounds] | None:
     """
-    Return bounds of the stored operands of an addition that a reduction applies, if no
-    partial sum exceeds the storage range; `None` if one may, or for other ops.
+    Return bounds of the stored operands of an addition that a reduction applies, or `None`
+    if a partial sum may exceed the storage range.
     """
     reduction, type_ = op.parent_op(), scalar_or_element_type(op.results[0].type)
     if (
@@ -52,8 +52,8 @@ def partial_sum_bounds(op: Operation) -> Sequence[Bounds] | None:
         or any(scalar_or_element_type(x.type) != type_ for x in op.operands)
     ):
         return None
-    terms = _bounds(reduction.inputs[0], type_)
-    initial = _bounds(reduction.init_values[0], type_)
+    terms = _stored_bounds(reduction.inputs[0], type_)
+    initial = _stored_bounds(reduction.init_values[0], type_)
     count = _term_count(reduction)
     if terms is None or initial is None or count is None:
         return None
@@ -71,7 +71,6 @@ def partial_sum_bounds(op: Operation) -> Sequence[Bounds] | None:
 
 
 def _term_count(reduction: ReduceOp | ReduceWindowOp) -> int | None:
-    """Return the number of additions per result; `None` if a size is dynamic."""
     if isinstance(reduction, ReduceWindowOp):
         return prod(reduction.window_dimensions.get_values())
     shape = shape_of(reduction.inputs[0])
@@ -79,11 +78,7 @@ def _term_count(reduction: ReduceOp | ReduceWindowOp) -> int | None:
     return None if DYNAMIC_INDEX in sizes else max(prod(sizes), 1)
 
 
-def _bounds(value: SSAValue, target: ScaledQuantizedType) -> Bounds | None:
-    """
-    Return bounds of a quantized tensor after requantization to `target`; `None` if a type
-    has several scales.
-    """
+def _stored_bounds(value: SSAValue, target: ScaledQuantizedType) -> Bounds | None:
     type_ = scalar_or_element_type(value.type)
     if not isinstance(type_, ScaledQuantizedType):
         return None
@@ -91,16 +86,16 @@ def _bounds(value: SSAValue, target: ScaledQuantizedType) -> Bounds | None:
     if isinstance(value.owner, UniformQuantizeOp):
         source = value.owner.operand
         if isinstance(scalar_or_element_type(source.type), ScaledQuantizedType):
-            bounds = _bounds(source, type_)
+            bounds = _stored_bounds(source, type_)
     elif isinstance(value.owner, ConstantOp):
         elements = constant_elements(value)
         if elements is not None and elements.size:
             stored = stored_elements(elements, type_)
             bounds = int(stored.min()), int(stored.max())
-    return None if bounds is None else _requantized(bounds, type_, target)
+    return None if bounds is None else _requantized_bounds(bounds, type_, target)
 
 
-def _requantized(
+def _requantized_bounds(
     bounds: Bounds, source: ScaledQuantizedType, target: ScaledQuantizedType
 ) -> Bounds | None:
     if not source.is_per_tensor or not target.is_per_tensor:
