@@ -1,10 +1,12 @@
 """Plugin declarations of the StableHLO frontend."""
 
 from abc import ABCMeta
+from inspect import getattr_static
 from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.ir import Data
+from xdsl.irdl import IRDLOperation
 from xdsl.universe import Universe
 
 from xdsl_quant.runtime.plugins import (
@@ -43,7 +45,19 @@ def _prefer_own_stablehlo(ctx: Context) -> None:
             # The parser distinguishes the two kinds of attributes by class.
             if issubclass(other, Data) == issubclass(class_, Data):
                 other.register(class_)
+            if issubclass(other, IRDLOperation) and issubclass(class_, IRDLOperation):
+                _add_names(class_, other)
             loaded[class_name] = class_
+
+
+def _add_names(own: type[IRDLOperation], other: type[IRDLOperation]) -> None:
+    """Let operands, results and regions of an op also have their names in `other`."""
+    definitions = own.get_irdl_definition(), other.get_irdl_definition()
+    for part in ("operands", "results", "regions"):
+        pairs = zip(*(getattr(d, part) for d in definitions), strict=False)
+        for (name, _), (other_name, _) in pairs:
+            if getattr_static(own, other_name, None) is None:
+                setattr(own, other_name, getattr_static(own, name))
 
 
 SLICE = QuantizationUniverse(

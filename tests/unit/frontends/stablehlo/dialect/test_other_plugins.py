@@ -58,6 +58,9 @@ class OnceOp(IRDLOperation):
     body = region_def("single_block")
     traits = traits_def(SingleBlockImplicitTerminator(OtherReturn))
 
+    def verify_(self):
+        assert len(self.body.block.last_op.values) == 1
+
 
 class CountAdds(ModulePass):
     name = "count-adds"
