@@ -95,9 +95,9 @@ def test_ops_of_xdsl_accept_what_mlir_accepts(mlir: Mlir, op: Op):
         text = str(variant)
         ours = answer_module(text)
         assert not isinstance(ours, Crashed), f"{ours}\n{text}"
-        # MLIR does not compare all shapes of products.
+        # MLIR does not compare all shapes of products, nor the result type of `matmul`.
         if isinstance(ours, Rejected) and not re.search(
-            "cannot multiply|shapes are not compatible", ours.message
+            "cannot multiply|shapes are not compatible|result 'output'", ours.message
         ):
             assert not isinstance(mlir.run(text), Accepted), f"{ours}\n{text}"
 

@@ -55,6 +55,7 @@ def _ops(
 
 _F32, _I32, _I8, _I1 = (f"tensor<2x3x{e}>" for e in ("f32", "i32", "i8", "i1"))
 _ONE = "tensor<1xi8>"
+_ANY = "tensor<2x3x!quant.any<i16:f32>>"
 _PER_AXIS = "tensor<2x3x!quant.uniform<i8:f32:0, {0.5,0.25}>>"
 _PADDED = (
     "acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 0, 1, 0, 0>, "
@@ -78,6 +79,7 @@ ADDED: Sequence[Op] = (
     *_ops("abs ceil erf exp floor identity log rsqrt sigmoid tanh", (_F32,), _F32),
     *_ops("abs bitwise_not clz identity", (_I32,), _I32),
     *_ops("identity", (_PER_AXIS,), _PER_AXIS),
+    *_ops("identity", (_ANY,), _ANY),
     Op("logical_not", (_I1,), _I1),
     Op("cast", (_F32,), _I8),
     Op("negate", (_I8, _ONE, _ONE), _I8),
@@ -250,7 +252,6 @@ ELEMENTS = (
     "!quant.uniform<i8:f32, 0.5>",
     "!quant.uniform<u8:f32, 0.5:3>",
     "!quant.uniform<i12:f32, 0.5>",
-    "!quant.any<i16:f32>",
 )
 
 

@@ -114,7 +114,7 @@ def _lower_quantization(
         nan=rounding.nan,
     ).rewrite(ctx, module)
     ArithExpandSmallFloatsPass().rewrite(ctx, module)
-    # After the casts: MLIR has no quantized types in what it lowers.
+    # After the casts: MLIR's passes support no quantized types.
     for ops in compiled:
         if ops.mlir_passes:
             ops.to_linalg(ctx, module)

@@ -31,8 +31,6 @@ class ResizeMode(StrEnum):
 
 @irdl_attr_definition
 class ResizeModeAttr(EnumAttribute[ResizeMode]):
-    """Mode of `tosa.resize`: `#tosa.resize_mode<BILINEAR>`."""
-
     name = "tosa.resize_mode"
 
     def print_parameter(self, printer: Printer) -> None:
@@ -53,8 +51,6 @@ class BlockSize(StrEnum):
 
 @irdl_attr_definition
 class BlockSizeAttr(EnumAttribute[BlockSize]):
-    """Block size of block-scaled ops: `#tosa.block_size<BLOCK_SIZE_32>`."""
-
     name = "tosa.block_size"
 
     def print_parameter(self, printer: Printer) -> None:

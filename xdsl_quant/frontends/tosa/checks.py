@@ -97,9 +97,13 @@ def of_rank(*ranks: int) -> TensorKind:
 
 
 NUMBERS = TensorKind("tosa-conformant tensor of number values")
-FLOAT_TENSORS = TensorKind(
-    "tosa-conformant tensor of floating-point values",
-    lambda type_: isinstance(type_, AnyFloat),
+INTEGERS = TensorKind(
+    "tosa-conformant tensor of integer values",
+    lambda type_: is_number(type_) and isinstance(type_, IntegerType),
+)
+QUANTIZED = TensorKind(
+    "tosa-conformant tensor of quantized values",
+    lambda type_: is_number(type_) and isinstance(type_, StoredQuantizedType),
 )
 BOOLEANS = tosa_elements(i1)
 NON_SCALAR = TensorKind(
@@ -249,7 +253,6 @@ def verify_sum(op: IRDLOperation) -> None:
 
 
 def verify_product(op: IRDLOperation) -> None:
-    """Verify `tosa.mul`: integer results may be wider."""
     verify_broadcast(op, *op.operands[:2])
     factors, result = op.operands[:2], tosa_element_type(op.results[0])
     element_type = tosa_element_type(factors[0])
@@ -267,7 +270,6 @@ def verify_product(op: IRDLOperation) -> None:
 
 
 def verify_matmul(op: IRDLOperation) -> None:
-    """Verify `tosa.matmul`: quantized operands have storage types of the same width."""
     a, b, a_zero_point, b_zero_point = op.operands
     types = tosa_element_type(a), tosa_element_type(b)
     quantized = [type_ for type_ in types if isinstance(type_, StoredQuantizedType)]
@@ -275,8 +277,10 @@ def verify_matmul(op: IRDLOperation) -> None:
         verify_same_elements(op, a, b)
     elif len({type_.storage_type_integral_width for type_ in quantized}) > 1:
         raise tosa_error(op, "requires operands with the same storage width")
-    verify_zero_point(op, a, a_zero_point)
-    verify_zero_point(op, b, b_zero_point)
+    for value, zero_point in ((a, a_zero_point), (b, b_zero_point)):
+        verify_zero_point(op, value, zero_point)
+        if tosa_shape(zero_point) != (1,):
+            raise tosa_error(op, f"zero point has type '{zero_point.type}'")
     x, y = tosa_shape(a), tosa_shape(b)
     pairs = [(x[0], y[0]), (x[2], y[1])] if len(x) == len(y) == 3 else []
     if not pairs or not all(are_sizes_compatible(*pair) for pair in pairs):
@@ -284,7 +288,6 @@ def verify_matmul(op: IRDLOperation) -> None:
 
 
 def verify_clamp(op: IRDLOperation) -> None:
-    """Verify `tosa.clamp`: bounds have the storage type of quantized elements."""
     has_shape_of_operand(op)
     has_elements_of_operand(op)
     type_ = stored_element_type(tosa_element_type(op.operands[0]))

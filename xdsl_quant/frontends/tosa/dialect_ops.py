@@ -23,7 +23,6 @@ class _TosaOps(DialectOps):
     )
 
     def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
-        """Replace quantized types by storage types; MLIR lowers the ops on integers."""
         TosaStripQuantTypesPass().rewrite(ctx, module)
         for op in module.walk():
             if op_name(op).startswith("tosa."):

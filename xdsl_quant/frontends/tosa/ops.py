@@ -53,6 +53,7 @@ from .checks import (
     BLOCK_ELEMENTS,
     BLOCK_SCALES,
     BOOLEANS,
+    INTEGERS,
     NON_SCALAR,
     NUMBERS,
     ONE,
@@ -66,7 +67,6 @@ from .checks import (
     has_same_elements,
     has_shape_of_operand,
     is_broadcast,
-    is_number,
     of_rank,
     tosa_element_type,
     tosa_elements,
@@ -151,8 +151,6 @@ class CeilOp(UnaryOp):
 
 @irdl_op_definition
 class ClzOp(UnaryOp):
-    """Number of leading zeros."""
-
     name = "tosa.clz"
 
 
@@ -287,8 +285,6 @@ class LogicalRightShiftOp(BinaryOp):
 
 @irdl_op_definition
 class PowOp(BinaryOp):
-    """`input1` to the power of `input2`."""
-
     name = "tosa.pow"
 
 
@@ -303,8 +299,6 @@ class ArithmeticRightShiftOp(BinaryOp):
 
 @irdl_op_definition
 class IntDivOp(BinaryOp):
-    """Integer quotient, rounded toward zero."""
-
     name = "tosa.intdiv"
 
     input1 = operand_def(tosa_elements(i32, i64))
@@ -431,12 +425,7 @@ class ArgMaxOp(KeywordOp):
     input = operand_def(NON_SCALAR)
     axis = prop_def(IntegerAttr[I32])
     nan_mode = opt_prop_def(NanModeAttr, default_value=NanModeAttr(NanMode.PROPAGATE))
-    output = result_def(
-        TensorKind(
-            "tosa-conformant tensor of integer values",
-            lambda type_: is_number(type_) and isinstance(type_, IntegerType),
-        )
-    )
+    output = result_def(INTEGERS)
 
     def verify_(self) -> None:
         verify_axis(self, self.axis, self.input)

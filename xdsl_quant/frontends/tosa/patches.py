@@ -56,7 +56,8 @@ from xdsl_quant.xdsl_patches.widening import UnionConstraint, accepts_types
 from .attributes import ATTRIBUTES
 from .checks import (
     BOUNDS,
-    NUMBERS,
+    INTEGERS,
+    QUANTIZED,
     verify_clamp,
     verify_matmul,
     verify_product,
@@ -173,15 +174,17 @@ def take_types_of_mlir() -> None:
 
 
 def _widen(op_type: type[AddOp | SubOp | MulOp | MatMulOp | ClampOp]) -> None:
+    """Widen constraints as little as possible: xDSL's parser reports their errors."""
     definition = op_type.get_irdl_definition()
-    numbers = UnionConstraint(TensorType.constr(op_type.T), NUMBERS)
-    definition.operands[:] = [
-        (name, operand if name == "shift" else OperandDef(numbers))
-        for name, operand in definition.operands
-    ]
-    definition.results[:] = [
-        (name, ResultDef(numbers)) for name, _ in definition.results
-    ]
+    same = TensorType.constr(op_type.T)
+    if op_type is MatMulOp:
+        for index, (name, _) in enumerate(definition.operands):
+            more = INTEGERS if name.endswith("_zp") else QUANTIZED
+            operand = OperandDef(UnionConstraint(same, more))
+            definition.operands[index] = name, operand
+    if op_type in (MulOp, MatMulOp):
+        wider = UnionConstraint(UnionConstraint(same, INTEGERS), QUANTIZED)
+        definition.results[0] = definition.results[0][0], ResultDef(wider)
     number = BaseAttr(IntegerAttr) | BaseAttr(FloatAttr)
     for name in definition.properties.keys() & {*BOUNDS}:
         constraint = definition.properties[name].constr
