@@ -174,7 +174,7 @@ def take_types_of_mlir() -> None:
 
 
 def _widen(op_type: type[AddOp | SubOp | MulOp | MatMulOp | ClampOp]) -> None:
-    """Widen constraints as little as possible: xDSL's parser reports their errors."""
+    # As little as possible: xDSL's parser reports errors of constraints.
     definition = op_type.get_irdl_definition()
     same = TensorType.constr(op_type.T)
     if op_type is MatMulOp:
