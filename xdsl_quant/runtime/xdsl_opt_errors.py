@@ -80,6 +80,10 @@ def _pipeline_lines(pipeline: str) -> Sequence[str]:
 def _diagnostic_lines(
     error: DiagnosticException, frames: Sequence[FrameType]
 ) -> Sequence[str]:
+    lines = str(error).splitlines()
+    if len(lines) > 1 and all("error: " in line for line in lines):
+        # `verify-quant-constraints` reports all violations.
+        return lines
     message = shortened_message(error_summary(error)).removeprefix("error: ")
     message += _pass_note(frames)
     op = _failing_op(frames)

@@ -154,13 +154,12 @@ def check_files(
     Raises:
         Failure: if a directory is missing, a path is a directory, or files coincide.
     """
-    others = _input_files(options)
-    others.update(modules or {})
+    others = _input_files(options) | dict(modules or {})
     standard = [name for name, path in others.items() if path == "-"]
     if len(standard) > 1:
+        first, second, *_ = standard
         raise Failure(
-            f"-: error: standard input is used twice: for {standard[0]} and {standard[1]}; "
-            "use a file for one"
+            f"-: error: standard input is used twice: for {first} and {second}"
         )
     others = {name: path for name, path in others.items() if path != "-"}
     for option, path in outputs.items():

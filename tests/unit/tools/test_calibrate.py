@@ -441,8 +441,7 @@ def test_standard_input_and_output(
     assert not Path("-").exists()
     text = error(capsys, "-", "--input", "-")
     assert text == (
-        "-: error: standard input is used twice: for the input module and --input -; use "
-        "a file for one"
+        "-: error: standard input is used twice: for the input module and --input -"
     )
     text = error(capsys, "m.mlir", "--input", "data.npz", "--checkpoint", "-")
     assert text == "--checkpoint -: error: expected a file"

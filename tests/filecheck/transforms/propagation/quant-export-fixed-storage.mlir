@@ -10,7 +10,7 @@ func.func @float_storage(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %y : tensor<4xf32>
 }
 
-// CHECK:       builtin.module attributes {quant.float_kernels = ["kernel 'add': unsupported storage type 'f8E5M2', expected an integer type", "kernel 'neg': unsupported storage type 'f8E5M2', expected an integer type", "kernel 'neg': the dialect of its ops has no quantized ops for these types"]} {
+// CHECK:       builtin.module attributes {quant.float_kernels = ["{{.*}}.mlir:{{[0-9:]+}}: kernel 'add': unsupported storage type 'f8E5M2', expected an integer type", "{{.*}}.mlir:{{[0-9:]+}}: kernel 'neg': unsupported storage type 'f8E5M2', expected an integer type", "{{.*}}.mlir:{{[0-9:]+}}: kernel 'neg': the dialect of its ops has no quantized ops for these types"]} {
 // CHECK-NEXT:    func.func @float_storage(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:      %0 = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<f8E5M2:f32, 5.000000e-01>>
 // CHECK-NEXT:      %1 = quant.dcast %0 : tensor<4x!quant.uniform<f8E5M2:f32, 5.000000e-01>> to tensor<4xf32>

@@ -18,7 +18,7 @@ func.func @requantized(%x: tensor<4xf32>) -> tensor<2x2xf32> {
   func.return %1 : tensor<2x2xf32>
 }
 
-// CHECK:       builtin.module attributes {quant.float_kernels = ["kernel 'sin': a port has no parameters, found specification 'f32'"]} {
+// CHECK:       builtin.module attributes {quant.float_kernels = ["{{.*}}.mlir:{{[0-9:]+}}: kernel 'sin': a port has no parameters, found specification 'f32'"]} {
 // CHECK-NEXT:    func.func @requantized(%x: tensor<4xf32>) -> tensor<2x2xf32> {
 // CHECK-NEXT:      %0 = "tfl.quantize"(%x) <{qtype = tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>}> : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
 // CHECK-NEXT:      %sizes = arith.constant dense<2> : tensor<2xi32>
