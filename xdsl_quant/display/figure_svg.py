@@ -128,7 +128,8 @@ def figure_svg(
     _embed(svg)
     sizes = {"width": str(width), "height": str(height)}
     # Narrower than this, its text would be too small to read.
-    sizes["style"] = f"min-width:{round(_MIN_WIDTH_PART * width)}px"
+    least = round(_MIN_WIDTH_PART * width)
+    sizes["style"] = f"max-width:100%;min-width:{least}px;height:auto"
     svg.attrib |= {"class": "plot", "role": "img", "aria-label": title, **sizes}
     heading = ElementTree.Element("title")
     heading.text = title

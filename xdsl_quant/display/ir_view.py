@@ -104,7 +104,7 @@ def _column(title: str, lines: Iterable[tuple[str | None, bool]], text: str) -> 
         rows.append(f"<div{style}>{highlight_html(line or '', aliases) or ' '}</div>")
     return (
         f'<div role="group" aria-label="{title}" tabindex="0" class="scroll" '
-        f'style="flex:1 1 0;min-width:0"><b>{title}</b>'
+        f'style="flex:1 1 24em;min-width:0"><b>{title}</b>'
         f'<pre style="width:max-content;min-width:100%">{"".join(rows)}</pre></div>'
     )
 
@@ -128,7 +128,8 @@ class IRComparison(_PlainText):
         left = _column("before", ((a, changed) for a, _, changed in pairs), self.before)
         right = _column("after", ((b, changed) for _, b, changed in pairs), self.after)
         return (
-            f'<div class="xdsl-quant-ir">{STYLE}<div style="display:flex;gap:1.5em">'
+            f'<div class="xdsl-quant-ir">{STYLE}'
+            '<div style="display:flex;flex-wrap:wrap;gap:1em 1.5em">'
             f"{left}{right}</div></div>"
         )
 

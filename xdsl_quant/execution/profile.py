@@ -24,6 +24,11 @@ MAX_SHOWN = 50
 """Maximum number of rows in a printed table or a notebook."""
 
 
+def _microseconds(seconds: float) -> str:
+    microseconds = 1e6 * seconds
+    return f"{microseconds:,.1f}" if microseconds >= 1 else f"{microseconds:.3f}"
+
+
 @dataclass(frozen=True)
 class ProfileRow:
     """Duration of the code for an op and for the ops fused with this op."""
@@ -108,7 +113,7 @@ class Profile:
     def summary(self) -> str:
         """Duration of a call and the number of measured calls, as text."""
         return (
-            f"a call takes {1e6 * self.seconds:,.1f} us, the median of "
+            f"a call takes {_microseconds(self.seconds)} us, the median of "
             f"{counted(self.calls, 'call')}"
         )
 
@@ -120,7 +125,7 @@ class Profile:
         """Return the table cells of a row: microseconds, share, products, GOP/s."""
         speed = row.giga_ops_per_second
         return (
-            f"{1e6 * row.seconds:,.1f}" if row.steps else "-",
+            _microseconds(row.seconds) if row.steps else "-",
             f"{self.share(row):.1%}" if row.steps else "-",
             f"{row.products:,}" if row.products else "-",
             "-" if math.isnan(speed) else f"{speed:,.1f}",

@@ -165,4 +165,6 @@ def test_text_is_legible_on_narrow_pages(count: int, width: int):
     """Few items need less width; the page scrolls instead of shrinking the rest."""
     svg = svg_of(decibel_plot(["k"] * count, series([30.0] * count), "t"))
     assert (svg.get("width"), svg.get("height")) == (str(width), "250")
-    assert svg.get("style") == f"min-width:{round(0.85 * width)}px"
+    assert svg.get("style") == (
+        f"max-width:100%;min-width:{round(0.85 * width)}px;height:auto"
+    )

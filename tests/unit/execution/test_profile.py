@@ -217,3 +217,8 @@ def test_html():
 def test_speed():
     assert row(1, 2e-6, "a", products=3_000).giga_ops_per_second == pytest.approx(3.0)
     assert isnan(row(1, nan, "a").giga_ops_per_second)
+
+
+def test_short_times_have_three_decimals():
+    profile = Profile("f", [row(1, 123.4e-9, "a"), row(2, 1.234e-6, "b")], 7)
+    assert [profile.cells(each)[0] for each in profile.rows] == ["0.123", "1.2"]

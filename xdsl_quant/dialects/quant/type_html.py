@@ -19,7 +19,7 @@ _MAX_POINTS = 200
 
 _WIDTH, _HEIGHT, _MARGIN = 240, 40, 2
 
-_CELL_STYLE = "text-align:left;vertical-align:top;padding:0.15em 0.8em 0.15em 0"
+_CELL_STYLE = "text-align:left;vertical-align:top;padding:0.15em 0.8em 0.15em 0.3em"
 
 
 def _number_text(value: float) -> str:
@@ -128,6 +128,6 @@ def type_html(quantized_type: DescribedType) -> str:
     )
     return (
         f'<table aria-label="!{quantized_type.name}" '
-        'style="color:inherit;border-collapse:collapse">'
+        'style="color:inherit;border-collapse:collapse;margin:0.3em 0">'
         f"<tbody>{rows}</tbody></table>"
     )
