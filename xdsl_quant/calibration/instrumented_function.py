@@ -54,7 +54,7 @@ from xdsl_quant.runtime.entry_function import (
     symbols_of,
     unused_prefix,
 )
-from xdsl_quant.runtime.host_functions import MinMaxFunction
+from xdsl_quant.runtime.host_functions import MinMaxFunction, SelectiveFunction
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.runtime.missing_lowering import missing_lowering
 from xdsl_quant.runtime.plugins import dialect_ops, dialects_in
@@ -71,6 +71,10 @@ from .min_max_layout import MinMaxLayout
 
 class Sink(Protocol):
     """Receiver of recorded values or their min/max."""
+
+    def needs(self, key: str, /) -> bool:
+        """Return False to skip `record` calls with this key."""
+        ...
 
     def record(self, key: str, value: Array, /) -> object:
         """Record a value: a read-only array that is valid only during the call."""
@@ -351,6 +355,9 @@ def _host_functions(
     def record(key: str, value: Array) -> None:
         current.sink.record(key, value)
 
+    def is_needed(key: str) -> bool:
+        return current.sink.needs(key)
+
     def reduce_min_max(
         positions: NDArray[np.intp], min_max: NDArray[np.float64]
     ) -> None:
@@ -359,7 +366,9 @@ def _host_functions(
     host_functions: dict[str, Callable[..., object]] = {}
     for index, key in enumerate(function.keys):
         host_function: Callable[..., object] = partial(record, key)
-        if layout is not None:
+        if layout is None:
+            host_function = SelectiveFunction(host_function, partial(is_needed, key))
+        else:
             position, axis = layout.positions[index], layout.axes[index]
             host_function = MinMaxFunction(
                 host_function, reduce_min_max, position, axis

@@ -62,6 +62,9 @@ class _Recorder:
 
     observed: BatchObservation
 
+    def needs(self, key: str) -> bool:
+        return True
+
     def record(self, key: str, value: Array) -> None:
         task, batch = self.task, self.observed.batch
         known = self.observed.observations

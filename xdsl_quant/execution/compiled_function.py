@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 from xdsl_quant.numerics.arrays import Array, DType, check_unmasked
 from xdsl_quant.runtime.arrays import check_argument, shape_text, shortened
 from xdsl_quant.runtime.entry_function import check_argument_count
-from xdsl_quant.runtime.host_functions import HostFunctions
+from xdsl_quant.runtime.host_functions import HostFunctions, SelectiveFunction
 
 from . import runtime_library
 from .bound_call import BoundCall
@@ -354,7 +354,14 @@ def _host_callback(
         function: Python function that takes the arrays.
     """
 
+    # Making arrays takes most of the time of a call.
+    is_needed = (
+        function.is_needed if isinstance(function, SelectiveFunction) else lambda: True
+    )
+
     def called(*addresses: int) -> None:
+        if not is_needed():
+            return
         runtime_library.call_unless_failed(
             lambda: function(
                 *(

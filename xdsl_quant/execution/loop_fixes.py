@@ -1,7 +1,7 @@
 """Rewrites of structured loops (`scf`) for which MLIR has no pass."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,20 +240,21 @@ def free_where_assertions_fail(module: ir.Module) -> None:
     freed in the block of their allocation are supported; others leak.
     """
     for function in mlir.ops_in(module, "func.func"):
-        _free_in_region(function.regions[0], [])
+        _free_in_region(function.regions[0], {})
 
 
-def _free_in_region(region: ir.Region, outside: Values) -> None:
+def _free_in_region(region: ir.Region, outside: Mapping[ir.Value, None]) -> None:
     """Free buffers at failed assertions; `outside` lists those of enclosing blocks."""
     for block in region:
-        buffers = [*outside]
+        # An ordered set.
+        buffers = dict(outside)
         for op in mlir.operations_of(block):
             if op.name == "memref.alloc" and _is_freed_in(block, op.results[0]):
-                buffers += op.results
-            elif op.name == "memref.dealloc" and op.operands[0] in buffers:
-                buffers.remove(op.operands[0])
+                buffers[op.results[0]] = None
+            elif op.name == "memref.dealloc":
+                buffers.pop(op.operands[0], None)
             elif op.name == "cf.assert" and buffers:
-                _free_before_failing(op, buffers)
+                _free_before_failing(op, [*buffers])
             for inner in op.regions:
                 _free_in_region(inner, buffers)
 

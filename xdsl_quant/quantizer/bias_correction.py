@@ -216,8 +216,9 @@ class _Search:
         errors: dict[str, Error] = {}
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]
-            actual = self.with_biases(biases).values(sample.batch)
-            for key in keys or [*sample.expected][-1:]:
+            keys = keys or [*sample.expected][-1:]
+            actual = self.with_biases(biases).values(sample.batch, keys)
+            for key in keys:
                 error = errors.setdefault(key, Error())
                 error.add(sample.expected[key], actual[key])
         return errors
@@ -231,7 +232,7 @@ class _Search:
         """Return mean differences from float results (default: first half of samples)."""
         means: dict[str, list[Numbers]] = {key: [] for key in keys}
         for sample in self.estimation if samples is None else samples:
-            actual = self.with_biases(biases).values(sample.batch)
+            actual = self.with_biases(biases).values(sample.batch, means.keys())
             for key, batch_means in means.items():
                 if key in sample.expected:
                     difference = sample.expected[key] - actual[key]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,9 +140,14 @@ class RecordedModule:
         lower_stablehlo(module)
         return RecordedModule(InstrumentedFunction.of(module, entry))
 
-    def values(self, batch: Batch) -> Mapping[str, Floats]:
-        """Run a batch; return the recorded values by key (last iteration of loops)."""
-        sink = _Sink({})
+    def values(
+        self, batch: Batch, keys: Collection[str] | None = None
+    ) -> Mapping[str, Floats]:
+        """
+        Run a batch; return the values that are recorded for `keys`, by default all, by
+        key (last iteration of loops).
+        """
+        sink = _Sink({}, keys)
         self.function.runnable()(sink, (*as_tuple(batch), *self.constants))
         return sink.values
 
@@ -150,6 +155,11 @@ class RecordedModule:
 @dataclass(frozen=True)
 class _Sink:
     values: dict[str, Floats]
+
+    keys: Collection[str] | None
+
+    def needs(self, key: str, /) -> bool:
+        return self.keys is None or key in self.keys
 
     def record(self, key: str, value: Floats, /) -> None:
         """Copy a value, whose memory is reused afterwards."""

@@ -77,6 +77,18 @@ class MinMaxFunction:
         return self.function(values)
 
 
+@dataclass(frozen=True)
+class SelectiveFunction:
+    """A function whose calls are skipped while `is_needed` returns False."""
+
+    function: Callable[..., object]
+
+    is_needed: Callable[[], bool]
+
+    def __call__(self, *values: Array) -> object:
+        return self.function(*values) if self.is_needed() else None
+
+
 def checked_host_functions(host_functions: HostFunctions | None) -> HostFunctions:
     """
     Check host functions and return them; for `None`, return an empty mapping.

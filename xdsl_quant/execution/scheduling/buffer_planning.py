@@ -1,8 +1,11 @@
 """Memory planning, which places the buffers of a function in one allocation."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .. import mlir_bindings as mlir
 from ..building import VIEWS, index, memref_bytes
@@ -65,52 +68,42 @@ def plan_memory(
         lifetimes: buffers of at least one byte each.
         orders: sort keys of the orders in which to place buffers.
     """
-    neighbors = _neighbors(lifetimes)
-    plans = [_placed_in_order(lifetimes, neighbors, order) for order in orders]
+    plans = [_placed_in_order(lifetimes, order) for order in orders]
     return min(plans, key=lambda plan: plan[1])
 
 
-def _neighbors(lifetimes: Sequence[Lifetime]) -> Sequence[Sequence[int]]:
-    """Return, for each buffer, the indices of buffers with overlapping lifetimes."""
-    neighbors: list[list[int]] = [[] for _ in lifetimes]
-    needed: list[int] = []
-    for i in sorted(range(len(lifetimes)), key=lambda i: lifetimes[i].start):
-        needed = [j for j in needed if lifetimes[i].start <= lifetimes[j].stop]
-        for j in needed:
-            neighbors[j].append(i)
-        neighbors[i] += needed
-        needed.append(i)
-    return neighbors
-
-
-def _placed_in_order(
-    lifetimes: Sequence[Lifetime],
-    neighbors: Sequence[Sequence[int]],
-    key: Order,
-) -> Plan:
-    sizes = [_aligned_size(value.size) for value in lifetimes]
-    offsets: dict[int, int] = {}
+def _placed_in_order(lifetimes: Sequence[Lifetime], key: Order) -> Plan:
+    offsets = [0] * len(lifetimes)
+    # Columns of the placed buffers: start and end in memory, first and last step.
+    placed = np.empty((4, 0), np.int64)
     for i in sorted(range(len(lifetimes)), key=lambda i: key(lifetimes[i])):
-        placed = (j for j in neighbors[i] if j in offsets)
-        taken = [(offsets[j], offsets[j] + sizes[j]) for j in placed]
-        offsets[i] = _offset(sizes[i], sorted(taken))
-    ends = [offset + sizes[i] for i, offset in offsets.items()]
-    return [offsets[i] for i in range(len(lifetimes))], max(ends, default=0)
+        size, (_, start, stop) = _aligned_size(lifetimes[i].size), astuple(lifetimes[i])
+        is_live = (placed[2] <= stop) & (placed[3] >= start)
+        offsets[i] = begin = _offset(size, *placed[:2, is_live])
+        position = np.searchsorted(placed[0], begin)
+        row = (begin, begin + size, start, stop)
+        placed = np.insert(placed, position, row, axis=1)
+    return offsets, int(placed[1].max(initial=0))
 
 
 def _aligned_size(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _offset(size: int, taken: Sequence[tuple[int, int]]) -> int:
-    """Return the start of the smallest sufficient gap, else the end of all ranges."""
-    gaps: list[tuple[int, int]] = []
-    end = 0
-    for start, stop in taken:
-        if start - end >= size:
-            gaps.append((start - end, end))
-        end = max(end, stop)
-    return min(gaps)[1] if gaps else end
+def _offset(size: int, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> int:
+    """
+    Return the start of the smallest sufficient gap between ranges, else the end of all
+    ranges. The ranges are sorted by start.
+    """
+    ends = np.maximum.accumulate(np.append(0, stops))
+    gaps = starts - ends[:-1]
+    sufficient = np.where(gaps >= size, gaps, _NO_GAP)
+    if sufficient.min(initial=_NO_GAP) == _NO_GAP:
+        return int(ends[-1])
+    return int(ends[sufficient.argmin()])
+
+
+_NO_GAP = np.iinfo(np.int64).max
 
 
 # Buffers

@@ -84,10 +84,10 @@ def read_padded_tensors(module: ir.Module) -> None:
     for insert in mlir.ops_in(module, "tensor.insert_slice"):
         source, *_ = insert.operands
         readers = [user for user in mlir.users_of(source) if user != insert]
-        ops = mlir.operations_of(insert.block)
-        later = {*map(mlir.identity_of, ops[ops.index(insert) :])}
         can_read = all(
-            op.name.startswith(_READS) and mlir.identity_of(op) in later
+            op.name.startswith(_READS)
+            and op.block == insert.block
+            and insert.is_before_in_block(op)
             for op in readers
         )
         if readers and can_read and _pads(insert):

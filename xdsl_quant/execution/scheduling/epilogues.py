@@ -235,10 +235,9 @@ def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
         or result in read | inputs
     ):
         return False
-    ops = mlir.operations_of(op.block)
     written = [
         buffer_of(value)
-        for between in ops[ops.index(op) + 1 : ops.index(epilogue.op)]
+        for between in mlir.ops_between(op, epilogue.op)
         for inner in mlir.ops_in(between)
         for value in _written_memrefs(inner)
     ]

@@ -35,7 +35,7 @@ def outline_loops(module: ir.Module, name: str) -> list[str]:
     names: dict[str, str] = {}
     for new, nest in outlined.items():
         function, call = _outline(nest, new, caller)
-        text = function.get_asm(use_local_scope=True).replace(f"@{new}(", "@(", 1)
+        text = str(function.get_asm(use_local_scope=True)).replace(f"@{new}(", "@(", 1)
         if (known := names.setdefault(text, new)) != new:
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(known)
             function.erase()
