@@ -38,7 +38,7 @@ weights that equalize the relative error of `exp(x)`, at most 2**-28.
 
 
 def expand_exponentials(module: ir.Module) -> None:
-    """Replace `math.exp` and `math.tanh` on f32 by arithmetic."""
+    """Replace `math.exp` on f32 by arithmetic."""
     for op in mlir.ops_in(module, "math.exp"):
         (operand,) = op.operands
         if isinstance(operand.type, ir.F32Type):
@@ -46,11 +46,11 @@ def expand_exponentials(module: ir.Module) -> None:
                 mlir.replace_op(op, _exp(operand))
 
 
-def _number(value: float) -> ir.Value:
+def _f32_constant(value: float) -> ir.Value:
     return arith.constant(ir.F32Type.get(), float(value))
 
 
-def _integer(value: int) -> ir.Value:
+def _i32_constant(value: int) -> ir.Value:
     return arith.constant(ir.IntegerType.get_signless(32), value)
 
 
@@ -61,36 +61,36 @@ def _exp(value: ir.Value) -> ir.Value:
     """
     ordered = arith.CmpFPredicate
     for predicate, bound in ((ordered.OLT, _LOW), (ordered.OGT, _HIGH)):
-        is_outside = arith.cmpf(predicate, value, _number(bound))
-        value = arith.select(is_outside, _number(bound), value)
+        is_outside = arith.cmpf(predicate, value, _f32_constant(bound))
+        value = arith.select(is_outside, _f32_constant(bound), value)
     shifted = arith.addf(
-        arith.mulf(value, _number(1 / math.log(2))), _number(_ROUNDING)
+        arith.mulf(value, _f32_constant(1 / math.log(2))), _f32_constant(_ROUNDING)
     )
-    n = arith.subf(shifted, _number(_ROUNDING))
-    r = arith.subf(value, arith.mulf(n, _number(_LN2_HIGH)))
-    r = arith.subf(r, arith.mulf(n, _number(math.log(2) - _LN2_HIGH)))
+    n = arith.subf(shifted, _f32_constant(_ROUNDING))
+    r = arith.subf(value, arith.mulf(n, _f32_constant(_LN2_HIGH)))
+    r = arith.subf(r, arith.mulf(n, _f32_constant(math.log(2) - _LN2_HIGH)))
     curve = arith.mulf(_polynomial(r, _EXP), arith.mulf(r, r))
     # Keep the rounding error of `1 + r`.
-    one = _number(1)
+    one = _f32_constant(1)
     line = arith.addf(r, one)
     line_error = arith.subf(r, arith.subf(line, one))
     result = arith.addf(line, arith.addf(line_error, curve))
     # The last bits are n + 254. Two factors, as 2**n may exceed f32 where the result
     # does not: their biased exponents add up to n + 254.
     bits = arith.bitcast(ir.IntegerType.get_signless(32), shifted)
-    half = arith.shrsi(bits, _integer(1))
-    factors = map(_power_of_two, (half, arith.subi(bits, half)))
+    half = arith.shrsi(bits, _i32_constant(1))
+    factors = map(_with_exponent, (half, arith.subi(bits, half)))
     return reduce(arith.mulf, factors, result)
 
 
 def _polynomial(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """Return a polynomial by Horner's rule; `coefficients` start with the constant."""
-    *others, result = map(_number, coefficients)
+    *others, result = map(_f32_constant, coefficients)
     for coefficient in reversed(others):
         result = arith.addf(arith.mulf(result, x), coefficient)
     return result
 
 
-def _power_of_two(exponent: ir.Value) -> ir.Value:
+def _with_exponent(exponent: ir.Value) -> ir.Value:
     """Return the f32 whose biased exponent are the last 8 bits of an integer."""
-    return arith.bitcast(ir.F32Type.get(), arith.shli(exponent, _integer(23)))
+    return arith.bitcast(ir.F32Type.get(), arith.shli(exponent, _i32_constant(23)))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from . import mlir_bindings as mlir
 from .building import buffer_of, has_identity_layout, index
 from .loop_fixes import iterations
-from .mlir_bindings import Values, arith, ir, memref, scf, vector
+from .mlir_bindings import FieldValue, Values, arith, ir, memref, scf, vector
 
 _LANES = 16
 
@@ -47,7 +47,7 @@ class _FloatReduction(NamedTuple):
     loop: ir.Operation
     store: ir.Operation
     load: ir.Operation
-    term: ir.Value
+    term: FieldValue
 
     @classmethod
     def of(cls, loop: ir.Operation) -> _FloatReduction | None:
@@ -127,8 +127,8 @@ class _FloatReduction(NamedTuple):
                 iter_args=[vector.broadcast(lanes, identity)],
             )
             total = self._reduced(vectors.results[0])
-            so_far = memref.load(*_target(self.load))
-            memref.store(self._combined(so_far, total), *_target(self.load))
+            so_far = memref.load(*_element_of(self.load))
+            memref.store(self._combined(so_far, total), *_element_of(self.load))
         block = mlir.body_of(vectors)
         with ir.InsertionPoint(block), self.loop.location:
             scf.yield_([self._next(block.arguments)])
@@ -205,6 +205,6 @@ class _FloatReduction(NamedTuple):
         return vector.load(lanes, source, [*indices[:-1], first])
 
 
-def _target(load: ir.Operation) -> tuple[ir.Value, Values]:
+def _element_of(load: ir.Operation) -> tuple[ir.Value, Values]:
     memref_, *indices = load.operands
     return memref_, indices

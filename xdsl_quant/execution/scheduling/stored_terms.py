@@ -9,7 +9,7 @@ these values once and store them.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -128,6 +128,12 @@ class _Term(NamedTuple):
     extension: str | None
     """Op that extends the stored integers, or `None`."""
 
+    def extend(self, element: ir.Value, type_: ir.Type) -> ir.Value:
+        """Convert a stored element to the type of the value in the body."""
+        if self.extension is None:
+            return element
+        return mlir.create_op(self.extension, type_, [element])
+
 
 class _Body:
     """Body of a `linalg.generic` on tensors."""
@@ -142,7 +148,7 @@ class _Body:
         self._arguments: dict[ir.Value, frozenset[int]] = {}
         self._keys: dict[ir.Value, object] = {}
         for inner in self.ops:
-            used = frozenset().union(*map(self._used, inner.operands))
+            used = frozenset[int]().union(*map(self._used, inner.operands))
             for result in inner.results:
                 self._arguments[result] = used
 
@@ -184,11 +190,10 @@ class _Body:
         else:
             op = value.owner.operation
             operands = [*map(self.key, op.operands)]
-            attributes = tuple(
-                (name, str(op.attributes[name])) for name in op.attributes
-            )
+            names = (name for name in ("predicate", "value") if name in op.attributes)
+            attributes = [str(op.attributes[name]) for name in names]
             is_known = all(operand is not None for operand in operands)
-            key = (op.name, attributes, *operands) if is_known else None
+            key = (op.name, *attributes, *operands) if is_known else None
         self._keys[value] = key
         return key
 
@@ -296,16 +301,14 @@ class _Body:
         spans = self._spans(used)
         if not spans or max(used) >= self._inputs:
             return None
-        storage, extension = _storage_of(value)
+        storage, extension = _type_in_memory(value)
         with ir.InsertionPoint(self.op), self.op.location:
             maps = [self._map_of(number, spans) for number in used]
             identity = ir.AffineMap.get_identity(len(spans))
 
             def body(arguments: Values) -> Values:
-                known = {
-                    self._block.arguments[number]: argument
-                    for number, argument in zip(used, arguments, strict=False)
-                }
+                old = [self._block.arguments[number] for number in used]
+                known = zip(old, arguments, strict=False)
                 (result,) = self._clone([value], known)
                 if extension is not None:
                     result = arith.trunci(storage, result)
@@ -353,7 +356,9 @@ class _Body:
                 sizes.append(size)
         return sizes
 
-    def _clone(self, values: Values, known: Mapping[ir.Value, ir.Value]) -> Values:
+    def _clone(
+        self, values: Values, known: Iterable[tuple[ir.Value, ir.Value]]
+    ) -> Values:
         """Clone the ops that compute values, given the known ones, and return them."""
         copies = dict(known)
         needed: set[ir.Value] = set()
@@ -374,40 +379,31 @@ class _Body:
 
     def replace(self, terms: Mapping[ir.Value, _Term]) -> None:
         """Replace the op by one that reads the stored terms."""
-        op, outputs = self.op, range(self._inputs, len(self.op.operands))
-        yielded = mlir.yielded_values(self._block)
-        reads = self._reads([*yielded], terms)
-        loops = self._maps[0].n_dims
+        op, loops = self.op, self._maps[0].n_dims
+        reads = self._reads(terms)
+        outputs = range(self._inputs, len(op.operands))
+        stored = [(t.value, mlir.affine_map(loops, t.indices)) for t in terms.values()]
+        inputs = [*((op.operands[i], self._maps[i]) for i in reads), *stored]
 
         def body(arguments: Values) -> Values:
-            kept, stored, rest = (
-                arguments[: len(reads)],
-                arguments[len(reads) : len(reads) + len(terms)],
-                arguments[len(reads) + len(terms) :],
-            )
             numbers = [*reads, *outputs]
-            known = {
-                self._block.arguments[number]: argument
-                for number, argument in zip(numbers, [*kept, *rest], strict=True)
-            }
-            for (value, term), argument in zip(terms.items(), stored, strict=True):
-                if term.extension is not None:
-                    argument = mlir.create_op(term.extension, value.type, [argument])
-                known[value] = argument
-            return self._clone([*yielded], known)
+            values = [*arguments[: len(reads)], *arguments[len(inputs) :]]
+            old = [self._block.arguments[i] for i in numbers]
+            elements = zip(terms.items(), arguments[len(reads) :], strict=False)
+            known = [
+                *zip(old, values, strict=True),
+                *(
+                    (value, term.extend(new, value.type))
+                    for (value, term), new in elements
+                ),
+            ]
+            return self._clone([*mlir.yielded_values(self._block)], known)
 
         with ir.InsertionPoint(op), op.location:
             results = build_generic(
-                [
-                    *(op.operands[number] for number in reads),
-                    *(term.value for term in terms.values()),
-                ],
-                [op.operands[number] for number in outputs],
-                [
-                    *(self._maps[number] for number in reads),
-                    *(mlir.affine_map(loops, t.indices) for t in terms.values()),
-                    *(self._maps[number] for number in outputs),
-                ],
+                [value for value, _ in inputs],
+                [op.operands[i] for i in outputs],
+                [*(map_ for _, map_ in inputs), *(self._maps[i] for i in outputs)],
                 [
                     "reduction" if "reduction" in kind else "parallel"
                     for kind in iterator_types_of(op)
@@ -418,11 +414,11 @@ class _Body:
             old.replace_all_uses_with(new)
         op.erase()
 
-    def _reads(self, values: Values, terms: Collection[ir.Value]) -> Sequence[int]:
-        """Return the numbers of the inputs that values depend on beside `terms`."""
+    def _reads(self, terms: Collection[ir.Value]) -> Sequence[int]:
+        """Return the numbers of the inputs that the results depend on beside `terms`."""
         numbers: set[int] = set()
         seen: set[ir.Value] = set()
-        todo = [*values]
+        todo = [*mlir.yielded_values(self._block)]
         while todo:
             value = todo.pop()
             if value in terms or value in seen:
@@ -435,7 +431,7 @@ class _Body:
         return sorted(number for number in numbers if number < self._inputs)
 
 
-def _storage_of(value: ir.Value) -> tuple[ir.Type, str | None]:
+def _type_in_memory(value: ir.Value) -> tuple[ir.Type, str | None]:
     """Return the type that stores a value, and the op that extends it, or `None`."""
     if (range_ := clamped_range(value)) is not None and mlir.bits(value.type) > 8:
         low, high = range_

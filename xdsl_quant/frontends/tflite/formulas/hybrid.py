@@ -139,20 +139,29 @@ def convolution(
     images = values.reshape(len(values), -1)
     rows = _symmetric(images) if has_one_scale else _asymmetric(images)
     function = depthwise_sums if is_depthwise else convolution_sums
-    stored, kernels = rows.stored.reshape(values.shape), weights.values
     if rows.zero_points is None:
-        sums = function(stored, kernels, window)
+        sums = function(rows.stored.reshape(values.shape), weights.values, window)
     else:
         zero_points = rows.zero_points.reshape(-1, 1, 1, 1)
-        sizes = kernels.shape[1:3]
-        pads = [window.padding_before(values.shape[a + 1], sizes[a], a) for a in (0, 1)]
-        # The zero point is the stored value of the padding.
-        padded = np.pad(stored - zero_points, [(0, 0), *pads, (0, 0)]) + zero_points
-        padded = np.clip(padded, _LOW, _HIGH)
-        sums = function(padded, kernels, window._replace(padding="VALID"))
+        padded = _padded(
+            rows.stored.reshape(values.shape), zero_points, weights, window
+        )
         axes = (0, 1, 2) if is_depthwise else (1, 2, 3)
-        sums = sums - zero_points * kernels.sum(axis=axes)
+        sums = function(padded, weights.values, window._replace(padding="VALID"))
+        sums = sums - zero_points * weights.values.sum(axis=axes)
     products, scales = sums.astype(np.float32), rows.scales.reshape(-1, 1, 1, 1)
     if is_depthwise or has_one_scale:
         return _plus_bias(products * (_scales(weights) * scales), bias)
     return _plus_bias(products * _scales(weights) * scales, bias)
+
+
+def _padded(
+    stored: Integers, zero_points: Integers, weights: Quantized, window: Window
+) -> Integers:
+    """Pad images with their zero points, as stored values."""
+    pads = [
+        window.padding_before(stored.shape[i], weights.values.shape[i], i - 1)
+        for i in (1, 2)
+    ]
+    corrected = np.pad(stored - zero_points, [(0, 0), *pads, (0, 0)])
+    return np.clip(corrected + zero_points, _LOW, _HIGH)
