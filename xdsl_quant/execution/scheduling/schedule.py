@@ -14,6 +14,7 @@ from .byte_products import call_byte_products, mark_byte_products
 from .channel_multipliers import fold_constant_sums, merge_channels
 from .constant_codes import decode_constants, look_up_whole_bytes, select_from_tables
 from .destinations import lower_strided_copies, share_destinations
+from .loop_order import move_contiguous_loops_inside
 from .outlining import keep_small_loops_scalar, mark_buffers_as_distinct, outline_loops
 from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
@@ -57,6 +58,7 @@ class FastSchedule(Schedule):
         if self._cpu.vnni_bits:
             self._run(merge_channels, module)
             self._run(mark_byte_products, module)
+        self._run(move_contiguous_loops_inside, module)
         self._run(tile_contractions, module)
 
     def schedule_fused(self, module: ir.Module) -> None:
