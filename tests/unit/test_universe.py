@@ -56,9 +56,10 @@ def test_what_the_plugin_offers():
         "strip-func-quant-types",
         "tfl-variables-to-arguments",
         "tosa-rescale-to-quant",
+        "tosa-strip-quant-types",
         "verify-quant-constraints",
     }
-    assert set(XDSL_QUANT_UNIVERSE.all_targets) == {"mlir-aliased"}
+    assert set(XDSL_QUANT_UNIVERSE.all_targets) == {"mlir-aliased", "mlir-main"}
 
 
 def test_factories_make_what_they_are_named_after():
@@ -108,7 +109,7 @@ def _python(script: str) -> str:
 def test_a_name_that_xdsl_has_is_left_to_xdsl():
     assert _python(_LATER_XDSL) == (
         "['shape', 'stablehlo', 'tf_type', 'tfl'] "
-        f"False {len(XDSL_QUANT_UNIVERSE.all_passes) - 1}\n[]\n"
+        f"False {len(XDSL_QUANT_UNIVERSE.all_passes) - 1}\n['mlir-main']\n"
     )
 
 
