@@ -74,7 +74,7 @@ def _check_sum(op: Operation) -> None:
 
 def _check_zero(type_: StoredQuantizedType) -> None:
     if not isinstance(type_, ScaledQuantizedType) or not type_.is_fixed_point:
-        raise ValueError(f"'{type_}' has a zero point other than 0")
+        raise ValueError(f"expected zero point 0, got '{type_}'")
 
 
 def _check_equal_zero_point(
@@ -174,15 +174,18 @@ class TosaStripQuantTypesPass(CountingPass):
         ]
         for inner in quantized:
             _check_strippable(inner)
+        for inner in walked:
             with refusing(inner, "cannot be stripped"):
                 for value in defined_values(inner):
                     types.replace(value.type)
-        changed = [types.replace_in_values(inner) for inner in quantized]
+                if isinstance(inner, FuncOp):
+                    types.replace(inner.function_type)
+        changed = sum(map(types.replace_in_values, walked))
         for inner in walked:
             if isinstance(inner, FuncOp):
-                types.replace_in_signature(inner)
+                changed += types.replace_in_signature(inner)
             elif isinstance(inner, StorageCastOp):
                 if inner.input.type == inner.result.type:
                     inner.result.replace_all_uses_with(inner.input)
                     Rewriter.erase_op(inner)
-        return PassOutcome(quantized, sum(changed), "ops with quantized types")
+        return PassOutcome(quantized, changed, "ops with quantized types")

@@ -24,7 +24,7 @@ func.func @f(%x: tensor<4x!quant.uniform<i8:f32, 0.5>>) {
 
 // -----
 
-// CHECK:       'tosa.add' op cannot be computed from stored values: '!quant.uniform<i32:f32, 5.000000e-01:3>' has a zero point other than 0
+// CHECK:       'tosa.add' op cannot be computed from stored values: expected zero point 0, got '!quant.uniform<i32:f32, 5.000000e-01:3>'
 func.func @f(%x: tensor<4x!quant.uniform<i32:f32, 0.5:3>>) {
   %0 = tosa.add %x, %x : (tensor<4x!quant.uniform<i32:f32, 0.5:3>>, tensor<4x!quant.uniform<i32:f32, 0.5:3>>) -> tensor<4x!quant.uniform<i32:f32, 0.5:3>>
   return
@@ -70,3 +70,8 @@ func.func @f(%x: tensor<3x2x!quant.uniform<i8:f32:1, {0.5,0.25}>>) {
   %0 = tosa.reduce_max %x {axis = 0 : i32} : (tensor<3x2x!quant.uniform<i8:f32:1, {0.5,0.25}>>) -> tensor<1x2x!quant.uniform<i8:f32:1, {0.5,0.25}>>
   return
 }
+
+// -----
+
+// CHECK:       'func.func' op cannot be stripped: '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no storage type; convert it to '!quant.uniform' first
+func.func private @f(tensor<2x!quant.calibrated<f32<-1.0:1.0>>>)

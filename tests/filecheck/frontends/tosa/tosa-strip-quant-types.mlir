@@ -63,3 +63,6 @@ func.func @move(%x: tensor<2x2x!w>, %u: tensor<2x3xi8>) -> (tensor<2x2x!w>, tens
   %1 = tosa.reverse %q {axis = 1 : i32} : (tensor<2x3x!u>) -> tensor<2x3x!u>
   return %0, %1 : tensor<2x2x!w>, tensor<2x3x!u>
 }
+
+// CHECK:       func.func private @declared(tensor<2xi8>) -> i8
+func.func private @declared(tensor<2x!q>) -> !q
