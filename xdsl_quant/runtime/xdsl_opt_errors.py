@@ -11,6 +11,7 @@ from types import FrameType
 from xdsl import xdsl_opt_main
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.tools.command_line_tool import CommandLineTool
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
 
 from xdsl_quant.diagnostics import (
@@ -53,20 +54,29 @@ def _error_lines(error: BaseException, frames: Sequence[FrameType]) -> Sequence[
         text = error.span.input.slice(start, end)
         source = text.decode(errors="replace") if isinstance(text, bytes) else text
         return [message, *_excerpt(source or "", location.col)]
-    if isinstance(error, UnicodeDecodeError):
-        return [f"error: expected the text of a module in UTF-8: {error}"]
     if isinstance(error, DiagnosticException):
         return _diagnostic_lines(error, frames)
     if isinstance(error, OSError) and error.filename is not None:
         return [f"{error.filename}: error: {(error.strerror or str(error)).lower()}"]
-    if not isinstance(error, ValueError | ArgSpecParseError):
+    if not isinstance(error, ValueError | RecursionError | ArgSpecParseError):
         return []
     for frame in frames:
         if frame.f_code is xdsl_opt_main.xDSLOptMain.setup_pipeline.__code__:
             return _pipeline_lines(frame.f_locals["self"].args.passes)
+        if frame.f_code is CommandLineTool.parse_chunk.__code__:
+            return [f"{frame.f_locals['self'].get_input_name()}: {_read_error(error)}"]
     # The tool itself raises errors about file suffixes and targets.
     is_argument = frames[-1].f_globals["__name__"] == xdsl_opt_main.__name__
     return [f"error: {error}"] if is_argument else []
+
+
+def _read_error(error: BaseException) -> str:
+    """Describe an error that xDSL's parser does not catch."""
+    if isinstance(error, RecursionError):
+        return "error: the text is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return f"error: expected the text of a module in UTF-8: {error}"
+    return f"error: {error}"
 
 
 def _pipeline_lines(pipeline: str) -> Sequence[str]:

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, takewhile
 
 from xdsl.context import Context
@@ -39,13 +39,21 @@ def locate(op: Operation, parser: AttrParser, start: int, line_offset: int = 0) 
     """
     if not isinstance(op.location, UnknownLoc):
         return
-    if (starts := vars(parser).get("_line_starts")) is None:
+    if (known := vars(parser).get("_line_starts")) is None:
         lines = parser.lexer.input.content.splitlines(keepends=True)
-        starts = vars(parser)["_line_starts"] = [0, *accumulate(map(len, lines))]
+        starts = [0, *accumulate(map(len, lines))]
+        known = vars(parser)["_line_starts"] = (
+            StringAttr(parser.lexer.input.name),
+            starts,
+        )
+    file, starts = known
     line = bisect_right(starts, start)
-    column = start - starts[line - 1] + 1
-    file = StringAttr(parser.lexer.input.name)
-    op.location = FileLineColLoc(file, IntAttr(line + line_offset), IntAttr(column))
+    column = _integer_attribute(start - starts[line - 1] + 1)
+    op.location = FileLineColLoc(file, _integer_attribute(line + line_offset), column)
+
+
+_integer_attribute = lru_cache(IntAttr)
+"""Columns repeat, and ops of a line have the same line."""
 
 
 def _is_refused(location: str) -> bool:
