@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 
 import numpy as np
@@ -10,6 +11,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import (
     Diagnostic,
+    colored,
     location_prefix,
     refusing,
     shortened_message,
@@ -128,3 +130,32 @@ def test_proof_of_a_long_type():
         list(provers(LONG))
     message = f"unsupported type '{SHORT_ELEMENT}'; expected '!quant.uniform'"
     assert str(raised.value) == message
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "variables", "is_colored"),
+    [
+        (_Terminal(), {}, True),
+        (_Terminal(), {"NO_COLOR": "1"}, False),
+        (_Terminal(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {}, False),
+    ],
+)
+def test_colors(
+    stream: io.StringIO,
+    variables: dict[str, str],
+    is_colored: bool,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    message = "a.mlir: error: no error: at all"
+    colored_message = "a.mlir: \033[1;31merror:\033[0m no error: at all"
+    assert colored(message, stream) == (colored_message if is_colored else message)
