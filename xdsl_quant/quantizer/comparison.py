@@ -26,7 +26,7 @@ from xdsl_quant.runtime.arrays import (
     shortened,
     stored_elements,
 )
-from xdsl_quant.runtime.batches import Batch, as_tuple
+from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import ops_in_execution_order
 
 from .labels import Accuracy, Labels, Scores
@@ -255,6 +255,7 @@ def compare(
     """
     float_model = ComparedModel(float_module, entry)
     quantized = ComparedModel(quantized_module, entry)
+    quantized.order_like(float_model)
     _check_signatures("argument", float_model.argument_types, quantized.argument_types)
     _check_signatures("result", float_model.result_types, quantized.result_types)
     matching = ValueMatching.of(float_model, quantized)
@@ -322,7 +323,7 @@ def _record(
         elif (error := _constant_error(float_value, quantized_value)) is not None:
             errors[pair.key] = error
     for model in (float_model, quantized):
-        record_results(model.function, OUTPUT)
+        record_results(model.function, OUTPUT, model.result_order)
     return errors
 
 
@@ -376,7 +377,7 @@ def _measure(
     ]
     for batch in batches:
         expected, actual = (
-            run.values(stored_arguments(model.function, as_tuple(batch)))
+            run.values(stored_arguments(model.function, model.in_own_order(batch)))
             for run, model in zip(runs, models, strict=True)
         )
         scores.add(expected, actual)

@@ -64,12 +64,18 @@ def record(value: SSAValue, key: str, before: Operation | None = None) -> None:
     Rewriter.insert_op(ops, point)
 
 
-def record_results(function: FuncOp, prefix: str) -> None:
-    """Record the results of a function with the keys `prefix` + result number."""
+def record_results(
+    function: FuncOp, prefix: str, order: Sequence[int] | None = None
+) -> None:
+    """
+    Record the results of a function with the keys `prefix` + number. The numbers are
+    positions in `order`, a permutation of the results.
+    """
     terminator = function.body.blocks[-1].last_op if function.body.blocks else None
     if isinstance(terminator, ReturnOp):
-        for number, value in enumerate(terminator.operands):
-            if represents_floats(value.type):
+        values = terminator.operands
+        for number, index in enumerate(range(len(values)) if order is None else order):
+            if represents_floats((value := values[index]).type):
                 record(value, f"{prefix}{number}", terminator)
 
 

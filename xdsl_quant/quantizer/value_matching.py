@@ -20,12 +20,14 @@ from typing import TypeVar
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
+    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     NameLoc,
     StringAttr,
     TensorType,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from xdsl_quant.diagnostics import op_name, shortened_text
@@ -43,6 +45,7 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
 )
 from xdsl_quant.runtime.arrays import constant_attr, shape_of
+from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.entry_function import entry_function, ops_in_execution_order
 from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
     candidates,
@@ -118,10 +121,38 @@ class ComparedModel:
     def __init__(self, given: Model | QuantizedModel, entry: str | None):
         self.module = module_of(given)
         self.function = entry_function(self.module, entry)
-        self.argument_types = self.function.function_type.inputs.data
-        self.result_types = self.function.function_type.outputs.data
+        signature = self.function.function_type
+        self.argument_types: Sequence[Attribute] = signature.inputs.data
+        self.result_types: Sequence[Attribute] = signature.outputs.data
+        self.argument_order: Sequence[int] = range(len(self.argument_types))
+        self.result_order: Sequence[int] = range(len(self.result_types))
         self.values = [*self._values()]
         self.by_value = {value.value: value for value in self.values}
+
+    def order_like(self, other: ComparedModel) -> None:
+        """Order arguments and results like those of another model with the same names."""
+        self.argument_order = self._order("inputs", other)
+        self.result_order = self._order("outputs", other)
+        self.argument_types = [self.argument_types[n] for n in self.argument_order]
+        self.result_types = [self.result_types[n] for n in self.result_order]
+
+    def _order(self, key: str, other: ComparedModel) -> Sequence[int]:
+        names, expected = (
+            _signature_names(model.function, key) for model in (self, other)
+        )
+        order = self.argument_order if key == "inputs" else self.result_order
+        if sorted(names) == sorted(expected) and len({*names}) == len(order):
+            return [names.index(name) for name in expected]
+        return order
+
+    def in_own_order(self, batch: Batch) -> Arguments:
+        """Return arguments in the order of the model's function."""
+        arguments = as_tuple(batch)
+        if len(arguments) != len(self.argument_order):
+            # Let the call of the function raise the error.
+            return arguments
+        numbers = zip(self.argument_order, arguments, strict=True)
+        return tuple(argument for _, argument in sorted(numbers, key=lambda x: x[0]))
 
     @property
     def layers(self) -> Sequence[ModelValue]:
@@ -143,6 +174,15 @@ class ComparedModel:
             ):
                 function = "" if symbol == entry else symbol
                 yield ModelValue(value, function, candidate.key)
+
+
+def _signature_names(function: FuncOp, key: str) -> Sequence[str]:
+    """Return the names of the arguments or results of a TensorFlow Lite model."""
+    names = function.attributes.get("tf.entry_function")
+    if not isinstance(names, DictionaryAttr):
+        return []
+    text = names.data.get(key)
+    return text.data.split(",") if isinstance(text, StringAttr) else []
 
 
 @dataclass(frozen=True)

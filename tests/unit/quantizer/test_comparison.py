@@ -296,6 +296,25 @@ func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
     assert compare(dynamic, static, data).results == compare(same, static, data).results
 
 
+ORDERED = """
+func.func @main(%{0}: tensor<4xf32>, %{1}: tensor<4xf32>)
+    -> (tensor<4xf32>, tensor<4xf32>)
+    attributes {{tf.entry_function = {{inputs = "{0},{1}", outputs = "{2},{3}"}}}} {{
+  %s = arith.addf %a, %b : tensor<4xf32>
+  %t = arith.subf %a, %b : tensor<4xf32>
+  return %{2}, %{3} : tensor<4xf32>, tensor<4xf32>
+}}
+"""
+
+
+def test_arguments_and_results_in_another_order():
+    """Some tools reorder them, and keep their names."""
+    models = ORDERED.format(*"abst"), ORDERED.format(*"bats")
+    found = compare(*models, [(samples(4), samples(4, seed=1))])
+    assert found.results == {"main:output:0": math.inf, "main:output:1": math.inf}
+    assert [value.sqnr for value in found.values] == [math.inf] * 2
+
+
 def test_layers_that_add_most_error():
     found = compare(
         parse_module(dense_layers()),
