@@ -10,6 +10,7 @@ from ..cpu import CodeOptions
 from ..mlir_bindings import ir
 from ..schedule import Schedule, StepError
 from .buffer_planning import plan_buffers
+from .byte_functions import look_up_byte_functions
 from .byte_products import call_byte_products, mark_byte_products
 from .channel_multipliers import fold_constant_sums, merge_channels
 from .constant_codes import decode_constants, look_up_whole_bytes, select_from_tables
@@ -72,6 +73,8 @@ class FastSchedule(Schedule):
     def schedule_buffers(self, module: ir.Module) -> None:
         called = self._run(call_byte_products, module, self._cpu, self._threads)
         self.thread_functions = called or {}
+        if "avx512vbmi" in self._cpu.features:
+            self._run(look_up_byte_functions, module)
         can_stream = self._run(self._mark_streamable, module, name=_STREAMING)
         self.can_stream = bool(can_stream)
         self._run(lower_strided_copies, module)

@@ -29,6 +29,9 @@ _SLOW = {
 } | {"math.tanh"}
 """Functions that take longer than a load from memory."""
 
+_MIN_DEPTH = 20
+"""Minimum length of a chain of ops that takes longer than a load from memory."""
+
 _FREE = {"arith.constant", "arith.extf", "arith.extsi", "arith.extui"}
 """Ops that the bodies of contractions support."""
 
@@ -46,16 +49,25 @@ def store_repeated_terms(module: ir.Module) -> None:
 
 
 def _store_shared_terms(bodies: Sequence[_Body]) -> None:
-    by_key: dict[object, dict[int, ir.Value]] = {}
+    numbers: dict[object, int] = {}
+    keys = [body.keys(numbers) for body in bodies]
+    by_key: dict[tuple[ir.Block, int], dict[int, ir.Value]] = {}
     for number, body in enumerate(bodies):
-        for op in body.ops:
-            if op.name in _SLOW and (key := body.key(op.results[0])) is not None:
-                values = by_key.setdefault((body.op.block, key), {})
-                values[number] = op.results[0]
+        for value in body.slow_values:
+            if (key := keys[number].get(value)) is not None:
+                by_key.setdefault((body.op.block, key), {})[number] = value
+    shared = {
+        key: values
+        for key, values in by_key.items()
+        if len(values) > 1 and any(bodies[i].is_reduction for i in values)
+    }
     terms: list[dict[ir.Value, _Term]] = [{} for _ in bodies]
-    for values in by_key.values():
+    for (block, _), values in shared.items():
         number, first = next(iter(values.items()))
-        if len(values) < 2 or not any(bodies[i].is_reduction for i in values):
+        users = [user.results for user in mlir.users_of(first)]
+        used = [keys[number].get(result) for results in users for result in results]
+        if any((block, key) in shared for key in used):
+            # Part of a larger value that is shared.
             continue
         if (term := bodies[number].stored(first)) is not None:
             for i, value in values.items():
@@ -146,7 +158,6 @@ class _Body:
         self._maps = indexing_maps(op)
         self._numbers = {value: i for i, value in enumerate(self._block.arguments)}
         self._arguments: dict[ir.Value, frozenset[int]] = {}
-        self._keys: dict[ir.Value, object] = {}
         for inner in self.ops:
             used = frozenset[int]().union(*map(self._used, inner.operands))
             for result in inner.results:
@@ -173,29 +184,46 @@ class _Body:
             return frozenset((self._numbers[value],))
         return self._arguments.get(value, frozenset())
 
-    def key(self, value: ir.Value) -> object:
-        """Return a key that values computed from the same elements share, or `None`."""
-        if value in self._keys:
-            return self._keys[value]
-        key: object
-        if (number := self._numbers.get(value)) is not None:
-            is_input = number < self._inputs
-            key = (
-                (self.op.operands[number], str(self._maps[number]))
-                if is_input
-                else None
-            )
-        elif mlir.argument_block(value) is not None or value not in self._arguments:
-            key = value
-        else:
-            op = value.owner.operation
-            operands = [*map(self.key, op.operands)]
-            names = (name for name in ("predicate", "value") if name in op.attributes)
-            attributes = [str(op.attributes[name]) for name in names]
-            is_known = all(operand is not None for operand in operands)
-            key = (op.name, *attributes, *operands) if is_known else None
-        self._keys[value] = key
-        return key
+    @property
+    def slow_values(self) -> Sequence[ir.Value]:
+        """Results of slow functions and of long chains of ops."""
+        depths: dict[ir.Value, int] = {}
+        slow: list[ir.Value] = []
+        for op in self.ops:
+            depth = 1 + max((depths.get(v, 0) for v in op.operands), default=0)
+            for result in op.results:
+                depths[result] = depth
+                is_long = depth >= _MIN_DEPTH
+                if op.name in _SLOW or is_long:
+                    slow.append(result)
+        return slow
+
+    def keys(self, numbers: dict[object, int]) -> Mapping[ir.Value, int]:
+        """
+        Return a number for each value that depends on inputs alone. Values computed from
+        the same elements have the same number, across all calls with the same `numbers`.
+        """
+        keys: dict[ir.Value, int] = {}
+
+        def set_key(value: ir.Value, key: object) -> None:
+            keys[value] = numbers.setdefault(key, len(numbers))
+
+        for i in range(self._inputs):
+            key = self.op.operands[i], str(self._maps[i])
+            set_key(self._block.arguments[i], key)
+        for op in self.ops:
+            for operand in op.operands:
+                if operand not in self._numbers and operand not in self._arguments:
+                    set_key(operand, operand)
+            operands = [keys.get(operand) for operand in op.operands]
+            if None not in operands and len(op.results) == 1:
+                names = (
+                    name for name in ("predicate", "value") if name in op.attributes
+                )
+                attributes = [str(op.attributes[name]) for name in names]
+                result = op.results[0]
+                set_key(result, (op.name, str(result.type), *attributes, *operands))
+        return keys
 
     # Choice of values
 
