@@ -34,12 +34,10 @@ HALVED = """
     %r = arith.trunci %h : i32 to i8"""
 
 
-ASSERTION = (
-    """
+ASSERTION = """
     %t = arith.cmpi sgt, %w, %c : i32
-    cf.assert %t, "too small"""
-    ""
-)
+    cf.assert %t, "too small"
+"""
 
 
 def is_lookup(text: str) -> bool:
