@@ -268,6 +268,25 @@ def test_weights_on_the_left():
     assert actual.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize(
+    ("low", "is_product"), [(-120, True), (-255, True), (-121, False)]
+)
+def test_constants_of_more_than_bytes(low: int, is_product: bool):
+    """Zero-point-corrected constants are products if their range has 8 bits."""
+    high = 135
+    weights = RNG.integers(low, low + 256 if is_product else high + 1, (40, 20))
+    weights[0, :2] = low, low + 255 if is_product else high
+    x, start = some(5, 40), np.zeros((5, 20), np.int32)
+    text = product(x.shape, some(40, 20), start.shape)
+    dense = text[text.index("dense<[[") : text.index(" : tensor<40x20xi8>")]
+    text = text.replace(dense, f"dense<{weights.tolist()}>")
+    text = text.replace("tensor<40x20xi8>", "tensor<40x20xi16>")
+    text = text.replace("%r: i8", "%r: i16").replace("%r : i8", "%r : i16")
+    assert kept(text) == is_product
+    expected = x.astype(np.int32) @ weights.astype(np.int32)
+    assert compile(text, cpu=CPU)(x, start).tolist() == expected.tolist()
+
+
 def test_equal_weights():
     for value in (0, 1, -128):
         weights, x = np.full((4, 17), value, np.int8), some(6, 4)
