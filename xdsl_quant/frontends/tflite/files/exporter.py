@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -27,6 +26,7 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
     QuantizedType,
     UniformQuantizedSubChannelType,
 )
@@ -55,10 +55,11 @@ from xdsl_quant.frontends.tflite.dialect.signatures import (
 from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.xdsl_patches.resources import resource_data
 
-from .importer import ELEMENT_TYPES, SUBGRAPH_FIELDS
+from .block_types import blocks_of_type
+from .constants import ELEMENT_TYPES, file_bytes
+from .importer import SUBGRAPH_FIELDS
 from .model import (
     ABSENT,
-    ITEM_BITS,
     Model,
     ModelSignature,
     Operator,
@@ -184,7 +185,9 @@ def _file_error(op: Operation, message: str) -> TFLiteFileError:
 def _tensor_type(type_: Attribute) -> str | None:
     """Return the name of the element type in the schema; `None` if it is unsupported."""
     element_type = scalar_or_element_type(type_)
-    if not isinstance(element_type, PerTensorType | PerAxisType):
+    if not isinstance(
+        element_type, PerTensorType | PerAxisType | BlockScaledQuantizedType
+    ):
         return _TENSOR_TYPES.get(element_type)
     if not element_type.has_integer_storage:
         return None
@@ -193,8 +196,21 @@ def _tensor_type(type_: Attribute) -> str | None:
     return name if name in ELEMENT_TYPES else None
 
 
-def _quantization(type_: Attribute) -> TensorQuantization | None:
+def _quantization(
+    type_: Attribute, op: Operation, name: str, rank: int
+) -> TensorQuantization | None:
     element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, BlockScaledQuantizedType):
+        try:
+            blocks = blocks_of_type(element_type, name, rank)
+        except ValueError as e:
+            raise _file_error(
+                op,
+                f"has a type with {e}, which is unsupported in '.tflite' files; use "
+                "'!quant.block_scaled' with blocks of one size and scales of 'f16'",
+            ) from None
+        scales, zero_points = np.empty(0, np.float32), np.empty(0, np.int64)
+        return TensorQuantization(scales, zero_points, blocks=blocks)
     if not isinstance(element_type, ScaledQuantizedType):
         return None
     return TensorQuantization(
@@ -315,14 +331,15 @@ class _FunctionExporter:
         if DYNAMIC_INDEX in shape:
             signature = [-1 if size == DYNAMIC_INDEX else size for size in shape]
             shape = [1 if size == DYNAMIC_INDEX else size for size in shape]
+        name = name or f"tensor_{len(self.tensors)}"
         self.tensors.append(
             Tensor(
-                name or f"tensor_{len(self.tensors)}",
+                name,
                 type_name,
                 shape,
                 signature,
                 None,
-                _quantization(value.type),
+                _quantization(value.type, op, name, len(shape)),
                 has_rank=not isinstance(type_, UnrankedTensorType),
             )
         )
@@ -342,7 +359,7 @@ class _FunctionExporter:
             raise _file_error(op, "has a scalar value; expected a tensor")
         index = self.add_tensor(result, op, _tensor_name(op, result, ""))
         tensor = self.tensors[index]
-        tensor.data = _file_bytes(data, tensor.type, math.prod(tensor.shape))
+        tensor.data = file_bytes(data, tensor.type, math.prod(tensor.shape))
 
     # Operators
 
@@ -467,17 +484,3 @@ class _FunctionExporter:
 
 def _split(names: Attribute | None) -> Sequence[str]:
     return names.data.split(",") if isinstance(names, StringAttr) and names.data else ()
-
-
-def _file_bytes(data: bytes, type_name: str, count: int) -> NDArray[np.uint8]:
-    """Return the bytes of a constant in file layout, with two `INT4` elements per byte."""
-    array = np.frombuffer(data, np.uint8)
-    if array.size == max(ITEM_BITS[type_name] // 8, 1):
-        # A splat has the bytes of a single element.
-        array = np.tile(array, count)
-    if type_name == "BOOL":
-        return array & np.uint8(1)
-    if type_name != "INT4":
-        return array
-    nibbles = np.append(array & np.uint8(15), np.zeros(array.size % 2, np.uint8))
-    return nibbles[::2] | nibbles[1::2] << np.uint8(4)

@@ -10,27 +10,18 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
-    BFloat16Type,
     BoolAttr,
     BytesAttr,
-    ComplexType,
-    DenseIntOrFPElementsAttr,
-    DenseResourceAttr,
     DictionaryAttr,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     IntegerAttr,
     IntegerType,
     ModuleOp,
     NameLoc,
     NoneAttr,
     NoneType,
-    Signedness,
     StringAttr,
     TensorType,
     UnitAttr,
@@ -61,8 +52,9 @@ from xdsl_quant.frontends.tflite.dialect.signatures import (
 )
 from xdsl_quant.frontends.tflite.formulas.fixed_point import checked_log2
 from xdsl_quant.runtime.loading import IRError, verify_module
-from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
+from .block_types import type_of_blocks
+from .constants import ELEMENT_TYPES, constant_value
 from .model import (
     ABSENT,
     ITEM_BITS,
@@ -77,27 +69,6 @@ from .options import properties_of
 from .reader import read_tflite_model
 from .schema import enumerator
 from .sizes import with_input_shapes, with_static_sizes
-
-ELEMENT_TYPES: Mapping[str, TypeAttribute] = {
-    "FLOAT32": f32,
-    "FLOAT16": Float16Type(),
-    "BFLOAT16": BFloat16Type(),
-    "FLOAT64": Float64Type(),
-    "INT4": IntegerType(4),
-    "INT8": IntegerType(8),
-    "INT16": IntegerType(16),
-    "INT32": IntegerType(32),
-    "INT64": IntegerType(64),
-    "UINT8": IntegerType(8, Signedness.UNSIGNED),
-    "UINT16": IntegerType(16, Signedness.UNSIGNED),
-    "UINT32": IntegerType(32, Signedness.UNSIGNED),
-    "UINT64": IntegerType(64, Signedness.UNSIGNED),
-    "BOOL": IntegerType(1),
-    "COMPLEX64": ComplexType(Float32Type()),
-    "COMPLEX128": ComplexType(Float64Type()),
-    "STRING": tfl.StringType(),
-    "RESOURCE": tfl.ResourceType(),
-}
 
 _SMALLEST_SCALE = float(np.finfo(np.float32).smallest_normal)
 """Replacement for scale 0, which some files have for constants of zeros."""
@@ -236,7 +207,10 @@ def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAtt
     if (plain := ELEMENT_TYPES.get(tensor.type)) is None:
         raise TFLiteFileError(f"{where} has unsupported type {tensor.type}")
     quantization = tensor.quantization
-    if quantization is None or not quantization.zero_points.size:
+    if quantization is None:
+        return plain
+    has_blocks = quantization.blocks is not None
+    if not has_blocks and not quantization.zero_points.size:
         return plain
     if "INT" not in tensor.type:
         raise TFLiteFileError(
@@ -245,15 +219,18 @@ def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAtt
     if ITEM_BITS[tensor.type] > 32:
         # The 64-bit bias of a 16x8-bit contraction: quantized types have at most 32 bits.
         return plain
-    return _quantized_type(quantization, tensor.type, is_narrow)
+    return _quantized_type(quantization, tensor, is_narrow)
 
 
 def _quantized_type(
-    quantization: TensorQuantization, type_name: str, is_narrow: bool
+    quantization: TensorQuantization, tensor: Tensor, is_narrow: bool
 ) -> TypeAttribute:
+    type_name = tensor.type
     options: StorageOptions = {"is_signed": not type_name.startswith("U")}
     if is_narrow and ITEM_BITS[type_name] == 8:
         options["storage_type_min"] = -127 if options["is_signed"] else 1
+    if (blocks := quantization.blocks) is not None:
+        return type_of_blocks(tensor, blocks, options)
     storage = IntegerType(ITEM_BITS[type_name])
     scales = quantization.scales.astype(np.float64)
     scales[scales == 0] = _SMALLEST_SCALE
@@ -286,50 +263,6 @@ def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttr
         return UnrankedTensorType(element)
     shape = tensor.shape if tensor.signature is None else tensor.signature
     return TensorType(element, [DYNAMIC_INDEX if size < 0 else size for size in shape])
-
-
-# Constants
-
-
-def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
-    """Return the bytes of a constant in MLIR's layout: at least one byte per element."""
-    if not count:
-        return np.empty(0, np.uint8)
-    if tensor.data is None:
-        # The initial value of a variable, as a splat.
-        return np.full(ITEM_BITS[tensor.type] // 8, _first_value(tensor), np.uint8)
-    if tensor.type == "BOOL":
-        return np.where(tensor.data != 0, 255, 0).astype(np.uint8)
-    if tensor.type != "INT4":
-        return tensor.data
-    pairs = np.stack([tensor.data << 4, tensor.data], axis=-1).view(np.int8) >> 4
-    return pairs.reshape(-1)[:count].view(np.uint8)
-
-
-def _first_value(tensor: Tensor) -> int:
-    """
-    Return the byte with which LiteRT fills variables: the zero point of per-tensor `INT8`,
-    otherwise 0.
-    """
-    quantization = tensor.quantization
-    if tensor.type != "INT8" or quantization is None:
-        return 0
-    is_per_tensor = quantization.scales.size == quantization.zero_points.size == 1
-    return int(quantization.zero_points[0]) & 255 if is_per_tensor else 0
-
-
-def _constant_value(
-    tensor: Tensor, type_: TensorType[Attribute]
-) -> DenseIntOrFPElementsAttr | DenseResourceAttr:
-    elements = _elements(tensor, math.prod(tensor.shape))
-    if elements.size >= RESOURCE_BYTES and tensor.type not in ("BOOL", "INT4"):
-        key = tensor.name or "constant"
-        items = elements.view(f"u{min(ITEM_BITS[tensor.type] // 8, 8)}")
-        return new_resource(key, items, type_)
-    # A cast for the type checker only: elements have any type in `ITEM_BITS`.
-    return DenseIntOrFPElementsAttr(
-        cast(TensorType[IntegerType], type_), BytesAttr(elements.tobytes())
-    )
 
 
 # Functions
@@ -441,12 +374,12 @@ class _FunctionImporter:
         type_ = TensorType(element, tensor.shape)
         if isinstance(element, QuantizedType):
             storage = IntegerType(ITEM_BITS[tensor.type])
-            value = _constant_value(tensor, TensorType(storage, tensor.shape))
+            value = constant_value(tensor, TensorType(storage, tensor.shape))
             op = tfl.QConstOp.create(
                 result_types=[type_], properties={"qtype": type_, "value": value}
             )
         else:
-            value = _constant_value(tensor, type_)
+            value = constant_value(tensor, type_)
             op = tfl.ConstOp.create(result_types=[type_], properties={"value": value})
             if tensor.is_variable:
                 op.attributes["tfl.is_variable"] = UnitAttr()

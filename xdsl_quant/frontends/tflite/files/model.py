@@ -1,5 +1,7 @@
 """Contents of a `.tflite` file, independent of its byte layout."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -20,6 +22,23 @@ class TFLiteFileError(ModelFileError):
 
 
 @dataclass
+class TensorBlocks:
+    """Scales and zero points of blocks, which other tensors of the subgraph contain."""
+
+    sizes: Mapping[int, int]
+    """Block size of each quantized dimension, in ascending order of dimensions."""
+
+    scales: Tensor
+    """Constant floats, one per block in row-major order."""
+
+    zero_points: Tensor | None = None
+
+    def counts(self, shape: Sequence[int]) -> Sequence[int]:
+        """Return the number of blocks along each quantized dimension."""
+        return [shape[axis] // size for axis, size in self.sizes.items()]
+
+
+@dataclass
 class TensorQuantization:
     """Quantization parameters of a tensor."""
 
@@ -30,6 +49,8 @@ class TensorQuantization:
 
     minimum: NDArray[np.float32] | None = None
     maximum: NDArray[np.float32] | None = None
+    blocks: TensorBlocks | None = None
+    """Parameters of blocks, in place of `scales` and `zero_points`."""
 
 
 @dataclass
@@ -111,7 +132,11 @@ ITEM_BITS: Mapping[str, int] = {
     "FLOAT16": 16,
     "BFLOAT16": 16,
     "FLOAT64": 64,
+    "FLOAT8_E4M3FN": 8,
+    "FLOAT8_E5M2": 8,
+    "INT2": 2,
     "INT4": 4,
+    "UINT4": 4,
     "INT8": 8,
     "UINT8": 8,
     "INT16": 16,

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .blocks import DETAILS_TABLES, QuantizationDetails, block_quantization
 from .model import (
     ABSENT,
     ITEM_BITS,
@@ -34,15 +35,11 @@ from .schema import enumerators, option_fields, options_name, schema
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 """Exceptions of the package `tflite` for offsets outside the file."""
 
-_BUILTIN_CODE_FIELD = 10
-"""Offset of the entry of `builtin_code` in the field table of an operator code."""
+_BUILTIN_CODE_SLOT = 3
+"""Number of the field `builtin_code` of an operator code."""
 
-_QUANTIZATION_DETAILS = {
-    1: "kind 'CustomQuantization'",
-    2: "kind 'BlockwiseQuantization'",
-    3: "kind 'MultiAxisQuantization'",
-}
-"""Names of the kinds of quantization details; the package `tflite` has only the first."""
+_EXTERNAL_BUFFER_SLOT = 10
+"""Number of the field `external_buffer` of a tensor, which the package `tflite` lacks."""
 
 
 def read_tflite_model(content: bytes, name: str) -> Model:
@@ -154,18 +151,27 @@ class _Table:
         """Return a vector of integers; empty if it is absent."""
         return self.numbers(field, np.int32).tolist()
 
-    def builtin_code(self) -> int:
-        """
-        Return `builtin_code`. For codes below 127, the accessor of the package `tflite`
-        returns the deprecated field instead.
-        """
-        # The package has no public access to the raw field.
+    def _slot(self, slot: int) -> tuple[bytes, int]:
+        """Return the file and the position of a field by number; 0 if it is absent."""
+        # The package has no public access to fields by number.
         fields = getattr(self._flatbuffer, "_tab")
-        offset = fields.Offset(_BUILTIN_CODE_FIELD)
-        if not offset:
-            return 0
-        (number,) = struct.unpack_from("<i", fields.Bytes, fields.Pos + offset)
-        return number
+        offset = fields.Offset(4 + 2 * slot)
+        return fields.Bytes, offset and fields.Pos + offset
+
+    def slot_number(self, slot: int) -> int:
+        """Return a 32-bit integer by the number of its field; 0 if it is absent."""
+        content, position = self._slot(slot)
+        return struct.unpack_from("<i", content, position)[0] if position else 0
+
+    def slot_integers(self, slot: int) -> Sequence[int]:
+        """Return a vector by the number of its field; empty if it is absent."""
+        content, position = self._slot(slot)
+        if not position:
+            return ()
+        position += struct.unpack_from("<I", content, position)[0]
+        (count,) = struct.unpack_from("<I", content, position)
+        self._budget.spend(count)
+        return struct.unpack_from(f"<{count}i", content, position + 4)
 
     def union(self, field: str, kind: str) -> _Table | None:
         if (union := getattr(self._flatbuffer, field)()) is None:
@@ -196,6 +202,7 @@ class _Reader:
         table = _Table.root("Model", content)
         if (version := table.number("Version")) != 3:
             raise TFLiteFileError(f"unsupported schema version {version}; expected 3")
+        self.content = np.frombuffer(content, np.uint8)
         self.buffers = [self._data(b, i) for i, b in enumerate(table.tables("Buffers"))]
         self.codes = [
             self._code(code, i) for i, code in enumerate(table.tables("OperatorCodes"))
@@ -213,15 +220,21 @@ class _Reader:
         )
 
     def _data(self, table: _Table, index: int) -> NDArray[np.uint8] | None:
-        if table.number("Offset") > 1 or table.number("Size") > 1:
+        offset, size = table.number("Offset"), table.number("Size")
+        if offset <= 1 or size <= 1:
+            return table.array("Data", np.uint8)
+        # After the tables, as in files larger than 2 GB.
+        if offset + size > self.content.size:
             raise TFLiteFileError(
-                f"buffer {index} is stored after the tables, as in files larger than 2 GB, "
-                "which are unsupported"
+                f"buffer {index} ends at byte {offset + size} of a file of "
+                f"{self.content.size} bytes"
             )
-        return table.array("Data", np.uint8)
+        return self.content[offset : offset + size]
 
     def _code(self, table: _Table, index: int) -> tuple[str, str]:
-        number = max(table.builtin_code(), table.number("DeprecatedBuiltinCode"))
+        # For codes below 127, the accessor of the package returns the deprecated field.
+        own = table.slot_number(_BUILTIN_CODE_SLOT)
+        number = max(own, table.number("DeprecatedBuiltinCode"))
         code = _enumerator("BuiltinOperator", number, f"operator code {index}")
         return code, table.text("CustomCode")
 
@@ -237,7 +250,7 @@ class _Reader:
 
     def _subgraph(self, table: _Table, index: int) -> Subgraph:
         name = table.text("Name")
-        tensors = [self._tensor(t, i) for i, t in enumerate(table.tables("Tensors"))]
+        tensors = self._tensors(table.tables("Tensors"))
         where = f"subgraph {index}"
         count = len(tensors)
         return Subgraph(
@@ -265,12 +278,44 @@ class _Reader:
                 _check_index(index, count, "tensor index", where)
         return indices
 
+    def _tensors(self, tables: Sequence[_Table]) -> Sequence[Tensor]:
+        tensors = [self._tensor(table, index) for index, table in enumerate(tables)]
+        for index, (table, tensor) in enumerate(zip(tables, tensors, strict=True)):
+            parameters, quantization = table.table("Quantization"), tensor.quantization
+            if parameters is None or quantization is None:
+                continue
+            where = f"tensor {index} ('{tensor.name}')"
+            if (details := self._details(parameters, where)) is not None:
+                blocks = block_quantization(details, tensor, tensors, where)
+                quantization.blocks = blocks
+        return tensors
+
+    def _details(self, table: _Table, where: str) -> QuantizationDetails | None:
+        if not (number := table.number("DetailsType")):
+            return None
+        kind = enumerators("QuantizationDetails").get(number, str(number))
+        # Any table gives access to the fields of one that the package `tflite` lacks.
+        fields = table.union("Details", "CustomQuantization")
+        if kind not in DETAILS_TABLES or fields is None:
+            raise TFLiteFileError(
+                f"{where} has unsupported quantization details of kind '{kind}'; expected "
+                "per-tensor or per-axis scales, or scales of blocks"
+            )
+        scales, zero_points, size = (fields.slot_number(slot) for slot in range(3))
+        dimensions = fields.slot_integers(3)
+        return QuantizationDetails(kind, scales, zero_points, size, dimensions)
+
     def _tensor(self, table: _Table, index: int) -> Tensor:
         name = table.text("Name")
         where = f"tensor {index} ('{name}')"
         type_ = _enumerator("TensorType", table.number("Type"), where)
         if table.table("Sparsity") is not None:
             raise TFLiteFileError(f"{where} is sparse, which is unsupported")
+        if number := table.slot_number(_EXTERNAL_BUFFER_SLOT):
+            raise TFLiteFileError(
+                f"{where} has its data in external buffer {number} of another file, which "
+                "is unsupported"
+            )
         shape = table.integers("Shape")
         signature = table.integers("ShapeSignature") or None
         if min(shape, default=0) < 0 or min(signature or (), default=0) < -1:
@@ -316,16 +361,11 @@ class _Reader:
     ) -> TensorQuantization | None:
         if table is None:
             return None
-        if number := table.number("DetailsType"):
-            kind = _QUANTIZATION_DETAILS.get(number, f"kind {number}")
-            raise TFLiteFileError(
-                f"{where} has unsupported quantization details of {kind}; expected "
-                "per-tensor or per-axis scales"
-            )
         scales = table.numbers("Scale", np.float32)
         zero_points = table.numbers("ZeroPoint", np.int64)
         minimum, maximum = (table.array(name, np.float32) for name in ("Min", "Max"))
-        if not (scales.size or zero_points.size or minimum is not None):
+        has_details = table.number("DetailsType") != 0
+        if not (scales.size or zero_points.size or minimum is not None or has_details):
             return None
         axis = table.number("QuantizedDimension")
         if zero_points.size:

@@ -27,21 +27,37 @@ def schema() -> Any:
     return tflite
 
 
+_NEWER_ENUMERATORS: Mapping[str, Mapping[int, str]] = {
+    "TensorType": {
+        19: "INT2",
+        20: "UINT4",
+        21: "FLOAT8_E4M3FN",
+        22: "FLOAT8_E5M2",
+    },
+    "QuantizationDetails": {2: "BlockwiseQuantization", 3: "MultiAxisQuantization"},
+    "BuiltinOperator": {209: "STABLEHLO_CASE"},
+    "BuiltinOptions2": {22: "StablehloCaseOptions"},
+}
+"""Enumerators of LiteRT 2.3 that the package `tflite` 2.18 lacks."""
+
+
 @cache
 def enumerators(name: str) -> Mapping[int, str]:
     """Return the names of an enum by value."""
     enumeration = getattr(schema(), name)
-    return {
+    members = {
         number: member
         for member, number in _members(enumeration).items()
         if isinstance(number, int)
     }
+    return {**members, **_NEWER_ENUMERATORS.get(name, {})}
 
 
 @cache
 def enumerator(enumeration: str, name: str) -> int:
     """Return the value of an enumerator."""
-    return getattr(getattr(schema(), enumeration), name)
+    values = {member: number for number, member in enumerators(enumeration).items()}
+    return values[name]
 
 
 _OPTIONS = {

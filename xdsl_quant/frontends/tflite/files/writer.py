@@ -6,7 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .model import Model, ModelSignature, Operator, Subgraph, Tensor, TensorQuantization
+from .blocks import details_of
+from .model import (
+    ABSENT,
+    Model,
+    ModelSignature,
+    Operator,
+    Subgraph,
+    Tensor,
+    TensorBlocks,
+    TensorQuantization,
+)
 from .schema import enumerator, option_fields, options_name, schema
 
 _FIRST_VERSIONS = {"BROADCAST_TO": 2}
@@ -38,6 +48,16 @@ def version(operator: Operator) -> int:
     return _FIRST_VERSIONS.get(operator.code, 1)
 
 
+def _with_appended_blocks(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Append the scales and zero points of blocks that are not among the tensors."""
+    blocks = (t.quantization.blocks for t in tensors if t.quantization is not None)
+    pairs = ((b.scales, b.zero_points) for b in blocks if b is not None)
+    parameters = {id(t): t for pair in pairs for t in pair if t is not None}
+    for tensor in tensors:
+        parameters.pop(id(tensor), None)
+    return [*tensors, *parameters.values()]
+
+
 class _Writer:
     """FlatBuffers serializer, which writes nested tables before their parents."""
 
@@ -50,6 +70,8 @@ class _Writer:
         self.buffers: list[NDArray[np.uint8] | None] = [None]
         self.buffer_indices: dict[int, int] = {}
         self.codes: dict[tuple[str, str, int], int] = {}
+        self.tensors: Sequence[Tensor] = ()
+        """Tensors of the current subgraph."""
 
     # FlatBuffers primitives
 
@@ -134,8 +156,9 @@ class _Writer:
         return self.table("Metadata", {"Name": self.text(name), "Buffer": buffer})
 
     def subgraph(self, subgraph: Subgraph) -> int:
+        self.tensors = _with_appended_blocks(subgraph.tensors)
         fields = {
-            "Tensors": self.vector([*map(self.tensor, subgraph.tensors)]),
+            "Tensors": self.vector([*map(self.tensor, self.tensors)]),
             "Inputs": self.numbers(subgraph.inputs, np.int32),
             "Outputs": self.numbers(subgraph.outputs, np.int32),
             "Operators": self.vector([*map(self.operator, subgraph.operators)]),
@@ -151,7 +174,7 @@ class _Writer:
             if signature is None
             else self.numbers(signature, np.int32),
             "Name": self.text(tensor.name),
-            "Quantization": self.quantization(tensor.quantization),
+            "Quantization": self.quantization(tensor.quantization, len(tensor.shape)),
             "Type": enumerator("TensorType", tensor.type),
             "Buffer": self.add_buffer(tensor.data),
             "IsVariable": tensor.is_variable,
@@ -159,13 +182,21 @@ class _Writer:
         }
         return self.table("Tensor", fields)
 
-    def quantization(self, quantization: TensorQuantization | None) -> int | None:
+    def quantization(
+        self, quantization: TensorQuantization | None, rank: int
+    ) -> int | None:
         if quantization is None:
             return None
         ranges = {"Min": quantization.minimum, "Max": quantization.maximum}
+        if (blocks := quantization.blocks) is not None:
+            parameters = self.details(blocks, rank)
+        else:
+            parameters = {
+                "Scale": self.numbers(quantization.scales, np.float32),
+                "ZeroPoint": self.numbers(quantization.zero_points, np.int64),
+            }
         fields = {
-            "Scale": self.numbers(quantization.scales, np.float32),
-            "ZeroPoint": self.numbers(quantization.zero_points, np.int64),
+            **parameters,
             "QuantizedDimension": quantization.axis,
             **{
                 name: None if values is None else self.numbers(values, np.float32)
@@ -173,6 +204,27 @@ class _Writer:
             },
         }
         return self.table("QuantizationParameters", fields)
+
+    def details(self, blocks: TensorBlocks, rank: int) -> Mapping[str, int]:
+        kind, size, dimensions = details_of(blocks, rank)
+        zero_points = blocks.zero_points
+        numbers = (
+            self.tensor_index(blocks.scales),
+            ABSENT if zero_points is None else self.tensor_index(zero_points),
+            size,
+        )
+        vector = self.numbers(dimensions, np.int32) if dimensions else 0
+        # The package `tflite` lacks these tables.
+        self.builder.StartObject(4)
+        for slot, number in enumerate(numbers):
+            self.builder.PrependInt32Slot(slot, number, 0)
+        self.builder.PrependUOffsetTRelativeSlot(3, vector, 0)
+        table = self.builder.EndObject()
+        number = enumerator("QuantizationDetails", kind)
+        return {"DetailsType": number, "Details": table}
+
+    def tensor_index(self, tensor: Tensor) -> int:
+        return next(i for i, other in enumerate(self.tensors) if other is tensor)
 
     def operator(self, operator: Operator) -> int:
         key = operator.code, operator.custom_code, version(operator)

@@ -683,7 +683,6 @@ def test_modules_that_no_file_can_have(text: str, message: str):
         "!quant.uniform<f8E5M2:f32:0, {5.000000e-01, 2.500000e-01}>",
         "!quant.uniform<f4E2M1FN:f32, 5.000000e-01>",
         "!quant.uniform<!quant.quantile<ui2:f16, {0.0, 1.0, 2.0, 3.0}>:f32, 5.000000e-01>",
-        "!quant.block_scaled<i8:f32:{}, scales = dense<5.000000e-01> : tensor<f32>>",
         "!quant.block_scaled<f4E2M1FN:f32:{}, scales = dense<5.000000e-01> : tensor<f32>>",
         "!quant.any<i8:f32>",
         "!quant.uniform<i7:f32, 5.000000e-01>",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from tests.conformance.real_mlir import Mlir
 from tests.oracles.networks_in_tosa import tosa_steps
 from xdsl_quant.execution import compile
-from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
+from xdsl_quant.frontends.tflite import read_tflite, write_tflite
 from xdsl_quant.machines.numpy import StatefulModel, run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.runtime.stateful_function import StatefulFunction
@@ -122,12 +121,3 @@ def test_square_of_other_elements(type: str):
     expected = x * x if dtype != np.int8 else np.array([3, 21, 21, 127], dtype)
     for result in (run_function(module, "main", x)[0], compile(module, "main")(x)):
         np.testing.assert_array_equal(np.asarray(result), expected)
-
-
-def test_quantization_details_that_are_not_supported():
-    message = (
-        "<bytes>: error: tensor 1 ('w') has unsupported quantization details of "
-        "kind 'MultiAxisQuantization'; expected per-tensor or per-axis scales"
-    )
-    with pytest.raises(TFLiteFileError, match=f"^{re.escape(message)}$"):
-        read_tflite(content("multi_axis"))
