@@ -148,6 +148,8 @@ def dense_elements(
         width = cast(int, integer_width(element_type))
         stored = np.frombuffer(data, f"int{8 * dtype.itemsize}")
         elements = sign_extended(stored, width).view(dtype)
+        if dtype.kind == "u" and width < 8 * dtype.itemsize:
+            elements = elements & dtype.type((1 << width) - 1)
     shape = type_.get_shape()
     # A splat may store a single element.
     is_splat = elements.size == 1

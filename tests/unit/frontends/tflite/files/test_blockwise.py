@@ -45,8 +45,9 @@ def unpacked(file: bytes) -> Any:
     return tables.ModelT.InitFromObj(tables.Model.GetRootAs(file, 0))
 
 
-def fields_of(table: Any) -> dict[str, Any]:
-    return {name: np.ravel(value).tolist() for name, value in vars(table).items()}
+def fields_of(table: object) -> dict[str, Any]:
+    fields: Mapping[str, Any] = vars(table)
+    return {name: np.ravel(value).tolist() for name, value in fields.items()}
 
 
 def parameters_of(file: bytes) -> Mapping[str, Any]:

@@ -350,6 +350,62 @@ def test_constants_of_all_types():
         assert (b"" if after.data is None else after.data.tobytes()) == data
 
 
+NARROW = {
+    "INT2": (np.array([0xE4, 0x01], np.uint8), "i2", [0, 1, -2, -1, 1]),
+    "INT4": (np.array([0x21, 0xF8, 0x0F], np.uint8), "i4", [1, 2, -8, -1, -1]),
+    "UINT4": (np.array([0x21, 0xF8, 0x0F], np.uint8), "ui4", [1, 2, 8, 15, 15]),
+}
+"""Bytes of constants of less than a byte, their type, and their elements."""
+
+
+@pytest.mark.parametrize("type_name", NARROW)
+def test_narrow_integers(type_name: str):
+    data, type_, elements = NARROW[type_name]
+    x = Tensor("x", type_name, [5], data=data)
+    cast = op("CAST", [0], [1])
+    module = module_of(graph([x, tensor("y", "FLOAT32", 5)], [], [1], cast))
+    assert f"dense<{elements}> : tensor<5x{type_}>" in str(module)
+    written = write_tflite(parse_module(str(module), "m.mlir"))
+    bytes_of_x = read_tflite_model(written, "").subgraphs[0].tensors[0].data
+    assert bytes_of_x is not None
+    assert bytes_of_x.tobytes() == data.tobytes()
+    assert LiteRT(written).run()[0].tolist() == elements
+    assert np.asarray(run_function(module, "main")[0]).tolist() == elements
+    assert np.asarray(compile(module, "main")()).tolist() == elements
+
+
+@pytest.mark.parametrize("type_name", NARROW)
+def test_narrow_stored_values(type_name: str):
+    data, _, elements = NARROW[type_name]
+    x = Tensor("x", type_name, [5], data=data, quantization=scales(0.5))
+    y = tensor("y", "FLOAT32", 5)
+    module = module_of(graph([x, y], [], [1], op("DEQUANTIZE", [0], [1])))
+    expected = [element * 0.5 for element in elements]
+    assert LiteRT(write_tflite(module)).run()[0].tolist() == expected
+    assert np.asarray(run_function(module, "main")[0]).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("type_name", "type_", "dtype"),
+    [
+        ("FLOAT8_E4M3FN", "f8E4M3FN", ml_dtypes.float8_e4m3fn),
+        ("FLOAT8_E5M2", "f8E5M2", ml_dtypes.float8_e5m2),
+        ("BFLOAT16", "bf16", ml_dtypes.bfloat16),
+    ],
+)
+def test_small_floats(type_name: str, type_: str, dtype: Any):
+    x = constant("x", type_name, np.array([1.5, -2, 448], np.float32).astype(dtype))
+    cast = op("CAST", [0], [1])
+    module = module_of(graph([x, tensor("y", "FLOAT32", 3)], [], [1], cast))
+    assert f"tensor<3x{type_}>" in str(module)
+    written = again(module).subgraphs[0].tensors[0]
+    assert written.data is not None
+    assert x.data is not None
+    assert (written.type, written.data.tobytes()) == (type_name, x.data.tobytes())
+    expected = np.array([1.5, -2, 448]).astype(dtype).astype(np.float32)
+    np.testing.assert_array_equal(np.asarray(run_function(module, "main")[0]), expected)
+
+
 def test_large_constants_are_resources():
     array = np.arange(1 << 15, dtype=np.float32)
     module = module_of(graph([constant("weights", "FLOAT32", array)], [], [0]))

@@ -8,7 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation
 
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant.types import (
+    StoredQuantizedType,
+    scalar_or_element_type,
+)
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect import MirrorPad
 from xdsl_quant.frontends.tflite.formulas import data_movement, floats, windows
@@ -23,7 +26,7 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.parameters import storage_range
 from xdsl_quant.numerics.primitives import top_k, with_part
-from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
+from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype, stored_elements
 from xdsl_quant.unsupported import Unsupported
 
 from .computation import (
@@ -314,9 +317,11 @@ def _resize_nearest_neighbor(
 
 def _constant(op: tfl.ConstOp | tfl.QConstOp) -> Array:
     elements = dense_elements(op.value)
-    dtype = numpy_dtype(op.output.type)
+    element_type = scalar_or_element_type(op.output.type)
+    if elements.dtype == numpy_dtype(element_type):
+        return elements
     # Stored values are signless in the attribute.
-    return elements if elements.dtype == dtype else elements.view(dtype)
+    return stored_elements(elements, cast(StoredQuantizedType, element_type))
 
 
 def _fill(op: tfl.FillOp, dims: Array, value: Array) -> Array:
