@@ -1,6 +1,6 @@
 """Serialization of a model to the bytes of a `.tflite` file."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,15 +27,34 @@ _OLD_CODE_LIMIT = 127
 
 _DATA_ALIGNMENT = 16
 
+_MAX_CONSTANT_BYTES = 2_000_000_000
+"""Largest size of all constants in the tables, which must end before 2 GB."""
 
-def write_model(model: Model) -> bytes:
+
+def write_model(model: Model, max_constant_bytes: int = _MAX_CONSTANT_BYTES) -> bytes:
     """
     Serialize a model to the bytes of a file.
+
+    Args:
+        model: the model.
+        max_constant_bytes: size of all constants above which they follow the tables.
 
     Raises:
         ImportError: if the package `tflite` is not installed.
     """
-    return _Writer(model).content()
+    tensors = (tensor for subgraph in model.subgraphs for tensor in subgraph.tensors)
+    sizes = {id(t.data): t.data.size for t in tensors if t.data is not None}
+    if sum(sizes.values()) <= max_constant_bytes:
+        return _Writer(model).content()
+    # Tables have the same size for any offset of the first constant.
+    size = len(_Writer(model, _DATA_ALIGNMENT).content())
+    writer = _Writer(model, _aligned(size))
+    content = writer.content()
+    return b"".join([content, *writer.constants_after_tables(size)])
+
+
+def _aligned(position: int) -> int:
+    return -(-position // _DATA_ALIGNMENT) * _DATA_ALIGNMENT
 
 
 def version(operator: Operator) -> int:
@@ -61,10 +80,12 @@ def _with_appended_blocks(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
 class _Writer:
     """FlatBuffers serializer, which writes nested tables before their parents."""
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, constants_start: int | None = None):
+        """Write constants into the tables, or from a position after the tables."""
         import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no type annotations
 
         self.model = model
+        self.position = constants_start
         self.tables = schema()
         self.builder: Any = flatbuffers.Builder(1024)
         self.buffers: list[NDArray[np.uint8] | None] = [None]
@@ -134,9 +155,21 @@ class _Writer:
     def buffer(self, data: NDArray[np.uint8] | None) -> int:
         if data is None:
             return self.table("Buffer", {})
+        if self.position is not None and data.size > 1:
+            offset = self.position
+            self.position = _aligned(offset + data.size)
+            return self.table("Buffer", {"Offset": offset, "Size": data.size})
         # Kernels read constants in place, with instructions that require alignment.
         self.builder.Prep(_DATA_ALIGNMENT, data.size)
         return self.table("Buffer", {"Data": self.numbers(data, np.uint8)})
+
+    def constants_after_tables(self, end: int) -> Iterator[bytes]:
+        """Yield padding and bytes of each constant; `end` is the size of the tables."""
+        for data in self.buffers:
+            if data is not None and data.size > 1:
+                yield bytes(_aligned(end) - end)
+                yield data.tobytes()
+                end = _aligned(end) + data.size
 
     def code(self, name: str, custom_code: str, version: int) -> int:
         number = enumerator("BuiltinOperator", name)

@@ -299,6 +299,15 @@ def test_scales_that_are_not_finite():
     assert error_of(changed(BLOCKWISE, change)) == message
 
 
+def test_data_in_another_file():
+    def change(model: Any, tensor: Any, details: Any) -> None:
+        tensor.externalBuffer = 7
+
+    assert error_of(changed(BLOCKWISE, change)) == (
+        "has its data in external buffer 7 of another file, which is unsupported"
+    )
+
+
 @pytest.mark.parametrize(
     ("number", "kind"), [(1, "CustomQuantization"), (4, "4"), (200, "200")]
 )

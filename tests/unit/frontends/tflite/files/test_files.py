@@ -23,10 +23,11 @@ from xdsl_quant.frontends.tflite.files.model import (
     TensorQuantization,
     TFLiteFileError,
 )
-from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
+from xdsl_quant.frontends.tflite.files.reader import default_options, read_tflite_model
 from xdsl_quant.frontends.tflite.files.schema import schema
 from xdsl_quant.frontends.tflite.files.writer import write_model
 
+from .litert import LiteRT
 from .models import model_of
 
 PATHS = sorted(Path(pymicro_wakeword.__file__).parent.rglob("*.tflite"))
@@ -95,6 +96,45 @@ def test_tensors_share_buffers():
     tensors = [Tensor(str(i), "UINT8", [200], data=data) for i in range(100)]
     shared = replace(model, subgraphs=[replace(model.subgraphs[0], tensors=tensors)])
     assert len(write_model(shared)) < 100 * 200
+
+
+def products_model() -> Model:
+    """A model with constants of 8 and 12 bytes."""
+    numbers = [Tensor(name, "FLOAT32", [2]) for name in "xyz"]
+    arrays = np.array([2, 3], np.float32), np.array([0.5, -1], np.float32)
+    for tensor, array in zip(numbers[1:], arrays, strict=True):
+        tensor.data = array.view(np.uint8)
+    tensors = [*numbers, Tensor("p", "FLOAT32", [2]), Tensor("q", "FLOAT32", [2])]
+    options = default_options("MulOptions")
+    operators = [
+        Operator("MUL", [0, 1], [3], options),
+        Operator("MUL", [3, 2], [4], options),
+    ]
+    return Model(
+        [Subgraph("main", tensors, [0], [4], operators)], metadata={"m": b"abc"}
+    )
+
+
+def test_constants_after_the_tables():
+    """As in files of more than 2 GB."""
+    model = products_model()
+    file = write_model(model, max_constant_bytes=15)
+    assert len(file) % 16 == 3
+    assert as_data(read_tflite_model(file, "m")) == as_data(model)
+    assert as_data(written_and_read(model)) == as_data(model)
+    assert len(write_model(model, max_constant_bytes=16)) != len(file)
+    (result,) = LiteRT(file).run(np.array([1, 10], np.float32))
+    assert result.tolist() == [1, -30]
+
+
+def test_constants_beyond_the_end_of_the_file():
+    file = write_model(products_model(), max_constant_bytes=0)
+    with pytest.raises(TFLiteFileError) as e:
+        read_tflite_model(file[:-1], "m")
+    size = len(file)
+    assert str(e.value) == (
+        f"m: error: buffer 3 ends at byte {size} of a file of {size - 1} bytes"
+    )
 
 
 @pytest.mark.parametrize(
