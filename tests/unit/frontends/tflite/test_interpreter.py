@@ -813,10 +813,6 @@ def test_sums_of_16_bits_with_powers_of_two(is_set: bool, expected: list[int]):
     ("type_", "reason"),
     [
         (
-            "!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f32>>",
-            "TensorFlow Lite does not support '!quant.block_scaled'; use '!quant.uniform'",
-        ),
-        (
             "!quant.uniform<f8E4M3FN:f32, 0.5>",
             "unsupported storage type 'f8E4M3FN', expected an integer type",
         ),

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, Float32Type, NoneType
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.quant import BlockScaledQuantizedType
@@ -33,6 +33,7 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
     tabulate,
 )
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics.block_scaled import BlockScaledParameters, dequantize_blocks
 from xdsl_quant.numerics.parameters import storage_range
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.building.quantization_arithmetic import (
@@ -113,6 +114,9 @@ class Computation:
     hybrid: Formula | None = None
     """Formula for float activations and stored weights, or `None`."""
 
+    blockwise: Formula | None = None
+    """Formula for float activations and weights with scales of blocks, or `None`."""
+
     is_truth: bool = False
     """True if the result has type `i1`, even if operands are quantized."""
 
@@ -139,6 +143,8 @@ class Computation:
             Unsupported: if the op does not support its operand or result types.
         """
         types = op.operand_types
+        if any(block_type(type_) is not None for type_ in types):
+            return self._on_blocks(op, values, fall_back, mode)
         operands = [_operand(*pair) for pair in zip(values, types, strict=True)]
         (type_,) = op.result_types
         result = parameters_of(type_)
@@ -159,6 +165,36 @@ class Computation:
         except Unsupported as e:
             fall_back(op, str(e))
             return self._by_fallback(op, values)
+
+    def _on_blocks(
+        self,
+        op: Operation,
+        values: Sequence[Array | None],
+        fall_back: Callable[[Operation, str], None],
+        mode: FallbackMode,
+    ) -> Array:
+        """Return the result of an op with operands whose scales are those of blocks."""
+        if self.blockwise is None:
+            raise Unsupported(
+                "has an operand of '!quant.block_scaled', for which no kernel is "
+                "implemented; use 'tfl.dequantize'"
+            )
+        weights = self.operands.weights
+        for index, type_ in enumerate((*op.operand_types, *op.result_types)):
+            element_type = scalar_or_element_type(type_)
+            if index != weights and not isinstance(
+                element_type, Float32Type | NoneType
+            ):
+                raise Unsupported(
+                    f"has weights of '!quant.block_scaled' and type '{type_}'; expected "
+                    "'f32'"
+                )
+        try:
+            if mode != "only":
+                return self.blockwise(op, *values)
+        except Unsupported as e:
+            fall_back(op, str(e))
+        return self._by_fallback(op, values)
 
     def _check_numbers(self, values: Sequence[Array | None]) -> None:
         if self.accepts_booleans:
@@ -271,13 +307,17 @@ Implementation: TypeAlias = Computation | Function
 def unsupported_type(quantized_type: QuantizedType) -> str | None:
     """Return why TensorFlow Lite does not support a quantized type, or `None`."""
     if isinstance(quantized_type, BlockScaledQuantizedType):
-        return (
-            "TensorFlow Lite does not support '!quant.block_scaled'; use "
-            "'!quant.uniform'"
-        )
+        return "no integer kernel supports '!quant.block_scaled'; use 'tfl.dequantize'"
     if isinstance(quantized_type, StoredQuantizedType):
         return quantized_type.unsupported_storage
     return None
+
+
+def block_type(type_: Attribute) -> BlockScaledQuantizedType | None:
+    """Return the block-scaled element type of a type, or `None`."""
+    element_type = scalar_or_element_type(type_)
+    is_block_type = isinstance(element_type, BlockScaledQuantizedType)
+    return element_type if is_block_type else None
 
 
 @lru_cache(maxsize=256)
@@ -316,6 +356,10 @@ def _operand(value: Array | None, type_: Attribute) -> Array | Quantized | None:
 
 def dequantize_array(value: Array, type_: Attribute) -> Array:
     """Dequantize a value if its type is quantized."""
+    if (blocks := block_type(type_)) is not None:
+        if not is_array(value):
+            raise Unsupported("has blocks of values that are not constant")
+        return dequantize_blocks(value, BlockScaledParameters.from_type(blocks))
     if (parameters := parameters_of(type_)) is None:
         return value
     if is_array(value):

@@ -42,6 +42,7 @@ from .computation import (
     have_one_scale,
     integers_of,
     is_array,
+    is_float,
     number,
     on_stored_values,
     parameters_of,
@@ -172,7 +173,7 @@ def _gather_nd(op: tfl.GatherNdOp, values: Array, indices: Array) -> Array:
 
 
 def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Array, table: Array) -> Array:
-    if parameters_of(op.output.type) is None:
+    if is_float(op.output.type):
         table = dequantize_array(table, op.value.type)
     else:
         check_moves_stored_values(op.value.type, op.output.type)

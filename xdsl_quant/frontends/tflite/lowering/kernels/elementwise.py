@@ -27,6 +27,7 @@ from .computation import (
     OnStoredValues,
     Requirement,
     activation_of,
+    block_type,
     check_moves_stored_values,
     dequantize_array,
     flag,
@@ -198,9 +199,10 @@ def _quantize(op: tfl.QuantizeOp, value: Array) -> Array:
 
 
 def _dequantize(op: tfl.DequantizeOp, value: Array) -> Array:
-    parameters = parameters_of(op.input.type)
-    if is_array(value) or parameters is None:
+    if is_array(value) or block_type(op.input.type) is not None:
         return dequantize_array(value, op.input.type).astype(np.float32)
+    if (parameters := parameters_of(op.input.type)) is None:
+        return value.astype(np.float32)
     return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
 
 

@@ -11,6 +11,7 @@ from xdsl_quant.frontends.tflite.dialect.products import (
     has_wide_accumulator_without_bias,
 )
 from xdsl_quant.frontends.tflite.formulas import (
+    blockwise,
     floats,
     hybrid,
     products,
@@ -20,6 +21,7 @@ from xdsl_quant.frontends.tflite.formulas import (
 from xdsl_quant.frontends.tflite.formulas.products import Window
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.numerics import QuantizationParameters as Parameters
+from xdsl_quant.runtime.arrays import shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from ..windows import window_of
@@ -31,10 +33,12 @@ from .computation import (
     Operands,
     Requirement,
     activation_of,
+    block_type,
     flag,
     formula_of,
     has_one_scale,
     integers_of,
+    is_array,
     kernel_of,
     number,
     on_stored_values,
@@ -145,6 +149,36 @@ def _fully_connected_formula(
     return _with_bias(op, floats.fully_connected(x, weights, keep_num_dims), bias)
 
 
+def _blockwise_scales(op: tfl.FullyConnectedOp) -> Array:
+    """
+    Return the scales of weights as the kernel rounds them: to `bf16`, half to even.
+
+    Raises:
+        Unsupported: if the kernel does not support the weights.
+    """
+    type_, shape = block_type(op.filter.type), shape_of(op.filter.type)
+    assert type_ is not None
+    # The last block of a row must not be shorter than the others.
+    sizes = {axis: count * size for axis, (count, size) in type_.get_blocks().items()}
+    if (
+        str(type_.storage_type) != "i4"
+        or not type_.is_signed
+        or [*type_.block_parameter_attrs] != ["scales"]
+        or sizes != dict(enumerate(shape))
+        or type_.block_sizes.get_values()[0] != 1
+    ):
+        raise Unsupported(
+            "has weights other than 'i4' with a scale for each block of a row, which the "
+            "kernel requires"
+        )
+    scales = type_.get_numbers()["scales"].astype(np.float32)
+    if not (scales > 0).all():
+        raise Unsupported("has a scale that is not positive, which the kernel refuses")
+    bits = scales.view(np.uint32)
+    half = np.uint32(0x7FFF) + (bits >> 16 & 1)
+    return (bits + half & np.uint32(0xFFFF0000)).view(np.float32)
+
+
 def _fully_connected(has_multiplier: bool) -> Computation:
     def kernel(
         op: Any,
@@ -170,6 +204,16 @@ def _fully_connected(has_multiplier: bool) -> Computation:
         result = hybrid.fully_connected(x, weights, bias, *options)
         return floats.apply_activation(result, activation_of(op))
 
+    def blockwise_kernel(
+        op: tfl.FullyConnectedOp, x: Array, weights: Array, bias: Array | None
+    ) -> Array:
+        if not is_array(weights):
+            raise Unsupported("has blocks of weights that are not constant")
+        stored, scales = weights.astype(np.int64), _blockwise_scales(op)
+        keep_num_dims = flag(op.keep_num_dims)
+        result = blockwise.fully_connected(x, stored, scales, bias, keep_num_dims)
+        return floats.apply_activation(result, activation_of(op))
+
     roles = Operands(plain=(2,), weights=1, bias=2)
     return Computation(
         _fully_connected_formula,
@@ -177,6 +221,7 @@ def _fully_connected(has_multiplier: bool) -> Computation:
         takes_product(roles, 16),
         roles,
         hybrid_kernel,
+        blockwise_kernel,
     )
 
 

@@ -1,0 +1,98 @@
+"""
+Products of float activations and 4-bit weights with a scale for each block of a row, as
+LiteRT's default kernels (XNNPACK) compute them; its reference kernels do not.
+
+Each row of activations is quantized at run time to 8 bits, with a zero point. Results are
+bit-identical to those of XNNPACK on x86-64 with AVX-512 VNNI if block sizes are multiples
+of 32, and elsewhere within 4e-6 of the largest result.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xdsl_quant.numerics.primitives import Array, exact_factors
+
+from .hybrid import Floats
+
+_WEIGHTS_PER_SUM = 16
+"""Number of weights that the kernel adds before it multiplies by a scale."""
+
+
+class _UnsignedRows(NamedTuple):
+    """Rows of activations as integers from 0 to 255."""
+
+    stored: Array
+    zero_points: Array
+    """Zero points `[rows, 1]` as `f32`."""
+
+    scales: Array
+    """Scales `[rows, 1]` in `f32`."""
+
+
+def _unsigned_rows(rows: Floats) -> _UnsignedRows:
+    """Quantize rows: map their range, extended to include 0, to the range 0 to 255."""
+    zero, lowest, highest = (np.float32(number) for number in (0, -128, 127))
+    low = np.minimum(rows.min(axis=1, keepdims=True), zero)
+    high = np.maximum(rows.max(axis=1, keepdims=True), zero)
+    steps = np.float32(255)
+    inverse = steps / np.where(low == high, steps, high - low)
+    below, above = low * inverse, high * inverse
+    where: Any = np.where
+    is_low_worse = (lowest + below) + (highest + above) > zero
+    zero_points = where(is_low_worse, lowest - below, highest - above)
+    zero_points = np.rint(np.clip(zero_points, lowest, highest))
+    stored = np.clip(np.rint(rows * inverse) + zero_points, lowest, highest)
+    scales = np.float32(1) / inverse
+    return _UnsignedRows(stored - lowest, zero_points - lowest, scales)
+
+
+def _corrections(weights: Array, scales: Floats) -> Floats:
+    """Return the negated scaled sum of each row of weights, in the kernel's order."""
+    outputs, inputs = weights.shape
+    size = inputs // scales.shape[1]
+    group = math.gcd(size, _WEIGHTS_PER_SUM)
+    sums = weights.reshape(outputs, -1, group).sum(axis=2).astype(np.float32)
+    total = np.array(0, np.float32)
+    for index in range(inputs // group):
+        total = total - sums[:, index] * scales[:, index * group // size]
+    return total
+
+
+def fully_connected(
+    values: Floats,
+    weights: Array,
+    scales: Floats,
+    bias: Floats | None,
+    keep_num_dims: bool,
+) -> Floats:
+    """
+    Multiply rows by weights.
+
+    Args:
+        values: `f32` values whose last dimension is `inputs`, or that can be reshaped to
+            `[-1, inputs]`.
+        weights: constant integers `[outputs, inputs]` from -8 to 7.
+        scales: `[outputs, blocks]`, rounded to `bf16` as in the kernel.
+        bias: `[outputs]`, or `None`.
+        keep_num_dims: keep all dimensions but the last, instead of flattening them to
+            one dimension.
+    """
+    outputs, inputs = weights.shape
+    size = inputs // scales.shape[1]
+    rows = _unsigned_rows(values.reshape(-1, inputs))
+    stored = rows.stored.astype(np.int64)
+    sums = _corrections(weights, scales) * rows.zero_points
+    for block in range(scales.shape[1]):
+        part = slice(block * size, (block + 1) * size)
+        factors = exact_factors(stored[:, part], weights[:, part].T, size)
+        products = (factors[0] @ factors[1]).astype(np.float64)
+        # One rounding to f32, as in a fused multiplication and addition.
+        scaled = products * scales[:, block].astype(np.float64)
+        sums = (scaled + sums.astype(np.float64)).astype(np.float32)
+    result = sums * rows.scales
+    if bias is not None:
+        result = result + bias
+    shape = values.shape[:-1] if keep_num_dims else (-1,)
+    return result.reshape(*shape, outputs)
