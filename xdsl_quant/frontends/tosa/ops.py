@@ -48,7 +48,12 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Commutative, ConstantLike, Pure
 
+# The redundant names keep former import paths.
+from .attributes import BlockScaledType as BlockScaledType
+from .attributes import BlockSize as BlockSize
 from .attributes import BlockSizeAttr, ResizeModeAttr, ShapeType
+from .attributes import MXInt8Type as MXInt8Type
+from .attributes import ResizeMode as ResizeMode
 from .checks import (
     BLOCK_ELEMENTS,
     BLOCK_SCALES,
@@ -78,6 +83,7 @@ from .checks import (
     verify_same_elements,
     verify_zero_point,
 )
+from .checks import is_number as is_number
 from .syntax import parse_with_keywords, print_with_keywords
 
 # Base classes

@@ -229,6 +229,9 @@ def make_ops_pure() -> None:
             op_type.traits.add_trait(Pure())
 
 
+# Former name, kept for compatibility.
+widen_products = take_types_of_mlir
+
 PATCHES = (
     add_ops,
     read_nan_mode_keywords,
