@@ -1,8 +1,10 @@
 """The command line of `xdsl-quant`: the same names in all commands, help in one screen."""
 
+import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -114,3 +116,17 @@ def test_former_commands(
     with pytest.raises(SystemExit):
         import_module(f"xdsl_quant.tools.{name}").main(["--help"])
     assert own == capsys.readouterr().out
+
+
+def test_pages_show_the_present_commands():
+    root = Path(__file__).parents[3]
+    pages = {
+        *root.glob("*.md"),
+        *root.glob("docs/**/*.md"),
+        *root.glob("examples/*/*.md"),
+    }
+    names = "|".join(COMMANDS)
+    former = re.compile(rf"(?<![#\w-])xdsl-quant-({names})\b")
+    found = {page.name for page in pages if former.search(page.read_text())}
+    # These say that the former commands keep working.
+    assert found == {"CHANGELOG.md", "commands.md"}
