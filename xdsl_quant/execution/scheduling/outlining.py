@@ -5,12 +5,13 @@ LLVM compiles 90 small loop nests in 12 ms each as separate functions, and in 20
 within one function. Arguments of functions can also be marked as distinct buffers.
 """
 
-from collections.abc import Collection
+import re
+from collections.abc import Mapping, Sequence
 
 from .. import mlir_bindings as mlir
 from ..building import buffer_of
 from ..loop_fixes import iterations
-from ..mlir_bindings import Values, func, ir
+from ..mlir_bindings import Values, func, ir, memref
 from .memrefs import is_distinct_buffer
 
 _CONSTANTS = "arith.constant", "memref.get_global"
@@ -19,8 +20,7 @@ _CONSTANTS = "arith.constant", "memref.get_global"
 def outline_loops(module: ir.Module, name: str) -> list[str]:
     """
     Move each outermost loop nest of a function to a new function, if there are several.
-    Equal loop nests share one function. Return the names of the new functions; memref
-    arguments of a function do not alias.
+    Return the names of the new functions; memref arguments of a function do not alias.
     """
     (caller,) = mlir.functions_in(module, [name])
     nests = [
@@ -32,14 +32,9 @@ def outline_loops(module: ir.Module, name: str) -> list[str]:
     if len(nests) < 2:
         return []
     outlined = dict(zip(mlir.unused_names(module, name), nests, strict=False))
-    names: dict[str, str] = {}
     for new, nest in outlined.items():
-        function, call = _outline(nest, new, caller)
-        text = str(function.get_asm(use_local_scope=True)).replace(f"@{new}(", "@(", 1)
-        if (known := names.setdefault(text, new)) != new:
-            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(known)
-            function.erase()
-    return [*names.values()]
+        _outline(nest, new, caller)
+    return [*outlined]
 
 
 def _can_be_outlined(nest: ir.Operation) -> bool:
@@ -51,21 +46,19 @@ def _can_be_outlined(nest: ir.Operation) -> bool:
     return len({*buffers}) == len(buffers) and all(map(is_distinct_buffer, buffers))
 
 
-def _outline(
-    nest: ir.Operation, name: str, caller: ir.Operation
-) -> tuple[ir.Operation, ir.Operation]:
-    """Replace a loop nest of `caller` by a call of a new function; return both."""
+def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
+    """Replace a loop nest of `caller` by a call of a new function."""
     captured = _captured_values(nest)
     constants = [value for value in captured if mlir.defining_op(value, *_CONSTANTS)]
     arguments = [value for value in captured if value not in constants]
     types = [value.type for value in arguments]
     with nest.location:
         with ir.InsertionPoint(caller):
-            function = mlir.declare(name, types).operation
+            function = mlir.declare(name, types)
         # The attributes prevent inlining.
         function.attributes["passthrough"] = caller.attributes["passthrough"]
         with ir.InsertionPoint(nest):
-            call = func.CallOp([], name, arguments).operation
+            func.call([], name, arguments)
         block = mlir.append_block(function, types)
         with ir.InsertionPoint(block):
             copies = [value.owner.clone().result for value in constants]
@@ -75,7 +68,6 @@ def _outline(
     for op in mlir.ops_in(nest):
         for i, operand in enumerate(op.operands):
             op.operands[i] = values.get(operand, operand)
-    return function, call
 
 
 def _captured_values(nest: ir.Operation) -> Values:
@@ -91,16 +83,122 @@ def _captured_values(nest: ir.Operation) -> Values:
     return [value for value in used if value not in defined]
 
 
-def mark_buffers_as_distinct(module: ir.Module, names: Collection[str]) -> None:
+def share_functions(module: ir.Module) -> dict[str, int]:
+    """
+    Replace private functions that are equal, except for the names of constants, by one
+    function. The constants become its last arguments. Return the number of these
+    arguments in the LLVM dialect by function, negated.
+    """
+    counts: dict[str, int] = {}
+    # Callers can be equal once their callees are shared.
+    for functions in (_functions_without_calls, _functions_with_calls):
+        equal: dict[str, list[ir.Operation]] = {}
+        for function in functions(module):
+            equal.setdefault(_text_without_names(function), []).append(function)
+        calls: dict[str, list[ir.Operation]] = {}
+        for call in mlir.ops_in(module, "func.call"):
+            calls.setdefault(mlir.symbol_of(call, "callee"), []).append(call)
+        for first, *duplicates in equal.values():
+            if duplicates:
+                counts[mlir.symbol_of(first)] = _share(first, duplicates, calls)
+    return counts
+
+
+def _functions_without_calls(module: ir.Module) -> list[ir.Operation]:
+    return [f for f in _private_functions(module) if not _callees(f)]
+
+
+def _functions_with_calls(module: ir.Module) -> list[ir.Operation]:
+    """Return the functions that call only functions without calls."""
+    functions = [f for f in _private_functions(module) if _callees(f)]
+    names = {*map(mlir.symbol_of, functions)}
+    return [f for f in functions if not names & _callees(f)]
+
+
+def _private_functions(module: ir.Module) -> list[ir.Operation]:
+    return [
+        op
+        for op in mlir.operations_of(module.body)
+        if op.name == "func.func"
+        and "sym_visibility" in op.attributes
+        and "arg_attrs" not in op.attributes
+        and len([*op.regions[0].blocks]) > 0
+    ]
+
+
+def _callees(function: ir.Operation) -> set[str]:
+    calls = mlir.ops_in(function, "func.call")
+    return {mlir.symbol_of(call, "callee") for call in calls}
+
+
+def _text_without_names(function: ir.Operation) -> str:
+    # Without the local scope, MLIR numbers the values of the whole module.
+    text = str(function.get_asm(use_local_scope=True))
+    text = text.replace(f"@{mlir.symbol_of(function)}(", "@(", 1)
+    return _CONSTANT_NAME.sub("", text)
+
+
+_CONSTANT_NAME = re.compile(r"(?<=memref\.get_global )@[^ ]+")
+
+
+def _share(
+    function: ir.Operation,
+    duplicates: Sequence[ir.Operation],
+    calls: Mapping[str, Sequence[ir.Operation]],
+) -> int:
+    """Call a function in place of its duplicates: see `share_functions`."""
+    equal = [function, *duplicates]
+    constants = [mlir.ops_in(f, "memref.get_global") for f in equal]
+    names = [[mlir.symbol_of(op, "name") for op in ops] for ops in constants]
+    different = [
+        i for i, each in enumerate(zip(*names, strict=True)) if len({*each}) > 1
+    ]
+    reads = [constants[0][i] for i in different]
+    types = [read.result.type for read in reads]
+    for each, constant_names in zip(equal, names, strict=True):
+        added = [constant_names[i] for i in different]
+        for call in calls.get(mlir.symbol_of(each), ()):
+            _call_with_constants(call, mlir.symbol_of(function), added, types)
+    for duplicate in duplicates:
+        duplicate.erase()
+    inputs, results = mlir.types_of_function(function)
+    type_ = ir.FunctionType.get([*inputs, *types], results, function.context)
+    function.attributes["function_type"] = ir.TypeAttr.get(type_, function.context)
+    for read in reads:
+        argument = mlir.body_of(function).add_argument(read.result.type, read.location)
+        mlir.replace_op(read, argument)
+    # { allocated, aligned, offset, sizes, strides }
+    return -sum(3 + 2 * ir.MemRefType(type_).rank for type_ in types)
+
+
+def _call_with_constants(
+    call: ir.Operation, callee: str, names: Sequence[str], types: Sequence[ir.Type]
+) -> None:
+    """Replace a call by a call of `callee` with constants as last arguments."""
+    results = [value.type for value in call.results]
+    with ir.InsertionPoint(call), call.location:
+        added = [*map(memref.get_global, types, names)]
+        new = func.CallOp(results, callee, [*call.operands, *added])
+    for value, replacement in zip(call.results, new.results, strict=True):
+        value.replace_all_uses_with(replacement)
+    call.erase()
+
+
+def mark_buffers_as_distinct(module: ir.Module, starts: Mapping[str, int]) -> None:
     """
     Mark the pointer arguments of functions as `llvm.noalias`: MLIR drops this attribute
-    of a memref when it expands the memref to several arguments.
+    of a memref when it expands the memref to several arguments. `starts` maps each
+    function to the index of its first argument to mark.
     """
-    for function in mlir.functions_in(module, names):
+    for function in mlir.functions_in(module, starts):
+        arguments = [*mlir.body_of(function).arguments]
+        marked = arguments[starts[mlir.symbol_of(function)] :]
         with module.context:
             listed = ", ".join(
-                "{llvm.noalias}" if str(argument.type) == "!llvm.ptr" else "{}"
-                for argument in mlir.body_of(function).arguments
+                "{llvm.noalias}"
+                if argument in marked and str(argument.type) == "!llvm.ptr"
+                else "{}"
+                for argument in arguments
             )
             function.attributes["arg_attrs"] = ir.Attribute.parse(f"[{listed}]")
 

@@ -16,7 +16,12 @@ from .channel_multipliers import fold_constant_sums, merge_channels
 from .constant_codes import decode_constants, look_up_whole_bytes, select_from_tables
 from .destinations import lower_strided_copies, share_destinations
 from .loop_order import move_contiguous_loops_inside
-from .outlining import keep_small_loops_scalar, mark_buffers_as_distinct, outline_loops
+from .outlining import (
+    keep_small_loops_scalar,
+    mark_buffers_as_distinct,
+    outline_loops,
+    share_functions,
+)
 from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
@@ -104,11 +109,15 @@ class FastSchedule(Schedule):
         # Code with host functions is compiled for a single use.
         if self._functions:
             self._run(keep_small_loops_scalar, module)
-        self._outlined = self._run(outline_loops, module, self._kernel) or []
+        outlined = self._run(outline_loops, module, self._kernel) or []
+        shared = self._run(share_functions, module) or {}
+        # Constants are distinct from all buffers.
+        starts = {name: count for name, count in shared.items() if count}
+        self._distinct = starts | dict.fromkeys([self._kernel, *outlined], 0)
         self._run(plan_buffers, module, self._kernel)
 
     def schedule_llvm(self, module: ir.Module) -> None:
-        self._run(mark_buffers_as_distinct, module, [self._kernel, *self._outlined])
+        self._run(mark_buffers_as_distinct, module, self._distinct)
 
     def _run(
         self,
