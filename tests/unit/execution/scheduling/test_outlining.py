@@ -9,7 +9,7 @@ pytest.importorskip("mlir")
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import functions_in, ir, ops_in, symbol_of
-from xdsl_quant.execution.scheduling.outlining import outline_loops
+from xdsl_quant.execution.scheduling.outlining import outline_loops, share_functions
 
 PLAIN = """
     scf.for %i = %c0 to %c4 step %c1 {
@@ -126,6 +126,62 @@ def test_what_cannot_be_outlined_stays(others: str, nest: str):
     (kernel,) = functions_in(module, ["kernel"])
     assert len(ops_in(kernel, "scf.for")) == 1
     assert outlined(nest, *plain[1:], others=others)[0] == []
+
+
+def test_equal_functions_are_shared():
+    names, module = outlined(*[PLAIN] * 3, PLAIN.replace("addf", "subf"))
+    assert names == ["kernel_0", "kernel_2", "kernel_3", "kernel_4"]
+    assert share_functions(module) == {"kernel_0": 0}
+    assert module.operation.verify()
+    assert calls(module) == ["kernel_0"] * 3 + ["kernel_4"]
+    assert not functions_in(module, ["kernel_2", "kernel_3"])
+
+
+def test_shared_functions_take_their_constants_as_arguments():
+    module = ir.Module.parse(
+        """
+memref.global "private" constant @a : memref<4xf32> = dense<1.0>
+memref.global "private" constant @b : memref<4xf32> = dense<2.0>
+func.func private @inner_a(%i: index) -> f32 {
+  %c = memref.get_global @a : memref<4xf32>
+  %x = memref.load %c[%i] : memref<4xf32>
+  return %x : f32
+}
+func.func private @inner_b(%i: index) -> f32 {
+  %c = memref.get_global @b : memref<4xf32>
+  %x = memref.load %c[%i] : memref<4xf32>
+  return %x : f32
+}
+func.func private @outer_a(%to: memref<4xf32>, %i: index) {
+  %x = func.call @inner_a(%i) : (index) -> f32
+  memref.store %x, %to[%i] : memref<4xf32>
+  return
+}
+func.func private @outer_b(%to: memref<4xf32>, %i: index) {
+  %x = func.call @inner_b(%i) : (index) -> f32
+  memref.store %x, %to[%i] : memref<4xf32>
+  return
+}
+func.func @kernel(%to: memref<4xf32>, %i: index) {
+  func.call @outer_a(%to, %i) : (memref<4xf32>, index) -> ()
+  func.call @outer_b(%to, %i) : (memref<4xf32>, index) -> ()
+  return
+}""",
+        ir.Context(),
+    )
+    with module.context, ir.Location.unknown():
+        # A memref of rank 1 has five parts.
+        assert share_functions(module) == {"inner_a": -5, "outer_a": -5}
+    assert module.operation.verify()
+    assert calls(module) == ["inner_a", "outer_a", "outer_a"]
+    (kernel,) = functions_in(module, ["kernel"])
+    constants = ops_in(kernel, "memref.get_global")
+    assert [symbol_of(op, "name") for op in constants] == ["a", "b"]
+    for name, inputs in (("inner_a", "index"), ("outer_a", "memref<4xf32>, index")):
+        (function,) = functions_in(module, [name])
+        assert str(function.attributes["function_type"]).startswith(
+            f"({inputs}, memref<4xf32>) -> "
+        )
 
 
 def test_many_layers():

@@ -38,8 +38,8 @@ STEPS = (
     *("tile_contractions", "call_byte_products", "round_while_converting"),
     *("round_in_f32", "pack_constants", "decode_constants", "select_from_tables"),
     *("look_up_whole_bytes", "share_destinations", "outline_loops", "plan_buffers"),
-    *("mark_buffers_as_distinct", "lower_strided_copies", "store_repeated_terms"),
-    "move_contiguous_loops_inside",
+    *("share_functions", "mark_buffers_as_distinct", "lower_strided_copies"),
+    *("store_repeated_terms", "move_contiguous_loops_inside"),
 )
 
 WEIGHTS, X = some(64, 48), some(7, 64)
