@@ -80,9 +80,8 @@ def lower(
         make_signless(module)
     remove_empty_data_movement(module)
     CanonicalizePass().apply(ctx, module)
-    if (
-        named_ops := optional_module("frontends.linalg_named_ops.generalization")
-    ) is not None:
+    named_ops = optional_module("frontends.linalg_named_ops.generalization")
+    if named_ops is not None:
         named_ops.generalize_named_ops(module)
     # The text has no resource section: replace resources by their data.
     replace_resources(module, _checked_data)

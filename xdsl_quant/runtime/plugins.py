@@ -66,14 +66,16 @@ def lazy(module: str, name: str) -> Callable[[], Any]:
 
 
 def optional_module(name: str) -> ModuleType | None:
-    """Import a module of this package, or return `None` if its slice is deleted."""
+    """Import a module of this package, or return `None` if its folder is deleted."""
     path = f"xdsl_quant.{name}"
+    folder, _, _ = path.rpartition(".")
     try:
-        return import_module(path)
+        import_module(folder)
     except ModuleNotFoundError as e:
-        if e.name is None or not path.startswith(e.name):
+        if e.name is None or not folder.startswith(e.name):
             raise
         return None
+    return import_module(path)
 
 
 def pass_factories(
