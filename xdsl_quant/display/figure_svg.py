@@ -238,8 +238,7 @@ def decibel_plot(names: Sequence[str], series: Sequence[Series], title: str) -> 
             places = [(x, min(max(y, ends[0]), ends[1])) for x, y, _ in points]
             plot.marks(places, marker, color, size, [text for *_, text in points])
 
-    width = min(920, max(480, 100 + 28 * len(names)))
-    return figure_svg(draw, width, 250, title)
+    return figure_svg(draw, min(920, max(480, 100 + 28 * len(names))), 250, title)
 
 
 def _draw_axes(plot: Plot, count: int, scale: Scale, ends: tuple[float, float]) -> None:
