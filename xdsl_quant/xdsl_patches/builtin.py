@@ -25,14 +25,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
-from xdsl.utils.mlir_lexer import MLIRLexer
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from .element_types import refuse_quantized_elements
 from .locations import (
     read_location_aliases_before_definition,
     read_ranges_and_metadata_of_locations,
 )
-from .resources import keep_resources_as_bytes
+from .resources import decode_digits, keep_resources_as_bytes
 
 _DENSE_ELEMENTS = IntegerType | IndexType | AnyFloat | ComplexType
 
@@ -219,7 +219,7 @@ def exchange_packed_integers() -> None:
         self: AttrParser, type: RankedStructure[AnyDenseElement] | None
     ) -> DenseIntOrFPElementsAttr:
         start = self.pos
-        if (attribute := _parse_optional_packed_integers(self, type)) is not None:
+        if (attribute := _parse_optional_hexadecimal(self, type)) is not None:
             return attribute
         self._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
         return parse_attr(self, type)
@@ -228,29 +228,36 @@ def exchange_packed_integers() -> None:
     AttrParser.parse_dense_int_or_fp_elements_attr = parse
 
 
-def _parse_optional_packed_integers(
+def _parse_optional_hexadecimal(
     parser: AttrParser, type_: RankedStructure[AnyDenseElement] | None
 ) -> DenseIntOrFPElementsAttr | None:
     # Return `None` after errors: xDSL reports them.
-    if (
-        parser.parse_optional_punctuation("<") is None
-        or (hexadecimal := parser.parse_optional_str_literal()) is None
-        or parser.parse_optional_punctuation(">") is None
-    ):
+    if parser.parse_optional_punctuation("<") is None:
+        return None
+    token = parser._current_token  # pyright: ignore[reportPrivateUsage] no public way
+    if token.kind is not MLIRTokenKind.STRING_LIT:
+        return None
+    parser._consume_token()  # pyright: ignore[reportPrivateUsage] no public way
+    if parser.parse_optional_punctuation(">") is None:
         return None
     if type_ is None:
         if parser.parse_optional_punctuation(":") is None:
             return None
         type_ = parser._parse_dense_literal_type()  # pyright: ignore[reportPrivateUsage] no public way
-    element_type = type_.get_element_type()
-    if not _is_packed_by_mlir(element_type):
+    text, start = token.span.input.content, token.span.start
+    if not text.startswith('"0x', start):
         return None
+    element_type, count = type_.get_element_type(), math.prod(type_.get_shape())
     try:
-        data = bytes.fromhex(hexadecimal[2:])
-        data = _xdsl_bytes(element_type, data, math.prod(type_.get_shape()))
+        data = decode_digits(text, start + len('"0x'), token.span.end - 1)
+        if _is_packed_by_mlir(element_type):
+            data = _xdsl_bytes(element_type, data, count)
+        elif len(data) == element_type.compile_time_size:
+            data *= count
     except ValueError:
         return None
-    return DenseIntOrFPElementsAttr(type_, BytesAttr(data))
+    attribute = DenseIntOrFPElementsAttr(type_, BytesAttr(data))
+    return attribute if len(attribute) == count else None
 
 
 def name_resources_once() -> None:

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import accumulate, takewhile
+from itertools import takewhile
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -40,8 +40,10 @@ def locate(op: Operation, parser: AttrParser, start: int, line_offset: int = 0) 
     if not isinstance(op.location, UnknownLoc):
         return
     if (known := vars(parser).get("_line_starts")) is None:
-        lines = parser.lexer.input.content.splitlines(keepends=True)
-        starts = [0, *accumulate(map(len, lines))]
+        text, starts = parser.lexer.input.content, [0]
+        # Splitting the text would copy it.
+        while end := text.find("\n", starts[-1]) + 1:
+            starts.append(end)
         known = vars(parser)["_line_starts"] = (
             StringAttr(parser.lexer.input.name),
             starts,

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Operation
+from xdsl.utils.mlir_lexer import StringLiteral
 
 from . import are_on
 
@@ -40,6 +41,18 @@ _CHUNK = 1 << 16
 """Number of hexadecimal digits to decode at a time; must be even."""
 
 
+def decode_digits(text: str, start: int, stop: int) -> bytes:
+    """
+    Decode the hexadecimal digits of a part of a text, in chunks: slicing a large text
+    copies it.
+
+    Raises:
+        ValueError: if the part has other characters or an odd number of digits.
+    """
+    starts = range(start, stop, _CHUNK)
+    return b"".join(unhexlify(text[i : min(i + _CHUNK, stop)]) for i in starts)
+
+
 class _Blob(NamedTuple):
     """The decoded content of a resource."""
 
@@ -54,11 +67,9 @@ class _Blob(NamedTuple):
     def of(text: str) -> _Blob:
         """Decode a text; raise a `ValueError` if it is not hexadecimal or too short."""
         start = len(_PREFIX) + 2 * _HEADER_SIZE
-        # In chunks, because slicing a large text copies it.
-        chunks = (text[i : i + _CHUNK] for i in range(start, len(text), _CHUNK))
         try:
             header = unhexlify(text[len(_PREFIX) : start])
-            data = b"".join(map(unhexlify, chunks))
+            data = decode_digits(text, start, len(text))
         except ValueError as e:
             raise ValueError(f"data is not hexadecimal: {e}") from None
         if len(header) < _HEADER_SIZE:
@@ -109,10 +120,17 @@ class _Resources(OpAsmDialectInterface):
         self._blob_storage[key] = ""
 
 
+def _string_contents(self: StringLiteral) -> str:
+    text, start, end = self.input.content, self.start, self.end
+    if text.isascii() and text.find("\\", start, end) < 0:
+        return text[start + 1 : end - 1]
+    return self.bytes_contents.decode()
+
+
 def keep_resources_as_bytes() -> _Resources:
     """
     Keep the resources of `builtin` as bytes. xDSL keeps their text, which takes twice the
-    memory.
+    memory, and copies it three times when it reads the literal.
 
     MLIR: keeps bytes.
     Obsolete with: `docs/upstream/resource-bytes.md`.
@@ -121,6 +139,7 @@ def keep_resources_as_bytes() -> _Resources:
     assert interface is not None
     if isinstance(interface, _Resources):
         return interface
+    StringLiteral.string_contents = property(_string_contents)  # pyright: ignore[reportAttributeAccessIssue] patched class
     resources = _Resources(interface._blob_storage)  # pyright: ignore[reportPrivateUsage] no public way
     interfaces = Builtin._interfaces  # pyright: ignore[reportPrivateUsage] no public way
     interfaces[interfaces.index(interface)] = resources

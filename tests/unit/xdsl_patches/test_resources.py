@@ -1,5 +1,7 @@
 """Data of resources, written, read and put into attributes."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
@@ -180,3 +182,30 @@ def test_replacing():
     expected = DenseIntOrFPElementsAttr.from_list(type_, [1.5, -2.5])
     assert constant.value == constant.attributes["more"] == expected
     assert asked == [constant, constant]
+
+
+@pytest.mark.parametrize(
+    ("constant", "section"),
+    [
+        ('dense<"0xDIGITS">', ""),
+        (
+            "dense_resource<w>",
+            '{-# dialect_resources: { builtin: { w: "0x01000000DIGITS" } } #-}',
+        ),
+    ],
+    ids=["dense", "dense_resource"],
+)
+def test_memory_to_read_a_large_constant(constant: str, section: str):
+    size = 1 << 21
+    digits = "0102030405060708" * (size // 8)
+    line = f"%0 = arith.constant {constant} : tensor<{size}xi8> {section}"
+    text = line.replace("DIGITS", digits)
+    parse_module("func.func private @f()")
+    tracemalloc.start()
+    try:
+        parse_module(text)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The text itself takes two bytes per element.
+    assert peak < 4.2 * size
