@@ -1,16 +1,18 @@
 """
-Exponential functions of f32 as arithmetic, which LLVM vectorizes; libm calls are not.
+Exponential functions as arithmetic, which LLVM vectorizes; libm calls are not.
 
-Results are within 1 ulp of the exact ones and do not depend on the CPU: multiplications
-and additions are not fused.
+Results are within 1 ulp (`exp` of f32) or 3 ulp (`tanh`) of the exact ones, and do not
+depend on the CPU: multiplications and additions are not fused.
 """
 
 import math
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
+from typing import NamedTuple
 
 from . import mlir_bindings as mlir
 from .mlir_bindings import arith, ir
+from .mlir_bindings import math as math_dialect
 
 _LOW, _HIGH = -104.0, 89.0
 """Arguments outside this range have the result 0 or infinity."""
@@ -37,13 +39,100 @@ weights that equalize the relative error of `exp(x)`, at most 2**-28.
 """
 
 
+class _TanhFormat(NamedTuple):
+    """Constants of `tanh` for a float format."""
+
+    mantissa: int
+    """Number of stored mantissa bits."""
+
+    bias: int
+
+    limit: float
+    """Number from which on `tanh` is 1."""
+
+    ln2: tuple[float, float]
+    """Upper and lower part of log(2)."""
+
+    coefficients: Sequence[float]
+    """Coefficients of `(exp(x) - 1 - x) / x**2`."""
+
+
+_LN2_F64 = math.ldexp(round(math.ldexp(math.log(2), 40)), -40)
+
+_F32_TANH = _TanhFormat(23, 127, 10, (_LN2_HIGH, math.log(2) - _LN2_HIGH), _EXP)
+
+_F64_TANH = _TanhFormat(
+    52,
+    1023,
+    20,
+    (_LN2_F64, math.log(2) - _LN2_F64 + 2.3190468138462996e-17),
+    (
+        *(0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326084),
+        *(0.0013888888888883711, 0.0001984126987500228, 2.480158732567746e-05),
+        *(2.755725517000089e-06, 2.755727347871858e-07, 2.5105312729622103e-08),
+        2.09147553258932e-09,
+    ),
+)
+"""The polynomial interpolates at Chebyshev nodes; its error is at most 2**-60."""
+
+
 def expand_exponentials(module: ir.Module) -> None:
-    """Replace `math.exp` on f32 by arithmetic."""
-    for op in mlir.ops_in(module, "math.exp"):
-        (operand,) = op.operands
-        if isinstance(operand.type, ir.F32Type):
-            with ir.InsertionPoint(op), op.location:
-                mlir.replace_op(op, _exp(operand))
+    """
+    Replace `exp` of f32, `tanh` of f32 and f64, and squares and cubes by arithmetic.
+    """
+    for op in mlir.ops_in(module, "math.exp", "math.powf", "math.tanh"):
+        value = op.operands[0]
+        with ir.InsertionPoint(op), op.location:
+            if op.name == "math.powf":
+                result = _power(value, mlir.number_of(op.operands[1]))
+            elif op.name == "math.tanh":
+                result = _tanh(value)
+            else:
+                result = _exp(value) if isinstance(value.type, ir.F32Type) else None
+        if result is not None:
+            mlir.replace_op(op, result)
+
+
+def _power(value: ir.Value, exponent: float | None) -> ir.Value | None:
+    """Return `x**2` or `x**3` as products; `None` for other exponents."""
+    if exponent not in (2, 3):
+        return None
+    square = arith.mulf(value, value)
+    return square if exponent == 2 else arith.mulf(square, value)
+
+
+def _tanh(value: ir.Value) -> ir.Value | None:
+    """
+    Return `t / (t + 2)` with the sign of `x`, where `t` is `exp(2 * abs(x)) - 1`: the sum
+    of `2**n * (exp(r) - 1)` and `2**n - 1`. Return `None` for other types.
+    """
+    formats = {"f32": _F32_TANH, "f64": _F64_TANH}
+    if (format_ := formats.get(str(value.type))) is None:
+        return None
+    number = partial(arith.constant, value.type)
+    size, limit = math_dialect.absf(value), number(float(format_.limit))
+    # NaN is kept, as the comparison is false.
+    is_large = arith.cmpf(arith.CmpFPredicate.OGT, size, limit)
+    size = arith.select(is_large, limit, size)
+    double = arith.addf(size, size)
+    rounding = number(1.5 * 2.0**format_.mantissa + format_.bias)
+    shifted = arith.addf(arith.mulf(double, number(1 / math.log(2))), rounding)
+    n = arith.subf(shifted, rounding)
+    r = double
+    for part in format_.ln2:
+        r = arith.subf(r, arith.mulf(n, number(part)))
+    curve = arith.mulf(_polynomial(r, format_.coefficients), arith.mulf(r, r))
+    bits = ir.IntegerType.get_signless(mlir.bits(value.type))
+    # The last bits of `shifted` are n plus the exponent bias.
+    exponent = arith.shli(
+        arith.bitcast(bits, shifted), arith.constant(bits, format_.mantissa)
+    )
+    scale = arith.bitcast(value.type, exponent)
+    grown = arith.addf(
+        arith.mulf(scale, arith.addf(r, curve)), arith.subf(scale, number(1.0))
+    )
+    ratio = arith.divf(grown, arith.addf(grown, number(2.0)))
+    return math_dialect.copysign(ratio, value)
 
 
 def _f32_constant(value: float) -> ir.Value:
@@ -85,7 +174,7 @@ def _exp(value: ir.Value) -> ir.Value:
 
 def _polynomial(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """Return a polynomial by Horner's rule; `coefficients` start with the constant."""
-    *others, result = map(_f32_constant, coefficients)
+    *others, result = (arith.constant(x.type, float(c)) for c in coefficients)
     for coefficient in reversed(others):
         result = arith.addf(arith.mulf(result, x), coefficient)
     return result

@@ -52,6 +52,35 @@ def test_special_values():
     assert np.isnan(value)
 
 
+@pytest.mark.parametrize(("type_", "dtype"), [("f32", np.float32), ("f64", np.float64)])
+def test_tanh(type_: str, dtype: type[np.floating]):
+    text = TEXT.replace("f32", type_).replace("exp", "tanh")
+    x = np.concatenate([np.linspace(-25, 25, 9999), np.logspace(-30, 1, 5000)])
+    x = np.concatenate([x, [0, -0.0, np.inf, -np.inf, np.nan]]).astype(dtype)
+    values, _ = compile(text)(x, dtype(0))
+    expected = np.tanh(x.astype(np.longdouble)).astype(dtype)
+    np.testing.assert_array_max_ulp(values[:-1], expected[:-1], 3)
+    np.testing.assert_array_equal(np.signbit(values[:-1]), np.signbit(x[:-1]))
+    assert np.isnan(values[-1])
+
+
+@pytest.mark.parametrize("exponent", [2.0, 3.0, 2.5])
+def test_powers(exponent: float):
+    text = f"""
+        func.func @f(%x: tensor<?xf64>) -> tensor<?xf64> {{
+          %zero = arith.constant 0 : index
+          %n = tensor.dim %x, %zero : tensor<?xf64>
+          %e = arith.constant {exponent} : f64
+          %y = tensor.splat %e[%n] : tensor<?xf64>
+          %0 = math.powf %x, %y : tensor<?xf64>
+          return %0 : tensor<?xf64>
+        }}"""
+    x = np.concatenate([np.linspace(0, 9, 100), [0.0, np.inf, np.nan, 1e200]])
+    with np.errstate(over="ignore"):
+        expected = np.power(x, exponent)
+    np.testing.assert_array_max_ulp(compile(text)(x), expected, 1)
+
+
 def test_other_floats_call_libm():
     text = TEXT.replace("f32", "f64")
     x = np.linspace(-700, 700, 1000)

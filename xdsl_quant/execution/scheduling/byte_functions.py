@@ -129,8 +129,9 @@ def _evaluated(
 ) -> _Numbers | None:
     """Return the results of an op for 256 values of its operands; or `None`."""
     if op.name == "memref.load":
-        is_supported = table is not None and table.ndim == len(numbers) == 1
-        return table.take(numbers[0], mode="clip") if is_supported else None
+        if table is None or not table.ndim == len(numbers) == 1:
+            return None
+        return table.take(numbers[0], mode="clip")
     if op.name == "arith.select":
         return np.where(numbers[0] != 0, numbers[1], numbers[2])
     if op.name == "arith.extui":
@@ -160,7 +161,7 @@ def _wrapped(numbers: _Numbers, type_: ir.Type) -> _Numbers:
 def _look_up(source: ir.Value, target: ir.Value, table: _Numbers) -> None:
     """Build loops that store the table entry of each byte."""
     size = prod(mlir.shape(source))
-    source, target = (_flattened(value, size) for value in (source, target))
+    source, target = (_one_dimensional(value, size) for value in (source, target))
     rest = size % _BYTES
     loop = scf.ForOp(index(0), index(size - rest), index(_BYTES))
     block = mlir.body_of(loop)
@@ -175,7 +176,7 @@ def _look_up(source: ir.Value, target: ir.Value, table: _Numbers) -> None:
             start += count
 
 
-def _flattened(value: ir.Value, size: int) -> ir.Value:
+def _one_dimensional(value: ir.Value, size: int) -> ir.Value:
     rank = len(mlir.shape(value))
     if rank == 1:
         return value
