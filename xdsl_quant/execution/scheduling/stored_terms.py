@@ -49,6 +49,7 @@ def store_repeated_terms(module: ir.Module) -> None:
 
 
 def _store_shared_terms(bodies: Sequence[_Body]) -> None:
+    bodies = [body for body in bodies if body.slow_values]
     numbers: dict[object, int] = {}
     keys = [body.keys(numbers) for body in bodies]
     by_key: dict[tuple[ir.Block, int], dict[int, ir.Value]] = {}
@@ -153,15 +154,34 @@ class _Body:
     def __init__(self, op: ir.Operation):
         self.op = op
         self._block = mlir.body_of(op)
-        self.ops = mlir.operations_of(self._block)
         self._inputs = input_count(op)
-        self._maps = indexing_maps(op)
-        self._numbers = {value: i for i, value in enumerate(self._block.arguments)}
-        self._arguments: dict[ir.Value, frozenset[int]] = {}
-        for inner in self.ops:
-            used = frozenset[int]().union(*map(self._used, inner.operands))
-            for result in inner.results:
-                self._arguments[result] = used
+
+    @cached_property
+    def ops(self) -> Sequence[ir.Operation]:
+        return mlir.operations_of(self._block)
+
+    @cached_property
+    def _maps(self) -> Sequence[ir.AffineMap]:
+        return indexing_maps(self.op)
+
+    @cached_property
+    def _numbers(self) -> Mapping[ir.Value, int]:
+        return {value: i for i, value in enumerate(self._block.arguments)}
+
+    @cached_property
+    def _arguments(self) -> Mapping[ir.Value, frozenset[int]]:
+        """Numbers of the arguments that each computed value depends on."""
+        arguments: dict[ir.Value, frozenset[int]] = {}
+        for op in self.ops:
+            used: frozenset[int] = frozenset()
+            for operand in op.operands:
+                if (number := self._numbers.get(operand)) is not None:
+                    used |= {number}
+                else:
+                    used |= arguments.get(operand, frozenset())
+            for result in op.results:
+                arguments[result] = used
+        return arguments
 
     @property
     def is_supported(self) -> bool:
@@ -178,13 +198,7 @@ class _Body:
     def is_reduction(self) -> bool:
         return any("reduction" in kind for kind in iterator_types_of(self.op))
 
-    def _used(self, value: ir.Value) -> frozenset[int]:
-        """Return the numbers of the arguments that a value depends on."""
-        if value in self._numbers:
-            return frozenset((self._numbers[value],))
-        return self._arguments.get(value, frozenset())
-
-    @property
+    @cached_property
     def slow_values(self) -> Sequence[ir.Value]:
         """Results of slow functions and of long chains of ops."""
         depths: dict[ir.Value, int] = {}
