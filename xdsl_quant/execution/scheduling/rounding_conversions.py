@@ -1,5 +1,5 @@
 """
-Fusion of rounding with conversion to integers.
+Rounding with fewer or narrower operations.
 
 Quantization rounds to an integral float and converts this to an integer, with two ops.
 One CPU instruction does both, measurably faster if values are in the cache.
@@ -157,3 +157,64 @@ def _bound(value: ir.Value) -> int | None:
     if number is None or not -_LIMIT <= number < _LIMIT or number != int(number):
         return None
     return int(number)
+
+
+# Products of shifted integers
+
+
+def narrow_products(module: ir.Module) -> None:
+    """
+    Compute fixed-point products of narrow integers in 32 bits. In the i64 expression
+    `((x << k) * m + a) >> s`, `m` is split into `high * 2**(s - k) + low`: the result is
+    `x * high + ((x * low + (a >> k)) >> (s - k))`, modulo `2**32`.
+    """
+    i32 = ir.IntegerType.get_signless(32, module.context)
+    for op in mlir.ops_in(module, "arith.trunci"):
+        if op.results[0].type != i32 or (found := _shifted_product(op)) is None:
+            continue
+        value, left, multiplier, addend, right = found
+        high, low = divmod(multiplier, 1 << (right - left))
+        largest = _largest_value(value) if value.type == i32 else None
+        if largest is None or largest << left >= _LIMIT:
+            continue
+        if largest * low + (addend >> left) >= _LIMIT:
+            continue
+        with ir.InsertionPoint(op), op.location:
+            numbers = [
+                arith.constant(i32, number)
+                for number in (high, low, addend >> left, right - left)
+            ]
+            upper = arith.muli(value, numbers[0])
+            lower = arith.addi(arith.muli(value, numbers[1]), numbers[2])
+            result = arith.addi(upper, arith.shrsi(lower, numbers[3]))
+        mlir.replace_op(op, result)
+
+
+def _shifted_product(op: ir.Operation) -> tuple[ir.Value, int, int, int, int] | None:
+    """Return the operands `x, k, m, a, s` of `narrow_products`, or `None`."""
+    numbers: list[int] = []
+    value = op.operands[0]
+    for name in ("shrsi", "addi", "muli", "extsi", "shli"):
+        inner = mlir.defining_op(value, f"arith.{name}")
+        if inner is None:
+            return None
+        value = inner.operands[0]
+        if name == "extsi":
+            continue
+        number = mlir.integer_of(inner.operands[1])
+        if number is None or not 0 <= number < _LIMIT:
+            return None
+        numbers.append(number)
+    right, addend, multiplier, left = numbers
+    return (value, left, multiplier, addend, right) if left < right < 63 else None
+
+
+def _largest_value(value: ir.Value) -> int | None:
+    """Return a bound of the absolute value of `extsi(x) - constant`, or `None`."""
+    offset: int | None = 0
+    if difference := mlir.defining_op(value, "arith.subi"):
+        value, offset = difference.operands[0], mlir.integer_of(difference.operands[1])
+    extension = mlir.defining_op(value, "arith.extsi", "arith.extui")
+    if extension is None or offset is None:
+        return None
+    return (1 << mlir.bits(extension.operands[0].type)) + abs(offset)

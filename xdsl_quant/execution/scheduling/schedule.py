@@ -24,7 +24,11 @@ from .outlining import (
 )
 from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
-from .rounding_conversions import round_in_f32, round_while_converting
+from .rounding_conversions import (
+    narrow_products,
+    round_in_f32,
+    round_while_converting,
+)
 from .shared_loops import share_loops
 from .stored_terms import store_repeated_terms
 from .streaming_stores import (
@@ -93,6 +97,7 @@ class FastSchedule(Schedule):
     def schedule_loops(self, module: ir.Module) -> None:
         if self._stream:
             self._run(stream_marked_results, module, self._kernel, name=_STREAMING)
+        self._run(narrow_products, module)
         self._run(round_while_converting, module)
         self._run(round_in_f32, module)
 
