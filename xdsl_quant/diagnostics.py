@@ -3,21 +3,29 @@
 import os
 import re
 import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, NoReturn, TextIO, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
+    IntAttr,
     NameLoc,
+    StringAttr,
+    UnknownLoc,
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 
 def location_prefix(location: Attribute) -> str:
@@ -37,6 +45,39 @@ def location_prefix(location: Attribute) -> str:
         return ""
     parts = (location.filename, location.line, location.column)
     return f"{':'.join(str(part.data) for part in parts)}: "
+
+
+def locate(
+    op: Operation, parser: "AttrParser", start: int, line_offset: int = 0
+) -> None:
+    """
+    Set the location of an op without location.
+
+    Args:
+        op: an op that the parser has read.
+        parser: its parser.
+        start: offset of the op in the text of the parser.
+        line_offset: number of lines of the file before the text.
+    """
+    if not isinstance(op.location, UnknownLoc):
+        return
+    if (known := vars(parser).get("_line_starts")) is None:
+        text, starts = parser.lexer.input.content, [0]
+        # Splitting the text would copy it.
+        while end := text.find("\n", starts[-1]) + 1:
+            starts.append(end)
+        known = vars(parser)["_line_starts"] = (
+            StringAttr(parser.lexer.input.name),
+            starts,
+        )
+    file, starts = known
+    line = bisect_right(starts, start)
+    column = _integer_attribute(start - starts[line - 1] + 1)
+    op.location = FileLineColLoc(file, _integer_attribute(line + line_offset), column)
+
+
+_integer_attribute = lru_cache(IntAttr)
+"""Columns repeat, and ops of a line have the same line."""
 
 
 def op_name(op: Operation) -> str:

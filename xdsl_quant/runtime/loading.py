@@ -30,9 +30,13 @@ from xdsl.utils.exceptions import (
 )
 
 from xdsl_quant import xdsl_patches
-from xdsl_quant.diagnostics import error_summary, location_prefix, shortened_message
+from xdsl_quant.diagnostics import (
+    error_summary,
+    locate,
+    location_prefix,
+    shortened_message,
+)
 from xdsl_quant.pass_outcome import CountingPass
-from xdsl_quant.xdsl_patches.locations import locate
 
 from .atomic_files import has_suffix
 from .garbage_collection import without_garbage_collection

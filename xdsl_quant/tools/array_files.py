@@ -162,9 +162,8 @@ def check_files(
             f"-: error: standard input is used twice: for {first} and {second}"
         )
     others = {name: path for name, path in others.items() if path != "-"}
-    for option, path in outputs.items():
-        if path is None:
-            continue
+    given = {option: path for option, path in outputs.items() if path is not None}
+    for option, path in given.items():
         if option == "--checkpoint" and path == "-":
             raise Failure("--checkpoint -: error: expected a file")
         if path != "-" and not Path(path).absolute().parent.is_dir():

@@ -1,22 +1,14 @@
 """Patches of the parser of locations."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import takewhile
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    FileLineColLoc,
-    FusedLoc,
-    IntAttr,
-    LocationAttr,
-    StringAttr,
-    UnknownLoc,
-)
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, LocationAttr
+from xdsl.ir import Attribute
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.mlir_lexer import MLIRTokenKind
@@ -25,37 +17,6 @@ _DEFINITION = re.compile(
     r'"(?:[^"\\\n]++|\\.)*+"|//[^\n]*+|([#!](?:\d++|[a-zA-Z$._-][\w$.-]*+))\s*+=(?!=)'
 )
 """A string, a comment, or the start of an alias definition with the name as group."""
-
-
-def locate(op: Operation, parser: AttrParser, start: int, line_offset: int = 0) -> None:
-    """
-    Set the location of an op without location.
-
-    Args:
-        op: an op that the parser has read.
-        parser: its parser.
-        start: offset of the op in the text of the parser.
-        line_offset: number of lines of the file before the text.
-    """
-    if not isinstance(op.location, UnknownLoc):
-        return
-    if (known := vars(parser).get("_line_starts")) is None:
-        text, starts = parser.lexer.input.content, [0]
-        # Splitting the text would copy it.
-        while end := text.find("\n", starts[-1]) + 1:
-            starts.append(end)
-        known = vars(parser)["_line_starts"] = (
-            StringAttr(parser.lexer.input.name),
-            starts,
-        )
-    file, starts = known
-    line = bisect_right(starts, start)
-    column = _integer_attribute(start - starts[line - 1] + 1)
-    op.location = FileLineColLoc(file, _integer_attribute(line + line_offset), column)
-
-
-_integer_attribute = lru_cache(IntAttr)
-"""Columns repeat, and ops of a line have the same line."""
 
 
 def _is_refused(location: str) -> bool:

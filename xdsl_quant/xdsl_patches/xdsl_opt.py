@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
-from .locations import locate
+from xdsl_quant.diagnostics import locate
 
 _TOOL = "xdsl.xdsl_opt_main"
 
