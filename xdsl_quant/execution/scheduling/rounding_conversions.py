@@ -174,7 +174,7 @@ def narrow_products(module: ir.Module) -> None:
             continue
         value, left, multiplier, addend, right = found
         high, low = divmod(multiplier, 1 << (right - left))
-        largest = _largest_value(value) if value.type == i32 else None
+        largest = _absolute_bound(value) if value.type == i32 else None
         if largest is None or largest << left >= _LIMIT:
             continue
         if largest * low + (addend >> left) >= _LIMIT:
@@ -209,7 +209,7 @@ def _shifted_product(op: ir.Operation) -> tuple[ir.Value, int, int, int, int] | 
     return (value, left, multiplier, addend, right) if left < right < 63 else None
 
 
-def _largest_value(value: ir.Value) -> int | None:
+def _absolute_bound(value: ir.Value) -> int | None:
     """Return a bound of the absolute value of `extsi(x) - constant`, or `None`."""
     offset: int | None = 0
     if difference := mlir.defining_op(value, "arith.subi"):

@@ -255,7 +255,8 @@ def test_which_products_are_narrow():
 @pytest.mark.parametrize("k", [0, 7, 20])
 def test_narrow_products(m: int, k: int):
     s = 31 if k == 20 else k + 12
-    options = {**FIXED_POINT_OPTIONS, "m": m, "k": k, "s": s, "a": (1 << s) // 2 - 1}
+    a = (1 << s) // 2 - 1
+    options = {**FIXED_POINT_OPTIONS, "m": m, "k": k, "s": s, "a": a}
     function = compile(f"""
         func.func @f(%t: tensor<256xi8>) -> tensor<256xi32> {{
           %e = tensor.empty() : tensor<256xi32>
@@ -270,5 +271,5 @@ def test_narrow_products(m: int, k: int):
           return %r : tensor<256xi32>
         }}""")
     x = np.arange(-128, 128, dtype=np.int8)
-    exact = (((x.astype(np.int64) - 3) << k) * m + options["a"]) >> s
+    exact = (((x.astype(np.int64) - 3) << k) * m + a) >> s
     np.testing.assert_array_equal(function(x), exact.astype(np.int32))
