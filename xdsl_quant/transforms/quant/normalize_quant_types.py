@@ -13,6 +13,7 @@ The pass never fails, and never changes the value of an element.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -73,15 +74,20 @@ def normalized(
     )
 
 
+MAX_UNIFORM_SCALES = 4096
+"""Largest number of scales of block-scaled types that become `!quant.uniform`."""
+
+
 def uniform_counterpart(
     quantized_type: BlockScaledQuantizedType, shape: Sequence[int] | None = None
 ) -> UniformType | None:
     """
     Return the `!quant.uniform` equivalent of a block-scaled type, or `None`.
 
-    Casts must compute in the expressed type, and blocks must have no offsets. Each scale
-    must be a positive number of the expressed type, each zero point an integer of the
-    storage type, and each dimension a multiple of its block size.
+    Casts must compute in the expressed type, and blocks must have no offsets. There may be
+    at most 4,096 scales. Each scale must be a positive number of the expressed type, each
+    zero point an integer of the storage type, and each dimension a multiple of its block
+    size.
 
     Args:
         quantized_type: the type.
@@ -93,6 +99,8 @@ def uniform_counterpart(
         for axis, (count, size) in blocks.items()
     )
     if not are_whole or not _has_uniform_storage(type_):
+        return None
+    if math.prod(type_.get_scales_shape()) > MAX_UNIFORM_SCALES:
         return None
     if (parameters := _block_parameters(type_)) is None:
         return None
@@ -118,7 +126,7 @@ def _has_uniform_storage(type_: BlockScaledQuantizedType) -> bool:
         not isinstance(type_.storage_type, MLIRStorageType)
         or not isinstance(type_.offsets, NoneAttr)
         or not isinstance(scales.quantized_type, NoneAttr)
-        or not type_.expressed_type == scales.element_type == type_.compute_type
+        or type_.expressed_type != type_.compute_type
     ):
         return False
     return not isinstance(zero_points, StoredNumbersAttr) or (
@@ -181,7 +189,12 @@ class NormalizeQuantTypes(ModulePattern):
     )
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
-        replaced = self._types.replace_in_values(op)
+        types = op.result_types
+        if replaced := self._types.replace_in_values(op):
+            new_types = dict(zip(types, op.result_types, strict=True))
+            # Some ops repeat the type of their result in a property.
+            for name, value in op.properties.items():
+                op.properties[name] = new_types.get(value, value)
         if isinstance(op, FuncOp):
             replaced |= self._types.replace_in_signature(op)
         if replaced:
@@ -202,10 +215,12 @@ class NormalizeQuantTypes(ModulePattern):
 class NormalizeQuantTypesPass(QuantizedTypePass):
     """
     Replace sub-channel types by equivalent per-tensor or per-axis types, and
-    block-scaled types by equivalent per-tensor, per-axis or sub-channel types.
+    block-scaled types of at most 4,096 scales by equivalent per-tensor, per-axis or
+    sub-channel types.
 
     The pass replaces tensor types of all values inside of `func.func`, and in
-    signatures. Tuples and attributes are unchanged.
+    signatures. Tuples and attributes are unchanged, except properties that repeat the type
+    of a result.
 
     See external [documentation](https://mlir.llvm.org/docs/Passes/#-normalize-quant-types).
     """

@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.quant.normalize_quant_types import NormalizeQuantTypesPass
 
 
@@ -38,6 +38,9 @@ def normalized(tensor_type: str) -> str:
         ("4x u4:f32:{0:2}, scales = dense<2.0> : tensor<2xf32>, zero_points = "
          "dense<[7, 8]> : tensor<2xi4>",
          "4x u4:f32:{0:2}, {2.000000e+00:7, 2.000000e+00:8}"),
+        # narrow scales
+        ("4x i8:f32:{0:2}, scales = dense<[2.0, 0.5]> : tensor<2xf16>",
+         "4x i8:f32:{0:2}, {2.000000e+00, 5.000000e-01}"),
     ],
 )  # fmt: skip
 def test_what_fits(before: str, after: str):
@@ -49,8 +52,7 @@ def test_what_fits(before: str, after: str):
 @pytest.mark.parametrize(
     "text",
     [
-        # narrow scales, scales that are no scales of MLIR, offsets
-        "4x i8:f32:{0:2}, scales = dense<2.0> : tensor<2xf16>",
+        # scales that are no scales of MLIR, offsets
         "4x i8:f32:{0:2}, scales = dense<[2.0, -2.0]> : tensor<2xf32>",
         "4x i8:f32:{0:2}, scales = dense<[2.0, 0.0]> : tensor<2xf32>",
         "4x i8:f32:{0:2}, scales = dense<2> : tensor<2xi8> as !quant.uniform<i8:f32, 1.0>",
@@ -75,6 +77,31 @@ def test_what_fits(before: str, after: str):
 def test_what_does_not_fit(text: str):
     tensor_type = "tensor<{}!quant.block_scaled<{}>>".format(*text.split(" ", 1))
     assert "!quant.block_scaled" in normalized(tensor_type)
+
+
+@pytest.mark.parametrize(("count", "kind"), [(4096, "uniform"), (4098, "block_scaled")])
+def test_number_of_scales(count: int, kind: str):
+    tensor = f"tensor<2x{count}x!quant.block_scaled<i8:f32:{{0:1, 1:2}}, scales = "
+    text = normalized(f"{tensor}dense<2.0> : tensor<2x{count // 2}xf16>>>")
+    assert f"!quant.{kind}<" in text
+
+
+def test_properties_that_repeat_the_type():
+    type_ = (
+        "tensor<2x2x!quant.block_scaled<i4:f32:{0:1}, scales = dense<[0.5, 2.0]> : "
+        "tensor<2xf16>>>"
+    )
+    module = parse_module(
+        f"""func.func @main() -> {type_} {{
+          %0 = "tfl.pseudo_qconst"() <{{qtype = {type_},
+            value = dense<1> : tensor<2x2xi4>}}> : () -> {type_}
+          return %0 : {type_}
+        }}"""
+    )
+    apply_passes(module, "normalize-quant-types")
+    new_type = "tensor<2x2x!quant.uniform<i4:f32:0, {5.000000e-01,2.000000e+00}>>"
+    assert f"qtype = {new_type}, value" in str(module)
+    assert f"() -> {new_type}" in str(module)
 
 
 def test_scalars_stay():

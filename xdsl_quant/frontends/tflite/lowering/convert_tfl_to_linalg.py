@@ -83,6 +83,7 @@ from .kernels import (
     Computation,
     FallbackMode,
     Implementation,
+    block_type,
     svdf,
     unsupported_type,
 )
@@ -103,7 +104,8 @@ def _type_error(type_: Attribute) -> str | None:
     quantized_type = QuantizedType.get_quantized_element_type(type_)
     if not isinstance(quantized_type, StoredQuantizedType):
         return None
-    if (reason := unsupported_type(quantized_type)) is not None:
+    reason = unsupported_type(quantized_type)
+    if reason is not None and block_type(type_) is None:
         return reason
     try:
         quantized_type.verify_container(type_)

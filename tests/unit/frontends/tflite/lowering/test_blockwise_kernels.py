@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from tests.unit.frontends.tflite import files
 from tests.unit.frontends.tflite.files.litert import LiteRT
+from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
 from xdsl_quant.machines.numpy import run_function
@@ -104,7 +105,9 @@ def test_fully_connected(
     values = rng.normal(rng.uniform(-1, 1, (*shape[:-1], 1)), 1, shape)
     values = values.astype(np.float32)
     (expected,) = default_kernels(write_tflite(module), values)
-    assert_close(run_function(module, "main", values)[0], expected)
+    (result,) = run_function(module, "main", values)
+    assert_close(result, expected)
+    np.testing.assert_array_equal(np.asarray(compile(module)(values)), result)
 
 
 def test_rows_of_one_sign_and_of_zeros():
@@ -123,7 +126,10 @@ def test_recipes_of_4_bits(size: int):
     file = (RECIPES / f"dynamic_wi4b{size}_afp32.tflite").read_bytes()
     rng = np.random.default_rng(size)
     arguments = rng.normal(0, 1, (2, 64)).astype(np.float32), np.array([2, 0], np.int32)
-    results = run_function(read_tflite(file), "main", *arguments)
+    module = read_tflite(file)
+    results = run_function(module, "main", *arguments)
+    for result, compiled in zip(results, compile(module)(*arguments), strict=True):
+        np.testing.assert_array_equal(np.asarray(compiled), result)
     for result, expected in zip(
         results, default_kernels(file, *arguments), strict=True
     ):

@@ -156,12 +156,22 @@ class Computation:
             return self._by_fallback(op, values)
         if self.hybrid is not None and is_float(type_) and self._is_hybrid(operands):
             return self.hybrid(op, *operands)
+        return self._by_kernel(op, values, operands, fall_back)
+
+    def _by_kernel(
+        self,
+        op: Operation,
+        values: Sequence[Array | None],
+        operands: Sequence[Array | Quantized | None],
+        fall_back: Callable[[Operation, str], None],
+    ) -> Array:
+        """Return the result of the integer kernel or, if there is none, of the fallback."""
         if (missing := self.missing_kernel(op)) is not None:
             fall_back(op, missing.reason)
             return self._by_fallback(op, values)
         assert self.kernel is not None
         try:
-            return self.kernel(op, result, *operands)
+            return self.kernel(op, parameters_of(op.result_types[0]), *operands)
         except Unsupported as e:
             fall_back(op, str(e))
             return self._by_fallback(op, values)
@@ -307,7 +317,7 @@ Implementation: TypeAlias = Computation | Function
 def unsupported_type(quantized_type: QuantizedType) -> str | None:
     """Return why TensorFlow Lite does not support a quantized type, or `None`."""
     if isinstance(quantized_type, BlockScaledQuantizedType):
-        return "no integer kernel supports '!quant.block_scaled'; use 'tfl.dequantize'"
+        return "has no integer kernel for '!quant.block_scaled'; use 'tfl.dequantize'"
     if isinstance(quantized_type, StoredQuantizedType):
         return quantized_type.unsupported_storage
     return None

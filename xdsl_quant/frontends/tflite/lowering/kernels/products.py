@@ -179,6 +179,17 @@ def _blockwise_scales(op: tfl.FullyConnectedOp) -> Array:
     return (bits + half & np.uint32(0xFFFF0000)).view(np.float32)
 
 
+def _blockwise_product(
+    op: tfl.FullyConnectedOp, x: Array, weights: Array, bias: Array | None
+) -> Array:
+    if not is_array(weights):
+        raise Unsupported("has blocks of weights that are not constant")
+    stored, scales = weights.astype(np.int64), _blockwise_scales(op)
+    keep_num_dims = flag(op.keep_num_dims)
+    result = blockwise.fully_connected(x, stored, scales, bias, keep_num_dims)
+    return floats.apply_activation(result, activation_of(op))
+
+
 def _fully_connected(has_multiplier: bool) -> Computation:
     def kernel(
         op: Any,
@@ -204,16 +215,6 @@ def _fully_connected(has_multiplier: bool) -> Computation:
         result = hybrid.fully_connected(x, weights, bias, *options)
         return floats.apply_activation(result, activation_of(op))
 
-    def blockwise_kernel(
-        op: tfl.FullyConnectedOp, x: Array, weights: Array, bias: Array | None
-    ) -> Array:
-        if not is_array(weights):
-            raise Unsupported("has blocks of weights that are not constant")
-        stored, scales = weights.astype(np.int64), _blockwise_scales(op)
-        keep_num_dims = flag(op.keep_num_dims)
-        result = blockwise.fully_connected(x, stored, scales, bias, keep_num_dims)
-        return floats.apply_activation(result, activation_of(op))
-
     roles = Operands(plain=(2,), weights=1, bias=2)
     return Computation(
         _fully_connected_formula,
@@ -221,7 +222,7 @@ def _fully_connected(has_multiplier: bool) -> Computation:
         takes_product(roles, 16),
         roles,
         hybrid_kernel,
-        blockwise_kernel,
+        _blockwise_product,
     )
 
 
