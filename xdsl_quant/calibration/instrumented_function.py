@@ -268,7 +268,7 @@ def _generic_text(module: ModuleOp) -> str:
 
 
 def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:
-    data = resource_data(value) or b""
+    data = bytes(resource_data(value) or b"")
     type_ = cast("TensorType[Attribute]", value.type)
     expected = math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize
     if len(data) != expected:

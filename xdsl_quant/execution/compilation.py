@@ -24,7 +24,7 @@ from xdsl_quant.runtime.loading import (
     model_path,
     verify_module,
 )
-from xdsl_quant.xdsl_patches.resources import resource_data
+from xdsl_quant.xdsl_patches.resources import ResourceData, resource_data
 
 from . import disk_cache
 from .compilation_error import CompilationError
@@ -228,7 +228,7 @@ def _module_digest(module: Model) -> str:
     return digest.hexdigest()
 
 
-def _resources(module: ModuleOp) -> Iterator[bytes]:
+def _resources(module: ModuleOp) -> Iterator[ResourceData]:
     """Yield the data of `dense_resource` constants, which the text does not contain."""
     for op in module.walk():
         for value in (*op.properties.values(), *op.attributes.values()):

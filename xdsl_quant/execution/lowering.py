@@ -169,7 +169,7 @@ def _checked_data(op: Operation, value: DenseResourceAttr) -> bytes:
             f"resource '{key}' has {len(data)} bytes; expected {size} for "
             f"'{shortened(type_)}'"
         )
-    return data
+    return bytes(data)
 
 
 class _LoweredTypes(TypeReplacement):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from binascii import unhexlify
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
@@ -41,6 +41,10 @@ _CHUNK = 1 << 16
 """Number of hexadecimal digits to decode at a time; must be even."""
 
 
+ResourceData: TypeAlias = bytes | memoryview
+"""Read-only bytes of all elements of a resource."""
+
+
 def decode_digits(text: str, start: int, stop: int) -> bytes:
     """
     Decode the hexadecimal digits of a part of a text, in chunks: slicing a large text
@@ -58,7 +62,8 @@ class _Blob(NamedTuple):
 
     header: bytes
 
-    data: bytes
+    read: Callable[[], ResourceData]
+    """Return the data, which may be a view of a file or computed at each call."""
 
     is_upper_case: bool
     """True if the hexadecimal text has upper-case letters."""
@@ -74,11 +79,12 @@ class _Blob(NamedTuple):
             raise ValueError(f"data is not hexadecimal: {e}") from None
         if len(header) < _HEADER_SIZE:
             raise ValueError("missing header of four bytes")
-        return _Blob(header, data, any(letter in text for letter in "ABCDEF"))
+        is_upper_case = any(letter in text for letter in "ABCDEF")
+        return _Blob(header, lambda: data, is_upper_case)
 
     @property
     def text(self) -> str:
-        digits = f"{self.header.hex()}{self.data.hex()}"
+        digits = f"{self.header.hex()}{self.read().hex()}"
         return _PREFIX + (digits.upper() if self.is_upper_case else digits)
 
 
@@ -154,7 +160,7 @@ def _interface() -> OpAsmDialectInterface:
     return interface
 
 
-def resource_data(value: DenseResourceAttr) -> bytes | None:
+def resource_data(value: DenseResourceAttr) -> ResourceData | None:
     """
     Return the bytes of all elements, or `None` if the resource is missing.
 
@@ -163,9 +169,9 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
     """
     interface, key = _interface(), value.resource_handle.data
     if isinstance(interface, _Resources) and key in interface.blobs:
-        return interface.blobs[key].data
+        return interface.blobs[key].read()
     text = interface.lookup(key)
-    return _Blob.of(text).data if text else None
+    return _Blob.of(text).read() if text else None
 
 
 def new_resource(key: str, array: Array, type_: TensorType) -> DenseResourceAttr:
@@ -173,8 +179,19 @@ def new_resource(key: str, array: Array, type_: TensorType) -> DenseResourceAttr
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics.arrays import bytes_of
 
-    header = array.itemsize.to_bytes(_HEADER_SIZE, "little")
-    blob = _Blob(header, bytes_of(array), is_upper_case=False)
+    data = bytes_of(array)
+    return new_lazy_resource(key, array.itemsize, lambda: data, type_)
+
+
+def new_lazy_resource(
+    key: str,
+    alignment: int,
+    read: Callable[[], ResourceData],
+    type_: TensorType,
+) -> DenseResourceAttr:
+    """Store a function that returns the data as a resource, like `new_resource`."""
+    header = alignment.to_bytes(_HEADER_SIZE, "little")
+    blob = _Blob(header, read, is_upper_case=False)
     interface = _interface()
     key = interface.declare_resource(key)
     if isinstance(interface, _Resources):

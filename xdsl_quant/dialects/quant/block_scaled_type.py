@@ -193,7 +193,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
                 f"resource '{name}' has {len(data)} bytes; expected {needed} for "
                 f"'{self.type}'"
             )
-        return data
+        return bytes(data)
 
     # Verification
 

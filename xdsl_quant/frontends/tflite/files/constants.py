@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -25,7 +26,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, TypeAttribute
 
 from xdsl_quant.frontends.tflite import dialect as tfl
-from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
+from xdsl_quant.xdsl_patches.resources import (
+    RESOURCE_BYTES,
+    ResourceData,
+    new_lazy_resource,
+)
 
 from .model import ITEM_BITS, Tensor
 
@@ -88,21 +93,29 @@ def _first_value(tensor: Tensor) -> int:
     return int(quantization.zero_points[0]) & 255 if is_per_tensor else 0
 
 
+def _elements_view(tensor: Tensor, count: int) -> memoryview:
+    return _elements(tensor, count).data.toreadonly()
+
+
 def constant_value(
     tensor: Tensor, type_: TensorType[Attribute]
 ) -> DenseIntOrFPElementsAttr | DenseResourceAttr:
-    elements = _elements(tensor, math.prod(tensor.shape))
-    if elements.size >= RESOURCE_BYTES and tensor.type not in ("BOOL", "INT4"):
+    """Return the elements of a constant, as a resource that unpacks them later if large."""
+    count = math.prod(tensor.shape)
+    size = max(ITEM_BITS[tensor.type] // 8, 1)
+    is_large = tensor.data is not None and count * size >= RESOURCE_BYTES
+    if is_large and tensor.type != "BOOL":
         key = tensor.name or "constant"
-        items = elements.view(f"u{min(ITEM_BITS[tensor.type] // 8, 8)}")
-        return new_resource(key, items, type_)
+        read = partial(_elements_view, tensor, count)
+        return new_lazy_resource(key, min(size, 8), read, type_)
+    elements = _elements(tensor, count)
     # A cast for the type checker only: elements have any type in `ITEM_BITS`.
     return DenseIntOrFPElementsAttr(
         cast(TensorType[IntegerType], type_), BytesAttr(elements.tobytes())
     )
 
 
-def file_bytes(data: bytes, type_name: str, count: int) -> NDArray[np.uint8]:
+def file_bytes(data: ResourceData, type_name: str, count: int) -> NDArray[np.uint8]:
     """Return the bytes of a constant in file layout, which packs 2 and 4-bit elements."""
     array = np.frombuffer(data, np.uint8)
     if array.size == max(ITEM_BITS[type_name] // 8, 1):

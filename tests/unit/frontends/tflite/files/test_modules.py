@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -418,6 +420,31 @@ def test_large_constants_are_resources():
     written = read_tflite_model(write_tflite(module), "").subgraphs[0].tensors[0]
     assert written.data is not None
     assert written.data.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("type_name", ["INT4", "FLOAT32"])
+def test_memory_of_large_constants(type_name: str, tmp_path: Path):
+    """The module holds the bytes of the file, and nothing is unpacked before its use."""
+    size = 1 << 23
+    count = size * 2 if type_name == "INT4" else size // 4
+    data = np.full(size, 0x21, np.uint8)
+    x = Tensor("x", type_name, [count], data=data)
+    path = tmp_path / "large.tflite"
+    path.write_bytes(write_model(Model([graph([x], [], [0])])))
+    read_tflite(write_model(Model([RELU])))
+    tracemalloc.start()
+    try:
+        module = read_tflite(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.3 * size
+    (elements,) = run_function(module, "main")
+    if type_name == "INT4":
+        assert np.asarray(elements)[:4].tolist() == [1, 2, 1, 2]
+    written = read_tflite_model(write_tflite(module), "").subgraphs[0].tensors[0].data
+    assert written is not None
+    assert written.tobytes() == data.tobytes()
 
 
 def test_strings_are_refused():
