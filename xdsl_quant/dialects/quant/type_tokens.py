@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute
@@ -57,6 +57,13 @@ _FLOAT_TYPES = {cls.name: cls for cls in FLOAT_FORMATS}
 _OTHER_TYPES = {"complex", "index", "memref", "none", "tensor", "tuple", "vector"}
 
 
+_SHORT = 200
+"""Maximum length of the text of a type that is parsed only once."""
+
+_SHORT_TYPE = re.compile(r'<[^<>"!/]*(?:<[^<>"!/]*>[^<>"!/]*)*>')
+"""Matches types without aliases, whose meaning depends on nothing else."""
+
+
 class TypeTokens:
     """Parser of the tokens of one quantized type."""
 
@@ -64,8 +71,8 @@ class TypeTokens:
         """Start to parse after the name of the type, e.g. `quant.any`."""
         self.parser = parser
         self.content: str = parser.lexer.input.content
-        mnemonic = name.removeprefix("quant.")
-        self.name_pos = max(self.content.rfind(mnemonic, 0, parser.pos), 0)
+        self.mnemonic = name.removeprefix("quant.")
+        self.name_pos = max(self.content.rfind(self.mnemonic, 0, parser.pos), 0)
 
     def parse(
         self, read: Callable[[], ParsedT], make: Callable[[ParsedT], TypeT]
@@ -85,11 +92,20 @@ class TypeTokens:
             ParseError: with MLIR's message and location.
         """
         start = self.parser.pos
+        known = vars(self.parser).setdefault("_quantized_types", dict[str, Attribute]())
+        short = _SHORT_TYPE.match(self.content, start, start + _SHORT)
+        text = short and f"{self.mnemonic}{short[0]}"
+        if text and (parsed_before := known.get(text)) is not None:
+            self._resume_from(start + len(short[0]))
+            return (cast("TypeT", parsed_before),)
         try:
             self._expect("<")
             parsed = read()
             self._expect(">")
-            return (make(parsed),)
+            type_ = make(parsed)
+            if text:
+                known[text] = type_
+            return (type_,)
         except ParseError:
             # MLIR matches the brackets of the type before it parses the parameters.
             self.check_brackets(start)
