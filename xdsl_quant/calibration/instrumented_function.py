@@ -72,9 +72,7 @@ from .min_max_layout import MinMaxLayout
 class Sink(Protocol):
     """Receiver of recorded values or their min/max."""
 
-    def needs(self, key: str, /) -> bool:
-        """Return False to skip `record` calls with this key."""
-        ...
+    def needs(self, key: str, /) -> bool: ...
 
     def record(self, key: str, value: Array, /) -> object:
         """Record a value: a read-only array that is valid only during the call."""

@@ -114,15 +114,13 @@ def _callee(call: ir.Operation) -> str:
     return mlir.symbol_of(call, "callee") if "callee" in call.attributes else ""
 
 
+# Prefix of the functions that are called from outside the module.
 _INTERFACE = "_mlir_ciface_"
-"""Prefix of the functions that are called from outside the module."""
 
 
 def hide_functions(module: ir.Module) -> None:
-    """
-    Give functions other than C interfaces internal linkage. LLVM removes the unused
-    sizes and strides of their memrefs: passing 1000 arguments takes seconds to compile.
-    """
+    """Give functions other than C interfaces internal linkage."""
+    # LLVM then removes unused arguments: passing 1000 takes seconds to compile.
     internal = ir.Attribute.parse("#llvm.linkage<internal>", module.context)
     for function in module.body.operations:
         if (

@@ -188,7 +188,7 @@ def operations_of(block: ir.Block) -> list[ir.Operation]:
 
 
 def ops_between(first: ir.Operation, last: ir.Operation) -> Iterator[ir.Operation]:
-    """Yield the ops after `first` and before `last`, an op after it in its block."""
+    # Both ops must be in the same block.
     ops = first.block.operations
     # Listing all ops of a block takes much longer than an index.
     start = bisect_left(

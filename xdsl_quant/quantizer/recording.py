@@ -149,10 +149,7 @@ class RecordedModule:
     def values(
         self, batch: Batch, keys: Collection[str] | None = None
     ) -> Mapping[str, Floats]:
-        """
-        Run a batch; return the values that are recorded for `keys`, by default all, by
-        key (last iteration of loops).
-        """
+        """Run a batch; return the last values recorded for `keys` (default: all)."""
         sink = _Sink({}, keys)
         self.function.runnable()(sink, (*as_tuple(batch), *self.constants))
         return sink.values

@@ -46,13 +46,8 @@ ResourceData: TypeAlias = bytes | memoryview
 
 
 def decode_digits(text: str, start: int, stop: int) -> bytes:
-    """
-    Decode the hexadecimal digits of a part of a text, in chunks: slicing a large text
-    copies it.
-
-    Raises:
-        ValueError: if the part has other characters or an odd number of digits.
-    """
+    """Decode hexadecimal digits of a text; raise a `ValueError` if they are invalid."""
+    # In chunks, because slicing a large text copies it.
     starts = range(start, stop, _CHUNK)
     return b"".join(unhexlify(text[i : min(i + _CHUNK, stop)]) for i in starts)
 
@@ -136,7 +131,7 @@ def _string_contents(self: StringLiteral) -> str:
 def keep_resources_as_bytes() -> _Resources:
     """
     Keep the resources of `builtin` as bytes. xDSL keeps their text, which takes twice the
-    memory, and copies it three times when it reads the literal.
+    memory, and copies it when it reads the literal.
 
     MLIR: keeps bytes.
     Obsolete with: `docs/upstream/resource-bytes.md`.

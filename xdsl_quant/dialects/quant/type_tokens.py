@@ -57,11 +57,11 @@ _FLOAT_TYPES = {cls.name: cls for cls in FLOAT_FORMATS}
 _OTHER_TYPES = {"complex", "index", "memref", "none", "tensor", "tuple", "vector"}
 
 
+# Maximum length of the text of a type that is parsed only once.
 _SHORT = 200
-"""Maximum length of the text of a type that is parsed only once."""
 
+# Types without aliases, whose meaning depends on nothing else.
 _SHORT_TYPE = re.compile(r'<[^<>"!/]*(?:<[^<>"!/]*>[^<>"!/]*)*>')
-"""Matches types without aliases, whose meaning depends on nothing else."""
 
 
 class TypeTokens:
@@ -94,16 +94,16 @@ class TypeTokens:
         start = self.parser.pos
         known = vars(self.parser).setdefault("_quantized_types", dict[str, Attribute]())
         short = _SHORT_TYPE.match(self.content, start, start + _SHORT)
-        text = short and f"{self.mnemonic}{short[0]}"
-        if text and (parsed_before := known.get(text)) is not None:
-            self._resume_from(start + len(short[0]))
+        text = f"{self.mnemonic}{short.group()}" if short else ""
+        if short and (parsed_before := known.get(text)) is not None:
+            self._resume_from(short.end())
             return (cast("TypeT", parsed_before),)
         try:
             self._expect("<")
             parsed = read()
             self._expect(">")
             type_ = make(parsed)
-            if text:
+            if short:
                 known[text] = type_
             return (type_,)
         except ParseError:

@@ -91,10 +91,7 @@ def _aligned_size(size: int) -> int:
 
 
 def _offset(size: int, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> int:
-    """
-    Return the start of the smallest sufficient gap between ranges, else the end of all
-    ranges. The ranges are sorted by start.
-    """
+    """Return the start of the smallest sufficient gap, else the end of all ranges."""
     ends = np.maximum.accumulate(np.append(0, stops))
     gaps = starts - ends[:-1]
     sufficient = np.where(gaps >= size, gaps, _NO_GAP)

@@ -84,11 +84,8 @@ def _captured_values(nest: ir.Operation) -> Values:
 
 
 def share_functions(module: ir.Module) -> dict[str, int]:
-    """
-    Replace private functions that are equal, except for the names of constants, by one
-    function. The constants become its last arguments. Return the number of these
-    arguments in the LLVM dialect by function, negated.
-    """
+    """Replace private functions that differ only in constants by one that takes them."""
+    # Negated number of added arguments in the LLVM dialect, by function.
     counts: dict[str, int] = {}
     # Callers can be equal once their callees are shared.
     for functions in (_functions_without_calls, _functions_with_calls):
@@ -109,7 +106,6 @@ def _functions_without_calls(module: ir.Module) -> list[ir.Operation]:
 
 
 def _functions_with_calls(module: ir.Module) -> list[ir.Operation]:
-    """Return the functions that call only functions without calls."""
     functions = [f for f in _private_functions(module) if _callees(f)]
     names = {*map(mlir.symbol_of, functions)}
     return [f for f in functions if not names & _callees(f)]
@@ -146,7 +142,6 @@ def _share(
     duplicates: Sequence[ir.Operation],
     calls: Mapping[str, Sequence[ir.Operation]],
 ) -> int:
-    """Call a function in place of its duplicates: see `share_functions`."""
     equal = [function, *duplicates]
     constants = [mlir.ops_in(f, "memref.get_global") for f in equal]
     names = [[mlir.symbol_of(op, "name") for op in ops] for ops in constants]
@@ -174,7 +169,6 @@ def _share(
 def _call_with_constants(
     call: ir.Operation, callee: str, names: Sequence[str], types: Sequence[ir.Type]
 ) -> None:
-    """Replace a call by a call of `callee` with constants as last arguments."""
     results = [value.type for value in call.results]
     with ir.InsertionPoint(call), call.location:
         added = [*map(memref.get_global, types, names)]
@@ -185,11 +179,8 @@ def _call_with_constants(
 
 
 def mark_buffers_as_distinct(module: ir.Module, starts: Mapping[str, int]) -> None:
-    """
-    Mark the pointer arguments of functions as `llvm.noalias`: MLIR drops this attribute
-    of a memref when it expands the memref to several arguments. `starts` maps each
-    function to the index of its first argument to mark.
-    """
+    """Mark pointer arguments as `llvm.noalias`, from an index for each function."""
+    # MLIR drops this attribute of a memref when it expands the memref.
     for function in mlir.functions_in(module, starts):
         arguments = [*mlir.body_of(function).arguments]
         marked = arguments[starts[mlir.symbol_of(function)] :]
