@@ -14,6 +14,8 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     DictionaryAttr,
+    IntegerAttr,
+    IntegerType,
     ModuleOp,
     NameLoc,
     NoneType,
@@ -57,7 +59,7 @@ from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .block_types import blocks_of_type
 from .constants import ELEMENT_TYPES, file_bytes
-from .importer import SUBGRAPH_FIELDS
+from .importer import COMPOSITE_ATTRIBUTE, SUBGRAPH_FIELDS
 from .model import (
     ABSENT,
     Model,
@@ -71,7 +73,7 @@ from .model import (
 )
 from .options import options_of
 from .reader import default_options
-from .schema import enumerator, enumerators, options_name
+from .schema import COMPOSITE, enumerator, enumerators, options_name
 from .writer import write_model
 
 _TENSOR_TYPES: Mapping[Attribute, str] = {
@@ -162,11 +164,17 @@ def _description(module: ModuleOp) -> tuple[str, Mapping[str, bytes]]:
     return (
         description.data if isinstance(description, StringAttr) else "",
         {
-            name: value.data.encode() if isinstance(value, StringAttr) else value.data
+            name: _bytes(value)
             for name, value in entries.items()
             if isinstance(value, StringAttr | BytesAttr)
         },
     )
+
+
+def _bytes(attribute: Attribute | None) -> bytes:
+    if isinstance(attribute, StringAttr):
+        return attribute.data.encode()
+    return attribute.data if isinstance(attribute, BytesAttr) else b""
 
 
 def _entries(attribute: Attribute | None) -> Mapping[str, Attribute]:
@@ -451,6 +459,8 @@ class _FunctionExporter:
         return self.function_names.index(name)
 
     def code(self, op: Operation) -> tuple[str, str, bytes]:
+        if isinstance(op, CallOp) and COMPOSITE_ATTRIBUTE in op.attributes:
+            return COMPOSITE, "", b""
         dialect, _, mnemonic = op_name(op).partition(".")
         code = mnemonic.upper()
         if dialect != "tfl" or code not in enumerators("BuiltinOperator").values():
@@ -463,7 +473,25 @@ class _FunctionExporter:
         options = cast(ConstBytesAttr, op.properties["custom_option"])
         return code, custom_code.data, options.value.data
 
+    def composite_options(self, op: CallOp) -> Mapping[str, OptionValue]:
+        entries = _entries(op.attributes[COMPOSITE_ATTRIBUTE])
+        name, version = entries.get("name"), entries.get("version")
+        if not isinstance(name, StringAttr) or not isinstance(version, IntegerAttr):
+            raise _file_error(
+                op, f"expects a name and a version in '{COMPOSITE_ATTRIBUTE}'"
+            )
+        return {
+            "name": name.data,
+            "decomposition_subgraph_index": self.function_index(
+                op, op.callee.string_value()
+            ),
+            "composite_attributes": _bytes(entries.get("attributes")),
+            "version": cast("IntegerAttr[IntegerType]", version).value.data,
+        }
+
     def options(self, op: Operation, code: str) -> Mapping[str, OptionValue]:
+        if isinstance(op, CallOp):
+            return self.composite_options(op)
         if (table := options_name(code)) is None:
             return {}
         values = default_options(table)

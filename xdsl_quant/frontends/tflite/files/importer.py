@@ -67,7 +67,7 @@ from .model import (
 )
 from .options import properties_of
 from .reader import read_tflite_model
-from .schema import enumerator
+from .schema import COMPOSITE, enumerator
 from .sizes import with_input_shapes, with_static_sizes
 
 _SMALLEST_SCALE = float(np.finfo(np.float32).smallest_normal)
@@ -95,6 +95,9 @@ SUBGRAPH_FIELDS: Mapping[str, Sequence[str]] = {
     "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
 }
 """Names of the options that give the subgraph of each region, in region order."""
+
+COMPOSITE_ATTRIBUTE = "tfl.composite"
+"""Attribute of calls with the name, the attributes and the version of a composite op."""
 
 _OP_TYPES = {op.name: op for op in tfl.TFL.operations if issubclass(op, IRDLOperation)}
 
@@ -402,6 +405,9 @@ class _FunctionImporter:
             count = len(op_type.get_irdl_definition().operands)
             operands += [self.no_value() for _ in range(count - len(operands))]
         result_types = [self.type(index) for index in operator.outputs]
+        if operator.code == COMPOSITE:
+            self.composite(operator, operands, where)
+            return
         properties = self.properties(op_type, operator, result_types, where)
         if operator.code in _BIAS_POSITIONS:
             self.warn_of_bias(operator, where)
@@ -416,10 +422,42 @@ class _FunctionImporter:
         tensors = self.subgraph.tensors
         self.add(op, tensors[operator.outputs[0]].name if operator.outputs else "")
         self.drop_unknown_ranks(op, operator)
+        self.add_results(op, operator)
+
+    def add_results(self, op: Operation, operator: Operator) -> None:
+        tensors = self.subgraph.tensors
         for index, result in zip(operator.outputs, op.results, strict=True):
             result.name_hint = _hint(tensors[index].name)
             if self.values.setdefault(index, result) is not result:
                 raise TFLiteFileError(f"{self.where(index)} is computed twice")
+
+    def composite(
+        self, operator: Operator, operands: Sequence[SSAValue], where: str
+    ) -> None:
+        """Add a call of the decomposition, with the name and attributes of the op."""
+        options = operator.options
+        index = cast(int, options["decomposition_subgraph_index"])
+        callee = _FunctionImporter(self.model, index, self.names)
+        inputs, outputs = callee.subgraph.inputs, callee.subgraph.outputs
+        types = [self.type(i) for i in operator.outputs]
+        if [value.type for value in operands] != [callee.type(i) for i in inputs] or (
+            types != [callee.type(i) for i in outputs]
+        ):
+            raise TFLiteFileError(
+                f"{where} calls '{self.names[index]}', whose inputs or outputs have other "
+                "types than its own"
+            )
+        call = CallOp(self.names[index], operands, types)
+        attributes = bytes(cast(Sequence[int], options["composite_attributes"]))
+        call.attributes[COMPOSITE_ATTRIBUTE] = DictionaryAttr(
+            {
+                "attributes": _string(attributes),
+                "name": StringAttr(cast(str, options["name"])),
+                "version": IntegerAttr(cast(int, options["version"]), i32),
+            }
+        )
+        self.add(call, self.subgraph.tensors[operator.outputs[0]].name if types else "")
+        self.add_results(call, operator)
 
     def drop_unknown_ranks(self, op: Operation, operator: Operator) -> None:
         """Make results of unknown rank unranked if the op is invalid with scalars."""

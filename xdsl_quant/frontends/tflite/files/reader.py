@@ -30,7 +30,14 @@ from .model import (
     TensorQuantization,
     TFLiteFileError,
 )
-from .schema import enumerators, option_fields, options_name, schema
+from .schema import (
+    COMPOSITE,
+    COMPOSITE_OPTIONS,
+    enumerators,
+    option_fields,
+    options_name,
+    schema,
+)
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 """Exceptions of the package `tflite` for offsets outside the file."""
@@ -38,8 +45,11 @@ _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 _BUILTIN_CODE_SLOT = 3
 """Number of the field `builtin_code` of an operator code."""
 
-_EXTERNAL_BUFFER_SLOT = 10
-"""Number of the field `external_buffer` of a tensor, which the package `tflite` lacks."""
+_EXTERNAL_BUFFER_SLOT, _QUANT_SPEC_SLOT = 10, 5
+"""
+Numbers of fields that the package `tflite` lacks: `external_buffer` of a tensor, and
+`quant_spec` of `FullyConnectedOptions`.
+"""
 
 
 def read_tflite_model(content: bytes, name: str) -> Model:
@@ -157,6 +167,9 @@ class _Table:
         fields = getattr(self._flatbuffer, "_tab")
         offset = fields.Offset(4 + 2 * slot)
         return fields.Bytes, offset and fields.Pos + offset
+
+    def has_slot(self, slot: int) -> bool:
+        return self._slot(slot)[1] > 0
 
     def slot_number(self, slot: int) -> int:
         """Return a 32-bit integer by the number of its field; 0 if it is absent."""
@@ -407,7 +420,15 @@ class _Reader:
     ) -> Mapping[str, OptionValue]:
         if number := table.number("BuiltinOptions2Type"):
             table_name = _enumerator("BuiltinOptions2", number, where)
-            raise TFLiteFileError(f"{where} has unsupported options {table_name}")
+            composite = table.union("BuiltinOptions2", COMPOSITE_OPTIONS)
+            if composite is None or (code, table_name) != (
+                COMPOSITE,
+                COMPOSITE_OPTIONS,
+            ):
+                raise TFLiteFileError(f"{where} has unsupported options {table_name}")
+            return self._checked_options(composite, COMPOSITE_OPTIONS, where)
+        if code == COMPOSITE:
+            raise TFLiteFileError(f"{where} has no options {COMPOSITE_OPTIONS}")
         name = options_name(code)
         number = table.number("BuiltinOptionsType")
         if not number:
@@ -419,6 +440,13 @@ class _Reader:
             )
         if (options := table.union("BuiltinOptions", name)) is None:
             return default_options(name)
+        return self._checked_options(options, name, where)
+
+    def _checked_options(
+        self, options: _Table, name: str, where: str
+    ) -> Mapping[str, OptionValue]:
+        if name == "FullyConnectedOptions" and options.has_slot(_QUANT_SPEC_SLOT):
+            raise TFLiteFileError(f"{where} has unsupported option 'quant_spec'")
         values = options.options(name)
         for field, value in values.items():
             if field.endswith("subgraph_index"):

@@ -60,6 +60,9 @@ def enumerator(enumeration: str, name: str) -> int:
     return values[name]
 
 
+COMPOSITE, COMPOSITE_OPTIONS = "STABLEHLO_COMPOSITE", "StableHLOCompositeOptions"
+"""The op that calls a subgraph, and the name of its options."""
+
 _OPTIONS = {
     "AVERAGE_POOL_2D": "Pool2DOptions",
     "MAX_POOL_2D": "Pool2DOptions",

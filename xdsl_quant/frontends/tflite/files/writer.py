@@ -17,7 +17,14 @@ from .model import (
     TensorBlocks,
     TensorQuantization,
 )
-from .schema import enumerator, option_fields, options_name, schema
+from .schema import (
+    COMPOSITE,
+    COMPOSITE_OPTIONS,
+    enumerator,
+    option_fields,
+    options_name,
+    schema,
+)
 
 _FIRST_VERSIONS = {"BROADCAST_TO": 2}
 """Lowest version of each op whose versions do not start at 1."""
@@ -262,14 +269,16 @@ class _Writer:
     def operator(self, operator: Operator) -> int:
         key = operator.code, operator.custom_code, version(operator)
         index = self.codes.setdefault(key, len(self.codes))
-        name = options_name(operator.code)
+        is_composite = operator.code == COMPOSITE
+        name = COMPOSITE_OPTIONS if is_composite else options_name(operator.code)
+        union = "BuiltinOptions2" if is_composite else "BuiltinOptions"
         custom = np.frombuffer(operator.custom_options, np.uint8)
         fields = {
             "OpcodeIndex": index,
             "Inputs": self.numbers(operator.inputs, np.int32),
             "Outputs": self.numbers(operator.outputs, np.int32),
-            "BuiltinOptionsType": enumerator("BuiltinOptions", name) if name else None,
-            "BuiltinOptions": self.options(name, operator) if name else None,
+            f"{union}Type": enumerator(union, name) if name else None,
+            union: self.options(name, operator) if name else None,
             "CustomOptions": self.numbers(custom, np.uint8) if custom.size else None,
         }
         return self.table("Operator", fields)
@@ -287,6 +296,8 @@ class _Writer:
     def option(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
+        if isinstance(value, bytes):
+            return self.numbers(np.frombuffer(value, np.uint8), np.uint8)
         return self.numbers(value, np.int32) if isinstance(value, Sequence) else value
 
     def signature(self, signature: ModelSignature) -> int:

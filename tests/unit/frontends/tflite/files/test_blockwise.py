@@ -299,6 +299,18 @@ def test_scales_that_are_not_finite():
     assert error_of(changed(BLOCKWISE, change)) == message
 
 
+def test_unknown_option():
+    def change(model: Any, tensor: Any, details: Any) -> None:
+        model.subgraphs[0].operators[0].builtinOptions.quantSpec = np.ones(3, np.uint8)
+
+    path = Path(__file__).with_name("recipes") / "dynamic_wi4b32_afp32.tflite"
+    with pytest.raises(TFLiteFileError) as e:
+        read_tflite(changed(path.read_bytes(), change))
+    assert str(e.value) == (
+        "<bytes>: error: operator 0 (FULLY_CONNECTED) has unsupported option 'quant_spec'"
+    )
+
+
 def test_data_in_another_file():
     def change(model: Any, tensor: Any, details: Any) -> None:
         tensor.externalBuffer = 7
