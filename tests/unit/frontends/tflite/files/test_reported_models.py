@@ -82,6 +82,12 @@ def test_shapes(name: str, way: Callable[[bytes], Step]):
     assert_equals_reference(content(name), way(content(name)))
 
 
+@pytest.mark.parametrize("way", [interpreted, compiled, written])
+def test_sizes_that_are_computed_from_static_ones(way: Callable[[bytes], Step]):
+    """The sizes of a slice are those of its operand, minus a constant."""
+    assert_equals_reference(content("dyn_slice"), way(content("dyn_slice")))
+
+
 def test_unsigned_products_in_tosa(mlir: Mlir):
     file = content("depthwise_u8")
     assert_equals_reference(file, tosa_steps(mlir)(file))
