@@ -18,6 +18,9 @@ from .mlir_bindings import FieldValue, Values, arith, ir, memref, scf, vector
 
 _LANES = 16
 
+_MAX_SUM_IN_ORDER = 64
+"""Largest number of floats that are added in order, such as those of split reductions."""
+
 _ELEMENTWISE = {
     *("arith.addf", "arith.bitcast", "arith.cmpf", "arith.constant", "arith.divf"),
     *("arith.extf", "arith.maximumf", "arith.minimumf", "arith.mulf", "arith.negf"),
@@ -62,6 +65,8 @@ class _FloatReduction(NamedTuple):
         value, *target = store.operands
         total = mlir.defining_op(value, *_IDENTITIES)
         if total is None or not isinstance(value.type, ir.F32Type | ir.F64Type):
+            return None
+        if total.name == "arith.addf" and len(numbers) <= _MAX_SUM_IN_ORDER:
             return None
         for so_far, term in ([*total.operands], [*total.operands][::-1]):
             load = mlir.defining_op(so_far, "memref.load")

@@ -77,7 +77,7 @@ def shown(theorem: Theorem) -> str:
         if command[0] == "python":
             exec(command[2], {})
         else:
-            _, text, _, _, *arguments = command
+            _, text, _, _, _, *arguments = command
             with patch("sys.stdin", TextIOWrapper(BytesIO(text.encode()))):
                 assert run.main(arguments) == 0
     return printed.getvalue()

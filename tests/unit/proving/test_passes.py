@@ -33,6 +33,7 @@ NOT_COMPARED = {
     ),
     "arith-expand-small-floats": "expands conversions of small floats, without terms",
     "quant-block-scaled-to-tosa": "lowers casts: all elements and scales are compared",
+    "tosa-strip-quant-types": "replaces types: ops and stored values stay",
     "quant-export": "lowers ops: what it pushes is the table of pushed rescales",
     **dict.fromkeys(
         (

@@ -229,8 +229,8 @@ def test_mistakes():
     )
     with pytest.raises(
         ValueError,
-        match=r"^TensorFlow Lite does not support '!quant\.block_scaled'; use "
-        r"'!quant\.uniform'$",
+        match=r"^no integer kernel supports '!quant\.block_scaled'; use "
+        r"'tfl\.dequantize'$",
     ):
         next(compare_ops(module))
     pytest.importorskip("onnx")

@@ -422,9 +422,12 @@ class _Body:
     def replace(self, terms: Mapping[ir.Value, _Term]) -> None:
         """Replace the op by one that reads the stored terms."""
         op, loops = self.op, self._maps[0].n_dims
-        reads = self._reads(terms)
         outputs = range(self._inputs, len(op.operands))
         stored = [(t.value, mlir.affine_map(loops, t.indices)) for t in terms.values()]
+        reads = self._with_sizes(
+            self._reads(terms),
+            [*(map_ for _, map_ in stored), *(self._maps[i] for i in outputs)],
+        )
         inputs = [*((op.operands[i], self._maps[i]) for i in reads), *stored]
 
         def body(arguments: Values) -> Values:
@@ -456,6 +459,19 @@ class _Body:
             old.replace_all_uses_with(new)
         op.erase()
 
+    def _with_sizes(
+        self, reads: Sequence[int], maps: Sequence[ir.AffineMap]
+    ) -> Sequence[int]:
+        """Add inputs that define trip counts, e.g. a window without elements to read."""
+        maps = [*maps, *(self._maps[number] for number in reads)]
+        sized = {loop for map_ in maps for loop in _direct_loops(map_)}
+        found = {*reads}
+        for number, map_ in enumerate(self._maps[: self._inputs]):
+            if (loops := _direct_loops(map_)) - sized:
+                found.add(number)
+                sized |= loops
+        return sorted(found)
+
     def _reads(self, terms: Collection[ir.Value]) -> Sequence[int]:
         """Return the numbers of the inputs that the results depend on beside `terms`."""
         numbers: set[int] = set()
@@ -471,6 +487,12 @@ class _Body:
             elif value in self._arguments:
                 todo += value.owner.operation.operands
         return sorted(number for number in numbers if number < self._inputs)
+
+
+def _direct_loops(map_: ir.AffineMap) -> set[int]:
+    """Return the loops that are an index of the operand, without arithmetic."""
+    indices = map_.results
+    return {i.position for i in indices if isinstance(i, ir.AffineDimExpr)}
 
 
 def _type_in_memory(value: ir.Value) -> tuple[ir.Type, str | None]:

@@ -1,6 +1,8 @@
 """Patches of xDSL's `linalg` dialect: named ops of MLIR 22 that it lacks or restricts."""
 
-from xdsl.dialects.builtin import TensorType, i8, i32
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType, i1, i8, i32
 from xdsl.dialects.linalg import Linalg
 from xdsl.dialects.linalg.abstract_ops import (
     ConvOperation,
@@ -8,8 +10,9 @@ from xdsl.dialects.linalg.abstract_ops import (
     PoolingOperation,
 )
 from xdsl.dialects.linalg.ops import MatmulOp, QuantizedMatmulOp
-from xdsl.ir import Block
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.irdl import BaseAttr, OptPropertyDef
+from xdsl.utils.type import get_element_type_or_self
 
 from .ops import (
     NAMED_OPS,
@@ -72,8 +75,25 @@ def _replace_body(op_type: type[NamedOperation]) -> None:
         check_elements(self)
         verify(self)
 
+    body_of_xdsl = op_type.get_hidden_region
+
+    def body(
+        cls: type[NamedOperation],
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+    ) -> Region:
+        types = {get_element_type_or_self(value.type) for value in (*inputs, *outputs)}
+        # xDSL's body, which adds in another order, stays where it is valid.
+        if (
+            len(types) == 1
+            and i1 not in types
+            and not issubclass(cls, PoolingOperation)
+        ):
+            return body_of_xdsl(inputs, outputs)
+        return hidden_region(cls, inputs, outputs)
+
     op_type.verify_ = verify_
-    op_type.get_hidden_region = classmethod(hidden_region)  # pyright: ignore[reportAttributeAccessIssue] declared as abstract
+    op_type.get_hidden_region = classmethod(body)  # pyright: ignore[reportAttributeAccessIssue] declared as abstract
 
 
 def _let_steps_be_absent(op_type: type[NamedOperation]) -> None:

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
+from xdsl.dialects import linalg
+from xdsl.dialects.linalg.abstract_ops import ConvOperation
+from xdsl.dialects.linalg.ops import MatmulOp
 from xdsl.transforms.linalg_generalize_named_ops import LinalgGeneralizeNamedOpsPass
 from xdsl.utils.exceptions import VerifyException
 
@@ -35,6 +38,15 @@ TYPES = {
     "f64 to f32": ("f64", "f32", "f32"),
     "i1": ("i1", "i1", "i1"),
 }
+
+OF_XDSL = {
+    op.name
+    for op in linalg.ops.__dict__.values()
+    if isinstance(op, type)
+    and issubclass(op, MatmulOp | ConvOperation)
+    and op is not ConvOperation
+}
+"""Products that xDSL has, whose body stays if all elements have one type."""
 
 HAS_STEPS = re.compile(r"conv_.*_.*_|pooling")
 
@@ -85,13 +97,20 @@ func.func @f(%a: {lhs}, %b: {rhs}, %z: {zero}, %o: {out}) -> {out} {{
 }}"""
 
 
-def check_same_as_in_mlir(mlir: Mlir, source: str) -> None:
+def check_same_as_in_mlir(
+    mlir: Mlir, source: str, *, has_body_of_xdsl: bool = False
+) -> None:
     """Compare the text, and the generic op that has the body, maps and loops."""
     module = parse(source)
     module.verify()
     assert accepted(mlir, str(module)) == accepted(mlir, source)
     LinalgGeneralizeNamedOpsPass().apply(multiverse_context(), module)
     generalized = accepted(mlir, source, "func.func(linalg-generalize-named-ops)")
+    if has_body_of_xdsl:
+        # xDSL adds in the other order.
+        generalized = re.sub(
+            r"(arith\.add[fi]) (%out), (%\w+)", r"\1 \3, \2", generalized
+        )
     assert accepted(mlir, str(module)) == generalized
 
 
@@ -108,7 +127,8 @@ def test_text_body_and_maps(mlir: Mlir, name: str, kind: str):
         assert problem is not None
         assert problem[0] in str(error.value)
         return
-    check_same_as_in_mlir(mlir, source)
+    is_of_xdsl = name in OF_XDSL and kind == "f32"
+    check_same_as_in_mlir(mlir, source, has_body_of_xdsl=is_of_xdsl)
 
 
 @pytest.mark.parametrize("name", [*filter(HAS_STEPS.search, LAYOUTS)])
@@ -238,8 +258,15 @@ def reference(
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("kind", ["i8 to i32", "f16 to f32"])
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (name, kind)
+        for name in LAYOUTS
+        for kind in ("i8 to i32", "f16 to f32")
+        if not (name.endswith("unsigned") and kind == "f16 to f32")
+    ],
+)
 def test_numbers(name: str, kind: str):
     """Interpreted and compiled, against `numpy.einsum` over windows."""
     source = text(name, TYPES[kind])

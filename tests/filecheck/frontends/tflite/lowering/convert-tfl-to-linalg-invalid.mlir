@@ -33,7 +33,7 @@ func.func @float_storage() -> tensor<2x!quant.uniform<f8E4M3FN:f32, 0.5>> {
 
 // -----
 
-// CHECK: 'tfl.relu' op cannot be converted: has no integer kernel for '!quant.block_scaled'; use 'tfl.dequantize'
+// CHECK: 'tfl.relu' op cannot be converted: no integer kernel supports '!quant.block_scaled'; use 'tfl.dequantize'
 func.func @block_scales(%x: tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f16>>>) -> tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f16>>> {
   %0 = "tfl.relu"(%x) : (tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f16>>>) -> tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f16>>>
   return %0 : tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f16>>>

@@ -317,7 +317,7 @@ Implementation: TypeAlias = Computation | Function
 def unsupported_type(quantized_type: QuantizedType) -> str | None:
     """Return why TensorFlow Lite does not support a quantized type, or `None`."""
     if isinstance(quantized_type, BlockScaledQuantizedType):
-        return "has no integer kernel for '!quant.block_scaled'; use 'tfl.dequantize'"
+        return "no integer kernel supports '!quant.block_scaled'; use 'tfl.dequantize'"
     if isinstance(quantized_type, StoredQuantizedType):
         return quantized_type.unsupported_storage
     return None
