@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from importlib import import_module, metadata
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -120,8 +121,8 @@ def test_imports_can_be_interrupted(
                 raise ImportError(name) from None
 
     command = getattr(import_module(module), name)
-    monkeypatch.setattr(f"{module}.command_name", lambda _: "run")
-    monkeypatch.setattr(f"{module}.parse_arguments", lambda *_: None)
+    monkeypatch.setattr(f"{module}.command_name", Mock(return_value="run"))
+    monkeypatch.setattr(f"{module}.parse_arguments", Mock())
     monkeypatch.setattr(f"{module}.import_module", interrupted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -138,10 +139,10 @@ def test_prove_imports_numpy_first(monkeypatch: pytest.MonkeyPatch):
 
     def recorded(name: str) -> argparse.Namespace:
         names.append(name)
-        return argparse.Namespace(main=lambda _: 0)
+        return argparse.Namespace(main=Mock(return_value=0))
 
     monkeypatch.setattr(entry_points, "import_module", recorded)
-    monkeypatch.setattr(entry_points, "parse_arguments", lambda *_: None)
+    monkeypatch.setattr(entry_points, "parse_arguments", Mock())
     assert entry_points.prove() == 0
     assert names == ["numpy", "xdsl_quant.tools.prove"]
 
@@ -151,7 +152,7 @@ def test_imports_that_fail(monkeypatch: pytest.MonkeyPatch):
         raise ImportError(name)
 
     monkeypatch.setattr(entry_points, "import_module", missing)
-    monkeypatch.setattr(entry_points, "parse_arguments", lambda *_: None)
+    monkeypatch.setattr(entry_points, "parse_arguments", Mock())
     with pytest.raises(ImportError, match=r"xdsl_quant\.tools\.run"):
         entry_points.run()
 
@@ -161,10 +162,10 @@ def test_interruptions_that_are_ignored(monkeypatch: pytest.MonkeyPatch):
 
     def interrupted(name: str) -> argparse.Namespace:
         signal.raise_signal(signal.SIGINT)
-        return argparse.Namespace(main=lambda _: 3)
+        return argparse.Namespace(main=Mock(return_value=3))
 
     monkeypatch.setattr(entry_points, "import_module", interrupted)
-    monkeypatch.setattr(entry_points, "parse_arguments", lambda *_: None)
+    monkeypatch.setattr(entry_points, "parse_arguments", Mock())
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         assert entry_points.run() == 3

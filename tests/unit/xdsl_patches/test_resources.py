@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.xdsl_patches.resources import (
+    ResourceData,
     keep_resources_as_bytes,
     new_resource,
     replace_resources,
@@ -56,7 +57,7 @@ def parsed(text: str) -> str:
     return key
 
 
-def data_of(key: str) -> bytes | None:
+def data_of(key: str) -> ResourceData | None:
     return resource_data(DenseResourceAttr.from_params(key, TensorType(f32, (1,))))
 
 
@@ -174,7 +175,7 @@ def test_replacing():
     constant.attributes["more"] = constant.value
     asked: list[Operation] = []
 
-    def data_of(op: Operation, value: DenseResourceAttr) -> bytes:
+    def data_of(op: Operation, value: DenseResourceAttr) -> ResourceData:
         asked.append(op)
         return resource_data(value) or b""
 
