@@ -117,9 +117,9 @@ def _multi_axis_sizes(
     axes, size = details.dimensions, details.block_size
     is_valid = len(axes) == len(scales_shape) and [*axes] == sorted({*axes})
     if is_valid and axes and 0 <= axes[0] and axes[-1] < len(shape):
-        pairs = zip(axes, scales_shape, strict=True)
-        sizes = {axis: shape[axis] // max(count, 1) for axis, count in pairs}
-        is_whole = all(shape[axis] % block == 0 for axis, block in sizes.items())
+        counts = dict(zip(axes, scales_shape, strict=True))
+        sizes = {axis: shape[axis] // max(count, 1) for axis, count in counts.items()}
+        is_whole = all(sizes[axis] * counts[axis] == shape[axis] for axis in axes)
         if is_whole and {*sizes.values()} <= {1, size}:
             return sizes
     raise TFLiteFileError(

@@ -222,7 +222,10 @@ def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAtt
     if ITEM_BITS[tensor.type] > 32:
         # The 64-bit bias of a 16x8-bit contraction: quantized types have at most 32 bits.
         return plain
-    return _quantized_type(quantization, tensor, is_narrow)
+    try:
+        return _quantized_type(quantization, tensor, is_narrow)
+    except VerifyException as e:
+        raise TFLiteFileError(f"{where} has an invalid quantized type: {e}") from None
 
 
 def _quantized_type(

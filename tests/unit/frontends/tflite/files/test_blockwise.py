@@ -290,6 +290,40 @@ def test_wrong_axes(fields: Mapping[str, Any], axes: list[int], size: int):
     )
 
 
+def test_blocks_that_do_not_divide_an_axis():
+    def change(model: Any, tensor: Any, details: Any) -> None:
+        tensor.shape, tensor.buffer = [4, 17], 0
+
+    assert error_of(changed(MULTI_AXIS, change)) == (
+        "of shape [4, 17] has scales of shape [2] along axes [1]; expected a scale for "
+        "each index or for each 8 indices"
+    )
+
+
+def test_weights_without_elements():
+    def change(model: Any, tensor: Any, details: Any) -> None:
+        tensor.shape, tensor.buffer = [0, 16], 0
+        scales = model.subgraphs[0].tensors[details.scales]
+        scales.shape = [0, 2]
+        model.buffers[scales.buffer].data = np.empty(0, np.uint8)
+
+    message = (
+        "has its scales in tensor 'scales' of type FLOAT16; expected constant floats"
+    )
+    assert error_of(changed(BLOCKWISE, change)) == message
+
+
+def test_scales_of_bfloat16_that_are_not_finite():
+    def change(model: Any, tensor: Any, details: Any) -> None:
+        scales = model.subgraphs[0].tensors[details.scales]
+        scales.type = 18
+        model.buffers[scales.buffer].data = np.full(8, 0x7F80, np.uint16).view(np.uint8)
+
+    assert error_of(changed(BLOCKWISE, change)) == (
+        "has an invalid quantized type: block parameters must be finite, but one is inf"
+    )
+
+
 def test_scales_that_are_not_finite():
     def change(model: Any, tensor: Any, details: Any) -> None:
         buffer = model.buffers[model.subgraphs[0].tensors[details.scales].buffer]
