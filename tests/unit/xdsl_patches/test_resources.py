@@ -175,9 +175,9 @@ def test_replacing():
     constant.attributes["more"] = constant.value
     asked: list[Operation] = []
 
-    def data_of(op: Operation, value: DenseResourceAttr) -> ResourceData:
+    def data_of(op: Operation, value: DenseResourceAttr) -> bytes:
         asked.append(op)
-        return resource_data(value) or b""
+        return bytes(resource_data(value) or b"")
 
     replace_resources(ModuleOp([constant]), data_of)
     expected = DenseIntOrFPElementsAttr.from_list(type_, [1.5, -2.5])
