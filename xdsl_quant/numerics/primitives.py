@@ -144,8 +144,8 @@ def below_largest(values: Array) -> Array:
 
 
 @primitive
-def folded(rows: Integers, step: Callable[[Integers, Integers], Integers]) -> Integers:
-    """Reduce each row from left to right by a function of two 32-bit integers."""
+def folded(rows: Array, step: Callable[[Array, Array], Array]) -> Array:
+    """Reduce each row from left to right by a function of two 32-bit integers or floats."""
     result = rows[..., 0]
     for index in range(1, rows.shape[-1]):
         result = step(result, rows[..., index])

@@ -12,12 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xdsl_quant.numerics.primitives import Array, exact_factors
+from xdsl_quant.numerics.primitives import Array, exact_factors, folded
 
 from .hybrid import Floats
 
 _WEIGHTS_PER_SUM = 16
 """Number of weights that the kernel adds before it multiplies by a scale."""
+
+
+_BLOCKS_PER_STEP = 8
+"""Number of blocks whose products are in memory at a time."""
 
 
 class _UnsignedRows(NamedTuple):
@@ -60,6 +64,11 @@ def _corrections(weights: Array, scales: Floats) -> Floats:
     return total
 
 
+def _rounded_sum(total: Array, term: Array) -> Array:
+    """Add with one rounding to `f32`, as in a fused multiplication and addition."""
+    return (total + term).astype(np.float32).astype(np.float64)
+
+
 def fully_connected(
     values: Floats,
     weights: Array,
@@ -83,15 +92,16 @@ def fully_connected(
     size = inputs // scales.shape[1]
     rows = _unsigned_rows(values.reshape(-1, inputs))
     stored = rows.stored.astype(np.int64)
-    sums = _corrections(weights, scales) * rows.zero_points
-    for block in range(scales.shape[1]):
-        part = slice(block * size, (block + 1) * size)
-        factors = exact_factors(stored[:, part], weights[:, part].T, size)
-        products = (factors[0] @ factors[1]).astype(np.float64)
-        # One rounding to f32, as in a fused multiplication and addition.
-        scaled = products * scales[:, block].astype(np.float64)
-        sums = (scaled + sums.astype(np.float64)).astype(np.float32)
-    result = sums * rows.scales
+    sums = (_corrections(weights, scales) * rows.zero_points).astype(np.float64)
+    for first in range(0, scales.shape[1], _BLOCKS_PER_STEP):
+        terms = [sums]
+        for block in range(first, min(first + _BLOCKS_PER_STEP, scales.shape[1])):
+            part = slice(block * size, (block + 1) * size)
+            factors = exact_factors(stored[:, part], weights[:, part].T, size)
+            products = (factors[0] @ factors[1]).astype(np.float64)
+            terms.append(products * scales[:, block].astype(np.float64))
+        sums = folded(np.stack(terms, axis=-1), _rounded_sum)
+    result = sums.astype(np.float32) * rows.scales
     if bias is not None:
         result = result + bias
     shape = values.shape[:-1] if keep_num_dims else (-1,)

@@ -24,6 +24,7 @@ from .expressions import (
     ZERO,
     ConstantArray,
     InMemoryArray,
+    Mapped,
     TensorExpression,
     Transposed,
     Value,
@@ -34,7 +35,7 @@ from .expressions import (
     constant,
     implements,
 )
-from .loops import FLOAT_TYPES, DType, Loops, Scalar, loops_of
+from .loops import FLOAT_TYPES, DType, Loops, loops_of
 
 Name: TypeAlias = int | str
 """Name of a dimension."""
@@ -262,9 +263,7 @@ def _first_index(
 
 
 @implements("folded")
-def _folded(
-    x: TensorExpression, step: Callable[[Scalar, Scalar], Scalar]
-) -> TensorExpression:
+def _folded(x: TensorExpression, step: Callable[..., Any]) -> TensorExpression:
     *shape, size = x.shape
     first, rest = x[..., 0], x[..., 1:]
     if size == 1 or 0 in shape:
@@ -273,11 +272,21 @@ def _folded(
     loops = Loops(x.builder)
     element = rest.element(loops, loops_of(range(x.ndim)))
 
-    def body(accumulators: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        number = IntegerExpression(loops.builder, accumulators[0], bounds)
-        return [as_scalar(loops.builder, step(number, element), i32)]
+    type_ = element.type if isinstance(element, FloatExpression) else i32
 
-    outputs = [first.tensor(i32)]
+    def array_of(scalar: FloatExpression) -> TensorExpression:
+        return Mapped(x.builder, (), x.dtype, lambda: scalar, ())
+
+    def body(accumulators: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        if not isinstance(element, FloatExpression):
+            number = IntegerExpression(loops.builder, accumulators[0], bounds)
+            return [as_scalar(loops.builder, step(number, element), type_)]
+        # As arrays without dimensions, whose dtype a step may convert.
+        total = replace(element, value=accumulators[0])
+        result = step(array_of(total), array_of(element)).element(loops, ())
+        return [as_scalar(loops.builder, result, type_)]
+
+    outputs = [first.tensor(type_)]
     (value,) = loops.nest((*shape, size - 1), outputs, range(len(shape)), body)
     return InMemoryArray(x.builder, value, x.dtype, bounds)
 

@@ -92,6 +92,7 @@ def model(
         (1, 2, 64, "tensor<3x128xf32>", "tensor<3x1xf32>", "RELU"),
         (7, 2, 128, "tensor<2x256xf32>", "tensor<2x7xf32>", "RELU6"),
         (6, 1, 256, "tensor<2x256xf32>", "tensor<2x6xf32>", "NONE"),
+        (2, 128, 32, "tensor<1x4096xf32>", "tensor<1x2xf32>", "NONE"),
         (4, 2, 32, "tensor<2x3x64xf32>", "tensor<2x3x4xf32>", "NONE"),
     ],
 )
