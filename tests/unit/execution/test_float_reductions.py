@@ -50,17 +50,19 @@ def has_lanes(text: str) -> bool:
 
 
 def test_what_has_lanes():
-    assert has_lanes(reduction(32))
+    assert has_lanes(reduction(65))
+    assert has_lanes(reduction(32, "maximumf"))
     assert has_lanes(reduction(100, "maximumf", type_="f64"))
     assert has_lanes(reduction(100, term=SQUARE))
-    assert not has_lanes(reduction(31))
+    assert not has_lanes(reduction(64))
+    assert not has_lanes(reduction(31, "maximumf"))
     assert not has_lanes(reduction(100, "mulf"))
     assert not has_lanes(reduction(100, type_="f16"))
     product = "%h = arith.addf %x, %x : f32 %t = arith.mulf %x, %h : f32"
     assert not has_lanes(reduction(100, term=product))
 
 
-@pytest.mark.parametrize("columns", [32, 47, 64, 200])
+@pytest.mark.parametrize("columns", [64, 65, 79, 200])
 @pytest.mark.parametrize("type_", ["f32", "f64"])
 def test_integers_add_up_exactly(columns: int, type_: str):
     rng = np.random.default_rng(0)
