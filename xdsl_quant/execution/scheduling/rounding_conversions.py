@@ -179,10 +179,12 @@ def narrow_products(module: ir.Module) -> None:
             continue
         if largest * low + (addend >> left) >= _LIMIT:
             continue
+        # All shifts by 31 bits or more have the same result.
+        shift = min(right - left, 31)
         with ir.InsertionPoint(op), op.location:
             numbers = [
                 arith.constant(i32, number)
-                for number in (high, low, addend >> left, right - left)
+                for number in (high, low, addend >> left, shift)
             ]
             upper = arith.muli(value, numbers[0])
             lower = arith.addi(arith.muli(value, numbers[1]), numbers[2])

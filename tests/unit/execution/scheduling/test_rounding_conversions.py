@@ -1,9 +1,12 @@
 """Conversions to integers which round, where that gives the same numbers."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
 from xdsl_quant.execution import compile
+from xdsl_quant.execution.compiled_function import CompiledFunction
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
 from xdsl_quant.execution.scheduling.rounding_conversions import (
     narrow_products,
@@ -251,13 +254,8 @@ def test_which_products_are_narrow():
     assert not is_narrow(type="i16")
 
 
-@pytest.mark.parametrize("m", [1 << 30, 1533916908, (1 << 31) - 1, 5])
-@pytest.mark.parametrize("k", [0, 7, 20])
-def test_narrow_products(m: int, k: int):
-    s = 31 if k == 20 else k + 12
-    a = (1 << s) // 2 - 1
-    options = {**FIXED_POINT_OPTIONS, "m": m, "k": k, "s": s, "a": a}
-    function = compile(f"""
+def shifted_products(options: Mapping[str, object]) -> CompiledFunction:
+    return compile(f"""
         func.func @f(%t: tensor<256xi8>) -> tensor<256xi32> {{
           %e = tensor.empty() : tensor<256xi32>
           %r = linalg.generic {{indexing_maps = [
@@ -270,6 +268,25 @@ def test_narrow_products(m: int, k: int):
           }} -> tensor<256xi32>
           return %r : tensor<256xi32>
         }}""")
+
+
+@pytest.mark.parametrize("m", [1 << 30, 1533916908, (1 << 31) - 1, 5])
+@pytest.mark.parametrize("k", [0, 7, 20])
+def test_narrow_products(m: int, k: int):
+    s = 31 if k == 20 else k + 12
+    a = (1 << s) // 2 - 1
+    options = {**FIXED_POINT_OPTIONS, "m": m, "k": k, "s": s, "a": a}
+    function = shifted_products(options)
     x = np.arange(-128, 128, dtype=np.int8)
     exact = (((x.astype(np.int64) - 3) << k) * m + a) >> s
+    np.testing.assert_array_equal(function(x), exact.astype(np.int32))
+
+
+@pytest.mark.parametrize("s", [31, 32, 33, 45, 60])
+def test_narrow_products_with_large_shifts(s: int):
+    options = {**FIXED_POINT_OPTIONS, "m": 5, "k": 1, "s": s, "a": 1 << 20}
+    assert is_narrow(**options)
+    function = shifted_products(options)
+    x = np.arange(-128, 128, dtype=np.int8)
+    exact = (((x.astype(np.int64) - 3) << 1) * 5 + (1 << 20)) >> s
     np.testing.assert_array_equal(function(x), exact.astype(np.int32))
