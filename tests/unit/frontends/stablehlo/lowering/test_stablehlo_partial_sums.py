@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from xdsl.ir import Operation
 
+from xdsl_quant.execution import compile
 from xdsl_quant.frontends.stablehlo.lowering.integers import elementwise
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
@@ -61,7 +62,7 @@ def constant(number: int, storage: str = "i32") -> str:
         (8421504, constant(128), True),
         (8421505, constant(0), True),
         (1, constant(-(1 << 31)), False),
-        (0, constant(0), False),
+        (0, constant(0), True),
         (4, "%i = stablehlo.reshape %y : (tensor<!s>) -> tensor<!s>", True),
         ("?", constant(0), True),
     ],
@@ -137,3 +138,11 @@ def test_bounds_do_not_change_sums(
             run_function(parse_module(t), "f", pair, np.int16(0))[0] for t in texts
         ]
         np.testing.assert_array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize("schedule", [False, True])
+def test_sums_of_nothing_are_initial_values(schedule: bool):
+    i16 = "!quant.uniform<i16:f32, 5.000000e-01:-58>"
+    function = compile(sums(0, constant(-58, "i16"), sum_type=i16), schedule=schedule)
+    x, y = np.zeros((2, 0), np.int8), np.zeros((), np.int16)
+    np.testing.assert_array_equal(function(x, y), [-58, -58])

@@ -75,7 +75,8 @@ def _term_count(reduction: ReduceOp | ReduceWindowOp) -> int | None:
         return prod(reduction.window_dimensions.get_values())
     shape = shape_of(reduction.inputs[0])
     sizes = [shape[dimension] for dimension in reduction.dimensions.get_values()]
-    return None if DYNAMIC_INDEX in sizes else max(prod(sizes), 1)
+    # Without additions, the result is the initial value, which bounds would replace.
+    return None if DYNAMIC_INDEX in sizes or 0 in sizes else prod(sizes)
 
 
 def _stored_bounds(value: SSAValue, target: ScaledQuantizedType) -> Bounds | None:
