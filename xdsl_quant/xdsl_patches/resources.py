@@ -7,6 +7,7 @@ memory, and prints the text on demand.
 
 from __future__ import annotations
 
+import re
 from binascii import unhexlify
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
@@ -170,7 +171,7 @@ def resource_data(value: DenseResourceAttr) -> ResourceData | None:
 
 
 def new_resource(key: str, array: Array, type_: TensorType) -> DenseResourceAttr:
-    """Store an array as a resource, under `key` or with a suffix; return the attribute."""
+    """Store an array as a resource, under a name like `key`; return the attribute."""
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics.arrays import bytes_of
 
@@ -185,6 +186,8 @@ def new_lazy_resource(
     type_: TensorType,
 ) -> DenseResourceAttr:
     """Store a function that returns the data as a resource, like `new_resource`."""
+    # xDSL prints names without quotes.
+    key = re.sub(r"^(?![A-Za-z_])|[^\w.$]", "_", key, flags=re.ASCII)
     header = alignment.to_bytes(_HEADER_SIZE, "little")
     blob = _Blob(header, read, is_upper_case=False)
     interface = _interface()

@@ -35,6 +35,15 @@ def test_data_and_names():
     assert resource_data(second) == (2 * array).tobytes()
 
 
+@pytest.mark.parametrize("name", ["a/b:0;c d", 'x"y', "é", "0", "", "-->", "w>"])
+def test_any_name_can_be_parsed(name: str):
+    array = np.array([1.5, -2.5], np.float32)
+    value = new_resource(name, array, TensorType(f32, (2,)))
+    module = parse_module(str(ModuleOp([ConstantOp(value)])))
+    (parsed,) = [op for op in module.walk() if isinstance(op, ConstantOp)]
+    assert isinstance(parsed.value, DenseResourceAttr)
+
+
 def test_large_data():
     array = np.random.default_rng(0).normal(size=100_001).astype(np.float32)
     value = new_resource("large", array, TensorType(f32, array.shape))
