@@ -158,12 +158,13 @@ def _module_text(module: ModuleOp, *, print_locations: bool) -> str:
 
 def _checked_data(op: Operation, value: DenseResourceAttr) -> bytes:
     key, type_ = value.resource_handle.data, cast(TensorType[IntegerType], value.type)
-    if (data := resource_data(value)) is None:
-        raise CompilationError(f"missing data of resource '{key}'")
     try:
+        data = resource_data(value)
         size = math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize
-    except TypeError as e:
+    except (TypeError, ValueError) as e:
         raise CompilationError(f"unreadable resource '{key}': {e}") from None
+    if data is None:
+        raise CompilationError(f"missing data of resource '{key}'")
     if len(data) != size:
         raise CompilationError(
             f"resource '{key}' has {len(data)} bytes; expected {size} for "

@@ -409,3 +409,14 @@ def test_tensors_with_too_many_elements(shape: str, element: str):
             match=r"^module:\d+:\d+: error: '[a-z.]+' op has a tensor with too many",
         ):
             compile(text)
+
+
+def test_damaged_resource():
+    text = """
+        func.func @f() -> tensor<1xf32> {
+          %0 = arith.constant dense_resource<damaged> : tensor<1xf32>
+          return %0 : tensor<1xf32>
+        }
+        {-# dialect_resources: { builtin: { damaged: "0x040000000000zz3f" } } #-}"""
+    with pytest.raises(CompilationError, match=r"unreadable resource 'damaged.*'"):
+        compile(text)
