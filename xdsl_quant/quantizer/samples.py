@@ -23,7 +23,7 @@ from xdsl_quant.runtime.array_archives import (
     DAMAGED_ARCHIVE,
     check_members,
 )
-from xdsl_quant.runtime.arrays import allows_shape, numpy_dtype, shape_of
+from xdsl_quant.runtime.arrays import allows_shape, numpy_dtype, shape_of, shape_text
 from xdsl_quant.runtime.atomic_files import has_suffix
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 
@@ -448,8 +448,8 @@ def _check_argument(source: _Source, type_: Attribute, argument: str) -> None:
     # Samples are split into batches, so the number of rows may differ from the type's.
     if not allows_shape(type_, (shape[0], *source.shape[1:])):
         raise DataError(
-            f"rows of shape {list(source.shape[1:])} do not match {argument}, expected "
-            f"{type_}",
+            f"rows of shape [{shape_text(source.shape[1:])}] do not match {argument} of "
+            f"type {type_}, expected rows of shape [{shape_text(shape[1:])}]",
             source.name,
         )
     if not _has_dtype(source.dtype, dtype := numpy_dtype(type_)):

@@ -326,7 +326,7 @@ def _nothing_to_compare(ops: Sequence[str] | None) -> str:
     which = "ops" if ops is None else f"ops {', '.join(map(repr, ops))}"
     return (
         f"the model has no {which} with static shapes that compute with stored values; "
-        "use --static to replace dynamic sizes by those in the .tflite file"
+        "expected a quantized model with static shapes"
     )
 
 

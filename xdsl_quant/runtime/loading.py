@@ -445,6 +445,11 @@ def _pass(pass_type: type[ModulePass], spec: ArgSpec) -> ModulePass:
         raise IRError(f"pass-pipeline: error: pass {spec.name}: {reason}") from None
 
 
+def is_of_xdsl(module_pass: ModulePass) -> bool:
+    """Return True for xDSL's passes, which raise Python's errors for unsupported ops."""
+    return type(module_pass).__module__.startswith("xdsl.")
+
+
 def apply_passes(
     module: ModuleOp,
     passes: str | Sequence[ModulePass],
@@ -481,6 +486,10 @@ def apply_passes(
             start = "" if ": error: " in str(e) else "error: "
             note = f" (in the pass {module_pass.name})"
             raise IRError(f"{start}{error_summary(e)}{note}") from None
+        except (NotImplementedError, ValueError) as e:
+            if not is_of_xdsl(module_pass):
+                raise
+            raise IRError(f"error: {e} (in the pass {module_pass.name})") from None
         verify_module(module, f" (after the pass {module_pass.name})")
 
 

@@ -22,7 +22,7 @@ from xdsl_quant.diagnostics import (
     shortened_text,
 )
 
-from .loading import IRError, enclosing_location, parse_passes
+from .loading import IRError, enclosing_location, is_of_xdsl, parse_passes
 
 _LOCATED = re.compile(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): error: ")
 
@@ -58,6 +58,14 @@ def _error_lines(error: BaseException, frames: Sequence[FrameType]) -> Sequence[
         return _diagnostic_lines(error, frames)
     if isinstance(error, OSError) and error.filename is not None:
         return [f"{error.filename}: error: {(error.strerror or str(error)).lower()}"]
+    if isinstance(error, OSError):
+        return [f"standard output: error: {(error.strerror or str(error)).lower()}"]
+    if isinstance(error, NotImplementedError | ValueError) and any(
+        isinstance(module_pass := frame.f_locals.get("self"), ModulePass)
+        and is_of_xdsl(module_pass)
+        for frame in frames
+    ):
+        return [f"error: {error}{_pass_note(frames)}"]
     if not isinstance(error, ValueError | RecursionError | ArgSpecParseError):
         return []
     for frame in frames:

@@ -121,8 +121,8 @@ def _message(data: Data) -> str:
 
 def test_arrays_that_do_not_fit():
     assert _message(rows(4, 5)) == (
-        "data: rows of shape [5] do not match argument 0 of function 'main', expected "
-        "tensor<?x3xf32>"
+        "data: rows of shape [5] do not match argument 0 of function 'main' of type "
+        "tensor<?x3xf32>, expected rows of shape [3]"
     )
     assert _message({"a": rows(4, 3), "b": rows(4, 3)}) == (
         "expected 1 array, one for each argument of function 'main', found 2: 'a', 'b'; "

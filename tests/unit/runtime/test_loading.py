@@ -189,6 +189,32 @@ def test_pass_that_fails():
     )
 
 
+@pytest.mark.parametrize(
+    ("passes", "message"),
+    [
+        (
+            "lower-quant-ops,convert-linalg-to-loops",
+            "error: lowering for linalg.generic with tensor results not yet supported (in "
+            "the pass convert-linalg-to-loops)",
+        ),
+        (
+            "arith-add-fastmath{flags=foo}",
+            "error: 'foo' is not a valid fastmath flag. (in the pass arith-add-fastmath)",
+        ),
+    ],
+)
+def test_pass_of_xdsl_that_fails(passes: str, message: str):
+    module = parse_module(
+        "func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+        "  %q = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>>\n"
+        "  %y = quant.dcast %q : tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>> to tensor<2xf32>\n"
+        "  func.return %y : tensor<2xf32>\n}"
+    )
+    with pytest.raises(IRError) as e:
+        apply_passes(module, passes)
+    assert str(e.value) == message
+
+
 def apply_to_any(pipeline: str) -> None:
     text = QUANTIZE.replace("uniform<i8:f32, 0.5>", "any<i8:f32>")
     apply_passes(parse_module(text), pipeline)

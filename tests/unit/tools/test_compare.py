@@ -156,8 +156,8 @@ def test_samples_that_do_not_fit(
     )
     np.savez(path, x=x[:, :5])
     assert message("--data", str(path)) == (
-        f"{path}:x: error: rows of shape [5] do not match argument 0 of function 'main', "
-        "expected tensor<4x6xf32>\n"
+        f"{path}:x: error: rows of shape [5] do not match argument 0 of function 'main' "
+        "of type tensor<4x6xf32>, expected rows of shape [6]\n"
     )
     np.save(labels, np.arange(15) % 3)
     options = ["--data", data, "--labels", str(labels)]

@@ -88,6 +88,15 @@ def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         pytest.param(
             VALID,
+            "arith-add-fastmath{flags=foo}",
+            [
+                "error: 'foo' is not a valid fastmath flag. (in the pass "
+                "arith-add-fastmath)",
+            ],
+            id="pass of xDSL",
+        ),
+        pytest.param(
+            VALID,
             "canonicalise",
             [
                 "pass-pipeline: error: unknown pass 'canonicalise'; maybe "
