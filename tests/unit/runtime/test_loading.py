@@ -204,10 +204,11 @@ def test_pass_that_fails():
     ],
 )
 def test_pass_of_xdsl_that_fails(passes: str, message: str):
+    quantized = "tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>>"
     module = parse_module(
         "func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
-        "  %q = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>>\n"
-        "  %y = quant.dcast %q : tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>> to tensor<2xf32>\n"
+        f"  %q = quant.qcast %x : tensor<2xf32> to {quantized}\n"
+        f"  %y = quant.dcast %q : {quantized} to tensor<2xf32>\n"
         "  func.return %y : tensor<2xf32>\n}"
     )
     with pytest.raises(IRError) as e:
