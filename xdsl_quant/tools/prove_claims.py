@@ -22,7 +22,7 @@ from xdsl_quant.proving.pipelines import lowering
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.loading import parse_type
 
-from .failures import read_module, read_type_or_module
+from .failures import Failure, read_module, read_type_or_module
 from .options import rounding_options, shows_progress, with_counted_progress
 
 _Claims = Iterator[tuple[str, Iterator[Theorem]]]
@@ -40,6 +40,10 @@ def claims(options: argparse.Namespace) -> _Claims:
         given["mode"] = given.pop("rounding_mode")
     rounding = Rounding(**given)
     if options.after is not None:
+        if options.module.startswith("!"):
+            raise Failure(
+                f"{options.module}: error: --after needs a module, not a type"
+            )
         yield _pipeline_claim(options, rounding)
         return
     source = read_type_or_module(options)

@@ -22,6 +22,12 @@ def lines(text: str) -> list[str]:
     return re.sub(r", \d+\.\d s\)", ")", text).splitlines()
 
 
+def test_passes_need_a_module(capsys: pytest.CaptureFixture[str]):
+    assert main([U4, "--after", "canonicalize"]) == 1
+    message = f"{U4}: error: --after needs a module, not a type\n"
+    assert capsys.readouterr().err == message
+
+
 def test_a_type(capsys: pytest.CaptureFixture[str]):
     assert main([U4, "--all-inputs"]) == 0
     captured = capsys.readouterr()
