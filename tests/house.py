@@ -25,7 +25,7 @@ PACKAGE = "xdsl_quant"
 
 FIGURES: dict[str, tuple[float, float]] = {
     "lines of code": (69_850, 62_500),
-    "lines of code of the core": (37_230, 36_000),
+    "lines of code of the core": (37_240, 36_000),
     "Any in 1,000 lines of code": (3.9, 6),
     "percent of functions over 40 lines": (0.7, 1),
     "functions over 40 lines": (37, 55),

@@ -481,15 +481,13 @@ def apply_passes(
                 module_pass.rewrite(ctx, module)
             else:
                 module_pass.apply(ctx, module)
-        except DiagnosticException as e:
+        except (DiagnosticException, NotImplementedError, ValueError) as e:
+            if not (isinstance(e, DiagnosticException) or is_of_xdsl(module_pass)):
+                raise
             # Errors of passes of this package already contain a location.
             start = "" if ": error: " in str(e) else "error: "
             note = f" (in the pass {module_pass.name})"
             raise IRError(f"{start}{error_summary(e)}{note}") from None
-        except (NotImplementedError, ValueError) as e:
-            if not is_of_xdsl(module_pass):
-                raise
-            raise IRError(f"error: {e} (in the pass {module_pass.name})") from None
         verify_module(module, f" (after the pass {module_pass.name})")
 
 
