@@ -5,9 +5,10 @@ They are applied only in programs that have imported the tool.
 """
 
 import sys
+from argparse import ArgumentParser
 from importlib import import_module
 from types import TracebackType
-from typing import IO
+from typing import IO, NoReturn
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -76,4 +77,30 @@ def print_errors_without_traceback() -> None:
     sys.excepthook = print_error
 
 
-PATCHES = (record_op_locations, print_errors_without_traceback)
+def print_errors_without_usage() -> None:
+    """
+    Print errors of the arguments of `xdsl-opt` without the list of all its options.
+
+    MLIR: prints errors in this form.
+    Obsolete with: `docs/upstream/xdsl-opt-errors.md`.
+    """
+    tool = sys.modules[_TOOL].xDSLOptMain
+    register_all_arguments = tool.register_all_arguments
+
+    def register_quiet_arguments(self: object, parser: ArgumentParser) -> None:
+        def error(message: str) -> NoReturn:
+            parser.exit(
+                2, f"{parser.prog}: error: {message}\nSee {parser.prog} --help\n"
+            )
+
+        register_all_arguments(self, parser)
+        parser.error = error
+
+    tool.register_all_arguments = register_quiet_arguments
+
+
+PATCHES = (
+    record_op_locations,
+    print_errors_without_traceback,
+    print_errors_without_usage,
+)

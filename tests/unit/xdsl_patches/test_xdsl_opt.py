@@ -128,6 +128,14 @@ def test_files():
     assert _run("m.mlir") == (1, ["m.mlir: error: the text is nested too deeply"])
 
 
+def test_arguments():
+    code, lines = _run("--nope", "m.mlir")
+    message = "error: unrecognized arguments: --nope"
+    assert code == 2
+    assert [line.partition(": ")[2] for line in lines[:1]] == [message]
+    assert [line.partition(" ")[0] for line in lines[1:]] == ["See"]
+
+
 def test_long_lines():
     """The source line is cut to the surroundings of the error."""
     values = ", ".join(["1"] * 10_000)
