@@ -200,6 +200,47 @@ def _binary(rng: Random) -> Op:
     return Op(name, [lhs, rhs], [result], {})
 
 
+_FLOAT_FUNCTIONS = (
+    *("cbrt", "cosine", "exponential_minus_one", "log", "log_plus_one", "sine", "tan"),
+    *("ceil", "floor", "round_nearest_afz", "sign"),
+)
+_INTEGER_FUNCTIONS = (
+    *("count_leading_zeros", "popcnt"),
+    *("shift_left", "shift_right_arithmetic", "shift_right_logical", "xor"),
+)
+_INTEGERS = ("i1", "i8", "i32", "ui8", "i64")
+
+
+def _function(rng: Random) -> Op:
+    """A function of numbers with results of the same type."""
+    functions = (*_FLOAT_FUNCTIONS, "atan2", "power", "remainder")
+    if one_in(rng, 3):
+        functions = _INTEGER_FUNCTIONS
+    name = rng.choice(functions)
+    operand = _tensor(rng)
+    if name in _INTEGER_FUNCTIONS and not one_in(rng, 4):
+        operand = Tensor(operand.shape, rng.choice(_INTEGERS))
+    is_binary = name.startswith(("atan2", "power", "remainder", "shift", "xor"))
+    operands = [_rescaled(rng, operand) for _ in range(1 + is_binary)]
+    return Op(name, operands, [_rescaled(rng, operand)], {})
+
+
+def _component(rng: Random) -> Op:
+    """A function of numbers with results of another type."""
+    name = rng.choice(("real", "imag", "is_finite", "complex"))
+    shape = _shape(rng)
+    float_ = rng.choice(("f32", "f64"))
+    number, part = Tensor(shape, f"complex<{float_}>"), Tensor(shape, float_)
+    match name:
+        case "complex":
+            return Op(name, [part, _rescaled(rng, part)], [number], {})
+        case "is_finite":
+            return Op(name, [_tensor(rng, [len(shape)])], [Tensor(shape, "i1")], {})
+        case _:
+            operand = number if one_in(rng, 2) else part
+            return Op(name, [operand], [_rescaled(rng, part)], {})
+
+
 def _cast(rng: Random) -> Op:
     shape = _shape(rng)
     quantized = Tensor(
@@ -677,6 +718,8 @@ def _constant(rng: Random) -> Op:
 _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "unary": _unary,
     "binary": _binary,
+    "function": _function,
+    "component": _component,
     "cast": _cast,
     "compare": _compare,
     "select": _select,

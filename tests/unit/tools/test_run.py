@@ -322,7 +322,7 @@ MISTAKES = {
     ),
     "op without an interpretation": (
         ("unknown.mlir", "--input", "1"),
-        "unknown.mlir: error: Could not find interpretation function for op math.ctpop",
+        "unknown.mlir: error: Could not find interpretation function for op math.cttz",
     ),
     "recursion": (
         ("recursive.mlir",),
@@ -422,7 +422,7 @@ def test_mistakes(name: str, capsys: pytest.CaptureFixture[str]):
     located = DIVIDE.replace("%x, %z : i8", '%x, %z : i8 loc("model.py":1:2)')
     Path("located.mlir").write_text(located)
     Path("unknown.mlir").write_text(
-        "func.func @f(%x: i32) -> i32 {\n%r = math.ctpop %x : i32\nreturn %r : i32\n}"
+        "func.func @f(%x: i32) -> i32 {\n%r = math.cttz %x : i32\nreturn %r : i32\n}"
     )
     Path("recursive.mlir").write_text(
         "func.func @f() {\nfunc.call @f() : () -> ()\nreturn\n}"

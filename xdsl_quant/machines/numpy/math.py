@@ -92,12 +92,20 @@ def _leading_zeros(op: math.CountLeadingZerosOp, value: Array) -> Array:
     return wrapped_to((bit_width(type_) - used).astype(bits.dtype), type_)
 
 
+def _one_bits(op: math.CtPopOp, value: Array) -> Array:
+    bits = unsigned(value, op.result.type)
+    octets = np.asarray(bits)[..., np.newaxis].view(np.uint8)
+    count = np.unpackbits(octets, axis=-1).sum(axis=-1, dtype=bits.dtype)
+    return wrapped_to(count, op.result.type)
+
+
 MATH = interpreter_functions(
     {
         math.AbsFOp: partial(floats, np.abs),
         math.AbsIOp: _absolute_integers,
         math.CeilOp: partial(floats, np.ceil),
         math.CountLeadingZerosOp: _leading_zeros,
+        math.CtPopOp: _one_bits,
         math.CopySignOp: partial(floats, np.copysign),
         math.FloorOp: partial(floats, np.floor),
         math.FmaOp: _fma,
@@ -132,4 +140,4 @@ MATH = interpreter_functions(
         math.TanhOp: partial(_in_f64, np.tanh),
     }
 )
-"""Interpreter functions of the dialect's ops, except `ipowi`, `ctpop` and `cttz`."""
+"""Interpreter functions of the dialect's ops, except `ipowi` and `cttz`."""

@@ -23,7 +23,7 @@ from .running import parse
         (Arith, set[str]()),
         (Cf, {"cf.switch"}),
         (Linalg, set[str]()),
-        (Math, {"math.ctpop", "math.cttz", "math.ipowi"}),
+        (Math, {"math.cttz", "math.ipowi"}),
         (Shape, set[str]()),
         (Tensor, set[str]()),
         (TFL, set[str]()),

@@ -12,6 +12,7 @@ from . import (
     constants_and_calls,
     data_movement,
     elementwise,
+    functions,
     products,
     reduction,
 )
@@ -19,6 +20,7 @@ from .attributes import *
 from .constants_and_calls import *
 from .data_movement import *
 from .elementwise import *
+from .functions import *
 from .products import *
 from .reduction import *
 
@@ -27,6 +29,7 @@ __all__ += attributes.__all__
 __all__ += constants_and_calls.__all__
 __all__ += data_movement.__all__
 __all__ += elementwise.__all__
+__all__ += functions.__all__
 __all__ += products.__all__
 __all__ += reduction.__all__
 

@@ -56,7 +56,6 @@ __all__ = [
     "NegateOp",
     "NotOp",
     "OrOp",
-    "RoundNearestEvenOp",
     "RsqrtOp",
     "SelectOp",
     "SqrtOp",
@@ -110,7 +109,6 @@ class LogicalOp(BinaryOp, ABC):
 
     lhs = operand_def(kinds.PRED_OR_INTEGER)
     rhs = operand_def(kinds.PRED_OR_INTEGER)
-    result = result_def(kinds.PRED_OR_INTEGER)
 
     traits = traits_def(COMPATIBLE_TYPES, Commutative())
 
@@ -450,28 +448,6 @@ class RsqrtOp(ResultAccuracyOp):
     """
 
     name = "stablehlo.rsqrt"
-
-
-@irdl_op_definition
-class RoundNearestEvenOp(UnaryOp):
-    """
-    Rounding to an integer, half to even.
-
-    Example:
-
-    ```mlir
-    %1 = stablehlo.round_nearest_even %0 : tensor<4xf32>
-    ```
-
-    See external [documentation](https://openxla.org/stablehlo/spec#round_nearest_even).
-    """
-
-    name = "stablehlo.round_nearest_even"
-
-    operand = operand_def(kinds.FLOAT_OR_QUANTIZED)
-    result = result_def(kinds.FLOAT_OR_QUANTIZED)
-
-    traits = traits_def(COMPATIBLE_TYPES)
 
 
 @irdl_op_definition

@@ -6,10 +6,12 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FunctionType,
     IntegerType,
+    TensorType,
     i1,
 )
 from xdsl.ir import Attribute
@@ -181,6 +183,36 @@ class SelectType(SameOperandsAndResultType):
         pred, on_true, on_false = op.operand_types
         result = op.result_types[0]
         return [pred, result] if on_true == result == on_false else None
+
+
+@assembly.irdl_custom_directive
+class ComplexOpType(SameOperandsAndResultType):
+    """`tensor<4xcomplex<f32>>` for operands that are its components."""
+
+    operand_types: assembly.TypeDirective
+    result_type: assembly.TypeDirective
+
+    def parse_types(self, parser: Parser, operand_count: int) -> FunctionType:
+        pos = parser.pos
+        type_ = parser.parse_type()
+        if isinstance(type_, FunctionType):
+            return type_
+        if (component := _component_type(type_)) is None:
+            parser.raise_error("expected tensor with complex element type", pos)
+        return FunctionType.from_lists((component,) * operand_count, (type_,))
+
+    def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
+        result = op.result_types[0]
+        component = _component_type(result)
+        return [result] if all(t == component for t in op.operand_types) else None
+
+
+def _component_type(type_: Attribute) -> Attribute | None:
+    """Return the tensor type of the components of complex numbers."""
+    if not isa(type_, TensorType[ComplexType]):
+        return None
+    component: Attribute = type_.element_type.element_type
+    return TensorType(component, type_.shape, type_.encoding)
 
 
 @assembly.irdl_custom_directive
@@ -370,6 +402,7 @@ class ConvolutionWindow(assembly.CustomDirective):
 
 DIRECTIVES = (
     CompleteOp,
+    ComplexOpType,
     ConvDimensions,
     DimensionList,
     DotDimensions,

@@ -172,6 +172,17 @@ FLOAT_OR_QUANTIZED_OR_PER_AXIS = _tensor_of(
     ElementGroup.FLOAT, ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS
 )
 FLOAT_OR_COMPLEX = _tensor_of(*_FLOAT)
+FLOAT_OR_COMPLEX_NOT_QUANTIZED = _tensor_of(ElementGroup.FLOAT, ElementGroup.COMPLEX)
+COMPLEX_TENSOR = _tensor_of(ElementGroup.COMPLEX)
+COMPONENT: TypeKind[RankedTensor] = TypeKind(
+    "ranked tensor of 32/64-bit float values",
+    lambda type_: (
+        isinstance(type_, TensorType)
+        and isinstance(
+            cast(RankedTensor, type_).element_type, Float32Type | Float64Type
+        )
+    ),
+)
 NUMBER = _tensor_of(*_NUMBER)
 SIGNED_NUMBER = _tensor_of(ElementGroup.SIGNED, *_FLOAT)
 SIGNED_REAL_NUMBER = _tensor_of(

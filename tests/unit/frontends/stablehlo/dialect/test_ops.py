@@ -71,6 +71,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     TransposeOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
+    XorOp,
 )
 from xdsl_quant.frontends.stablehlo.dialect.attributes import (
     booleans_attr,
@@ -371,7 +372,7 @@ def test_traits():
     impure = {op for op in StableHLO.operations if not op.has_trait(Pure)}
     assert impure == {ReduceOp, ReduceWindowOp, CustomCallOp}
     commutative = {op for op in StableHLO.operations if op.has_trait(Commutative)}
-    assert commutative == {AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp}
+    assert commutative == {AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp, XorOp}
     assert [op for op in StableHLO.operations if op.has_trait(ConstantLike)] == [
         ConstantOp
     ]

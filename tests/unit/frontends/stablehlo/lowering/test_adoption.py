@@ -89,10 +89,10 @@ class TanhOp(IRDLOperation):
 
 
 @irdl_op_definition
-class SineOp(IRDLOperation):
+class NewOp(IRDLOperation):
     """This package has no such op."""
 
-    name = "stablehlo.sine"
+    name = "stablehlo.new"
     operand = operand_def()
     result = result_def()
 
@@ -105,7 +105,7 @@ class ReturnOp(IRDLOperation):
 
 
 OTHER = Dialect(
-    "stablehlo", [AddOp, CompareOp, TanhOp, SineOp, ReturnOp], [DirectionAttr]
+    "stablehlo", [AddOp, CompareOp, TanhOp, NewOp, ReturnOp], [DirectionAttr]
 )
 
 
@@ -270,11 +270,11 @@ def test_quantized_ops_that_are_not_known_are_an_error(passes: str):
     module = foreign_module(
         f"""
         func.func @f(%x: {Q}) -> {Q} {{
-          %0 = "stablehlo.sine"(%x) : ({Q}) -> {Q}
+          %0 = "stablehlo.new"(%x) : ({Q}) -> {Q}
           return %0 : {Q}
         }}"""
     )
     with pytest.raises(IRError) as error:
         apply_passes(module, passes)
     assert str(error.value).startswith("model.mlir:3:11: error: ")
-    assert "found 1 'stablehlo.sine'; use " in str(error.value)
+    assert "found 1 'stablehlo.new'; use " in str(error.value)

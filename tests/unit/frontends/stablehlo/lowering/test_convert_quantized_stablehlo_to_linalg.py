@@ -90,6 +90,14 @@ def t(shape: str, element: str) -> str:
     return f"tensor<{shape}{element}>"
 
 
+FUNCTIONS = (
+    *("negate", "abs", "sign", "ceil", "floor", "round_nearest_even"),
+    *("round_nearest_afz", "exponential", "exponential_minus_one", "log"),
+    *("log_plus_one", "logistic", "tanh", "sqrt", "rsqrt", "cbrt", "sine", "cosine"),
+    "tan",
+)
+
+
 def ops(types: Types) -> Iterator[tuple[str, str, str]]:
     """The text of an op, what it takes, and its result."""
     q, r, s = (t("2x3x", type_) for type_ in types.per_tensor)
@@ -100,9 +108,11 @@ def ops(types: Types) -> Iterator[tuple[str, str, str]]:
         yield f"{name} %q, %r", f"({q}, {r})", s
         yield f"{name} %q, %q", f"({q}, {q})", q
     yield "add %p0, %p1", f"({p[0]}, {p[1]})", p[2]
-    functions = ("exponential", "logistic", "tanh", "sqrt", "rsqrt")
-    for name in ("negate", "abs", "round_nearest_even", *functions):
+    for name in FUNCTIONS:
         yield f"{name} %q", f"({q})", s
+    for name in ("power", "remainder", "atan2"):
+        yield f"{name} %q, %r", f"({q}, {r})", s
+    yield "is_finite %q", f"({q})", b
     for direction in ("EQ", "NE", "GE", "GT", "LE", "LT"):
         yield f"compare {direction}, %q, %r", f"({q}, {r})", b
     yield "compare LT, %q, %q", f"({q}, {q})", b
@@ -243,7 +253,14 @@ CASES = [
 ]
 
 
-NOT_QUANTIZED = {f"stablehlo.{name}" for name in ("and", "or", "not", "custom_call")}
+NOT_QUANTIZED = {
+    f"stablehlo.{name}"
+    for name in (
+        *("and", "or", "xor", "not", "shift_left", "shift_right_arithmetic"),
+        *("shift_right_logical", "popcnt", "count_leading_zeros"),
+        *("real", "imag", "complex", "custom_call"),
+    )
+}
 
 
 def test_programs_have_every_op():

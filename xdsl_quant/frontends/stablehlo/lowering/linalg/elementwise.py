@@ -21,6 +21,7 @@ from xdsl_quant.frontends.stablehlo.dialect import CompareOp
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions, shape_of
 from xdsl_quant.transforms.building.signless_types import signless
 from xdsl_quant.unsupported import Unsupported
+from xdsl_quant.xdsl_patches.arith import RemFOp
 
 from .lowering import (
     LinalgLowering,
@@ -106,6 +107,85 @@ def _divide(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     return builder.add(arith.SelectOp(is_zero, minus_one, quotient))
 
 
+def _remainder(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    lhs, rhs = args
+    type_ = _element_type(op.operands[0])
+    if is_floating(type_):
+        return builder.add(RemFOp(lhs, rhs))
+    # Both are remainders of zero and minus one, where `arith` has undefined behavior.
+    zero, one = (builder.number(value, rhs.type) for value in (0, 1))
+    is_zero = builder.add(arith.CmpiOp(rhs, zero, "eq"))
+    is_special, op_type = is_zero, arith.RemUIOp
+    if not is_unsigned_type(type_):
+        minus_one = builder.number(-1, rhs.type)
+        is_minus_one = builder.add(arith.CmpiOp(rhs, minus_one, "eq"))
+        is_special = builder.add(arith.OrIOp(is_zero, is_minus_one))
+        op_type = arith.RemSIOp
+    divisor = builder.add(arith.SelectOp(is_special, one, rhs))
+    rest = builder.add(op_type(lhs, divisor))
+    return builder.add(arith.SelectOp(is_zero, lhs, rest))
+
+
+def _power(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    """Return a power; powers of integers are computed by squaring, without a loop."""
+    base, exponent = args
+    type_ = _element_type(op.operands[0])
+    if is_floating(type_):
+        return builder.add(math.PowFOp(base, exponent))
+    zero, one = (builder.number(value, base.type) for value in (0, 1))
+    result, square = one, base
+    for bit in range(bit_width(type_)):
+        mask = builder.number(1 << bit, base.type)
+        masked = builder.add(arith.AndIOp(exponent, mask))
+        is_set = builder.add(arith.CmpiOp(masked, zero, "ne"))
+        factor = builder.add(arith.SelectOp(is_set, square, one))
+        result = builder.add(arith.MuliOp(result, factor))
+        square = builder.add(arith.MuliOp(square, square))
+    if is_unsigned_type(type_):
+        return result
+    # 1 and -1 are their own reciprocals; those of other integers round to 0.
+    magnitude = builder.add(math.AbsIOp(base))
+    is_unit = builder.add(arith.CmpiOp(magnitude, one, "eq"))
+    inverse = builder.add(arith.SelectOp(is_unit, result, zero))
+    is_negative = builder.add(arith.CmpiOp(exponent, zero, "slt"))
+    return builder.add(arith.SelectOp(is_negative, inverse, result))
+
+
+def _sign(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    (value,) = args
+    zero, one = (builder.number(constant, value.type) for constant in (0, 1))
+    if is_floating(value.type):
+        sign = builder.add(math.CopySignOp(one, value))
+        is_nonzero = builder.add(arith.CmpfOp(value, zero, "one"))
+        return builder.add(arith.SelectOp(is_nonzero, sign, value))
+    minus_one = builder.number(-1, value.type)
+    bounded = builder.add(arith.MaxSIOp(value, minus_one))
+    return builder.add(arith.MinSIOp(bounded, one))
+
+
+def _is_finite(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    (value,) = args
+    infinity = builder.number(float("inf"), value.type)
+    return builder.add(arith.CmpfOp(builder.add(math.AbsFOp(value)), infinity, "olt"))
+
+
+def _shift(op_type: _MakeOp) -> Formula:
+    """Return a formula that shifts out all bits for shifts by the bit width or more."""
+
+    def formula(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+        value, count = args
+        last = builder.number(bit_width(value.type) - 1, value.type)
+        bounded = builder.add(arith.MinUIOp(count, last))
+        shifted = builder.add(op_type(value, bounded))
+        if op_type is arith.ShRSIOp:
+            return shifted
+        is_outside = builder.add(arith.CmpiOp(count, last, "ugt"))
+        zero = builder.number(0, value.type)
+        return builder.add(arith.SelectOp(is_outside, zero, shifted))
+
+    return formula
+
+
 def _negate(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     (value,) = args
     if is_floating(value.type):
@@ -175,11 +255,21 @@ FORMULAS: dict[str, Formula] = {
     "stablehlo.abs": _typed_formula(_by_kind(math.AbsFOp, math.AbsIOp)),
     "stablehlo.add": _typed_formula(_ADD),
     "stablehlo.and": _uniform_formula(arith.AndIOp),
+    "stablehlo.atan2": _uniform_formula(math.Atan2Op),
+    "stablehlo.cbrt": _uniform_formula(math.CbrtOp),
+    "stablehlo.ceil": _uniform_formula(math.CeilOp),
     "stablehlo.clamp": _clamp,
     "stablehlo.compare": _compare,
     "stablehlo.convert": _convert,
+    "stablehlo.cosine": _uniform_formula(math.CosOp),
+    "stablehlo.count_leading_zeros": _uniform_formula(math.CountLeadingZerosOp),
     "stablehlo.divide": _divide,
     "stablehlo.exponential": _uniform_formula(math.ExpOp),
+    "stablehlo.exponential_minus_one": _uniform_formula(math.ExpM1Op),
+    "stablehlo.floor": _uniform_formula(math.FloorOp),
+    "stablehlo.is_finite": _is_finite,
+    "stablehlo.log": _uniform_formula(math.LogOp),
+    "stablehlo.log_plus_one": _uniform_formula(math.Log1pOp),
     "stablehlo.logistic": _sigmoid,
     "stablehlo.maximum": _typed_formula(_MAXIMUM),
     "stablehlo.minimum": _typed_formula(_MINIMUM),
@@ -187,12 +277,23 @@ FORMULAS: dict[str, Formula] = {
     "stablehlo.negate": _negate,
     "stablehlo.not": _not,
     "stablehlo.or": _uniform_formula(arith.OrIOp),
+    "stablehlo.popcnt": _uniform_formula(math.CtPopOp),
+    "stablehlo.power": _power,
+    "stablehlo.remainder": _remainder,
+    "stablehlo.round_nearest_afz": _uniform_formula(math.RoundOp),
     "stablehlo.round_nearest_even": _uniform_formula(math.RoundEvenOp),
     "stablehlo.rsqrt": _uniform_formula(math.RsqrtOp),
     "stablehlo.select": _uniform_formula(arith.SelectOp),
+    "stablehlo.shift_left": _shift(arith.ShLIOp),
+    "stablehlo.shift_right_arithmetic": _shift(arith.ShRSIOp),
+    "stablehlo.shift_right_logical": _shift(arith.ShRUIOp),
+    "stablehlo.sign": _sign,
+    "stablehlo.sine": _uniform_formula(math.SinOp),
     "stablehlo.sqrt": _uniform_formula(math.SqrtOp),
     "stablehlo.subtract": _typed_formula(_SUBTRACT),
+    "stablehlo.tan": _uniform_formula(math.TanOp),
     "stablehlo.tanh": _uniform_formula(math.TanhOp),
+    "stablehlo.xor": _uniform_formula(arith.XOrIOp),
 }
 """
 Formulas of ops with the trait `ComputesElementwise`, by op name. Packages that add such an

@@ -136,6 +136,74 @@ def test_transcendental_functions(name: str):
         np.testing.assert_allclose(one, other, rtol=rounding)
 
 
+FUNCTIONS = (
+    *("cbrt", "cosine", "exponential_minus_one", "log", "log_plus_one", "sine", "tan"),
+    *("ceil", "floor", "round_nearest_afz", "sign"),
+)
+
+
+@pytest.mark.parametrize("name", ["f16", "f32", "f64"])
+def test_functions_of_special_values(name: str):
+    lhs, rhs = pairs(name)
+    type_ = tensor(lhs.shape, name)
+    ops = [f"stablehlo.{op} %0 : {type_}" for op in FUNCTIONS]
+    ops += [
+        f"stablehlo.{op} %0, %1 : {type_}" for op in ("atan2", "power", "remainder")
+    ]
+    text = function([type_, type_], ops, [type_] * len(ops))
+    rounding = 4 * float(np.finfo(np.dtype(TYPES[name])).eps)
+    actual = run(text, lhs, rhs, is_exact=False)
+    for one, other in zip(actual, stablehlo_results(text, lhs, rhs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=rounding)
+
+
+@pytest.mark.parametrize("name", ["f16", "f32", "f64"])
+def test_exact_functions(name: str):
+    values = special_values(name)
+    type_, pred = tensor(values.shape, name), tensor(values.shape, "i1")
+    ops = [f"stablehlo.{op} %0 : {type_}" for op in FUNCTIONS[-4:]]
+    ops.append(f"stablehlo.is_finite %0 : ({type_}) -> {pred}")
+    text = function([type_], ops, [*[type_] * 4, pred])
+    expected = stablehlo_results(text, values)
+    for actual, wanted in zip(run(text, values), expected, strict=True):
+        same_bits(actual, wanted)
+
+
+INTEGERS = [name for name in TYPES if "i" in name and name != "i1"]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", INTEGERS)
+def test_functions_of_integers(name: str):
+    lhs, rhs = pairs(name)
+    type_ = tensor(lhs.shape, name)
+    shifts = ("shift_left", "shift_right_arithmetic", "shift_right_logical")
+    ops = [f"stablehlo.{op} %0, %1 : {type_}" for op in (*shifts, "xor", "power")]
+    ops += [f"stablehlo.{op} %0 : {type_}" for op in ("count_leading_zeros", "popcnt")]
+    if name[0] != "u":
+        ops.append(f"stablehlo.sign %0 : {type_}")
+    text = function([type_, type_], ops, [type_] * len(ops))
+    expected = stablehlo_results(text, lhs, rhs)
+    for actual, wanted in zip(run(text, lhs, rhs), expected, strict=True):
+        same_bits(actual, wanted)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integer_remainders(name: str):
+    """StableHLO's own interpreter ends the process where the divisor is zero."""
+    lhs, rhs = pairs(name)
+    rhs[0] = 0
+    type_ = tensor(lhs.shape, name)
+    op = f"stablehlo.remainder %0, %1 : {type_}"
+    (actual,) = run(function([type_, type_], [op], [type_]), lhs, rhs)
+    remainders = [
+        x - y * quotient(x, y) if y else x
+        for x, y in zip(lhs.ravel().tolist(), rhs.ravel().tolist(), strict=True)
+    ]
+    same_bits(actual, np.array(remainders, lhs.dtype).reshape(lhs.shape))
+
+
 @pytest.mark.parametrize("name", ["f16", "f32", "f64"])
 def test_logistic_of_extremes(name: str):
     values = np.array([-np.inf, np.inf, np.nan, -90, 90, 0, -0.0], TYPES[name])
