@@ -420,6 +420,38 @@ def _pad(rng: Random) -> Op:
     return Op("pad", [operand, value], [result], properties)
 
 
+def _reverse(rng: Random) -> Op:
+    operand = _tensor(rng, (0, 1, 2, 2, 3))
+    rank = len(operand.shape)
+    dimensions = rng.sample(range(rank), rng.randint(0, rank))
+    properties = {"dimensions": _array(_numbers(rng, dimensions))}
+    return Op("reverse", [operand], [_rescaled_seldom(rng, operand)], properties)
+
+
+def _dynamic_slice(rng: Random) -> Op:
+    """A slice, or an update of one, at indices that are operands."""
+    # Real StableHLO does not read what it prints for rank 0.
+    operand = _tensor(rng, (1, 1, 2, 2, 3))
+    sizes = [
+        max(size, 0) if one_in(rng, 2) else min(1, max(size, 0))
+        for size in operand.shape
+    ]
+    sizes = _numbers(rng, sizes)
+    element = rng.choice(("i32", "i64", "ui8", "i32", "f32"))
+    indices = [Tensor([], element) for _ in _numbers(rng, operand.shape)]
+    indices = indices or [Tensor([], element)]
+    if indices and one_in(rng, 12):
+        indices[0] = Tensor([], "i16")
+    part = _rescaled_seldom(
+        rng, Tensor([max(size, 0) for size in sizes], operand.element)
+    )
+    if one_in(rng, 2):
+        result = _rescaled_seldom(rng, operand)
+        return Op("dynamic_update_slice", [operand, part, *indices], [result], {})
+    properties = {"slice_sizes": _array(sizes)}
+    return Op("dynamic_slice", [operand, *indices], [part], properties)
+
+
 def _reduce(rng: Random) -> Op:
     operand = _tensor(rng, (1, 2, 2, 3))
     rank = len(operand.shape)
@@ -730,6 +762,8 @@ _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "concatenate": _concatenate,
     "slice": _slice,
     "pad": _pad,
+    "reverse": _reverse,
+    "dynamic_slice": _dynamic_slice,
     "reduce": _reduce,
     "reduce_window": _reduce_window,
     "gather": _gather,

@@ -483,15 +483,24 @@ class LoweringBuilder(Builder):
         self,
         part: SSAValue,
         into: SSAValue,
-        offsets: Sequence[int],
+        offsets: Sequence[Size],
         sizes: Sequence[Size],
         strides: Sequence[int],
     ) -> SSAValue:
         """Build `tensor.insert_slice`."""
-        dynamic = [size for size in sizes if not isinstance(size, int)]
+        dynamic_offsets, dynamic_sizes = (
+            [number for number in numbers if not isinstance(number, int)]
+            for numbers in (offsets, sizes)
+        )
         return self.add(
             tensor.InsertSliceOp.get(
-                part, into, static_sizes(sizes), offsets, strides, sizes=dynamic
+                part,
+                into,
+                static_sizes(sizes),
+                static_sizes(offsets),
+                strides,
+                offsets=dynamic_offsets,
+                sizes=dynamic_sizes,
             )
         )
 

@@ -11,6 +11,7 @@ from . import (
     attributes,
     constants_and_calls,
     data_movement,
+    dynamic_slices,
     elementwise,
     functions,
     products,
@@ -19,6 +20,7 @@ from . import (
 from .attributes import *
 from .constants_and_calls import *
 from .data_movement import *
+from .dynamic_slices import *
 from .elementwise import *
 from .functions import *
 from .products import *
@@ -28,6 +30,7 @@ __all__ = ["StableHLO"]
 __all__ += attributes.__all__
 __all__ += constants_and_calls.__all__
 __all__ += data_movement.__all__
+__all__ += dynamic_slices.__all__
 __all__ += elementwise.__all__
 __all__ += functions.__all__
 __all__ += products.__all__

@@ -112,7 +112,7 @@ class OperandsBeforeKeyword(assembly.CustomDirective):
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
         state.print_whitespace(printer)
-        printer.print_list(op.operands, printer.print_ssa_value)
+        printer.print_list(self.operands.get(op), printer.print_ssa_value)
         printer.print_string(",")
 
 

@@ -151,6 +151,9 @@ TENSOR_OR_PER_AXIS = _tensor_of(*_PER_AXIS)
 SCALAR = _tensor_of(
     *_PER_TENSOR, shape="0D", has_shape=lambda type_: not type_.get_shape()
 )
+SCALAR_INTEGER = _tensor_of(
+    *_INTEGER, shape="0D", has_shape=lambda type_: not type_.get_shape()
+)
 STATIC_NUMBER = _tensor_of(
     *_NUMBER, shape="statically shaped", has_shape=_is_statically_shaped
 )
@@ -203,10 +206,12 @@ def _is_buffer(type_: Attribute) -> bool:
     )
 
 
+TOKEN = TypeKind("token", lambda type_: isinstance(type_, TokenType))
+TENSOR_OR_TOKEN = _either(TENSOR, TOKEN)
 RETURNED = _either(
     TENSOR,
     _tensor_of(ElementGroup.PER_AXIS),
-    TypeKind("token", lambda type_: isinstance(type_, TokenType)),
+    TOKEN,
     TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer),
 )
 """Constraint for values that the region of an op returns."""

@@ -41,7 +41,13 @@ from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .adoption import adopt_ops
-from .linalg import contraction, data_movement, elementwise, reduction
+from .linalg import (
+    contraction,
+    data_movement,
+    dynamic_slices,
+    elementwise,
+    reduction,
+)
 from .linalg.lowering import LinalgLowering, Replacement
 
 LOWERINGS: Sequence[LinalgLowering[Any]] = (
@@ -51,6 +57,8 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     data_movement.LowerConstant(),
     contraction.LowerConvolution(),
     contraction.LowerDotGeneral(),
+    dynamic_slices.LowerDynamicSlice(),
+    dynamic_slices.LowerDynamicUpdateSlice(),
     data_movement.LowerGather(),
     data_movement.LowerGetDimensionSize(),
     data_movement.LowerIota(),
@@ -58,6 +66,7 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     reduction.LowerReduce(),
     reduction.LowerReduceWindow(),
     data_movement.LowerReshape(),
+    dynamic_slices.LowerReverse(),
     data_movement.LowerSlice(),
     data_movement.LowerTranspose(),
 )

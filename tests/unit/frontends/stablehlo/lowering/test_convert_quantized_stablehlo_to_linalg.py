@@ -149,6 +149,17 @@ def ops(types: Types) -> Iterator[tuple[str, str, str]]:
         f"({q}, {q0})",
         t("2x2x", types.per_tensor[0]),
     )
+    yield "reverse %q, dims = [1]", f"({q})", q
+    yield (
+        "dynamic_slice %q, %n, %n, sizes = [1, 3]",
+        f"({q}, tensor<i32>, tensor<i32>)",
+        t("1x3x", types.per_tensor[0]),
+    )
+    yield (
+        "dynamic_update_slice %q, %q, %n, %n",
+        f"({q}, {q}, tensor<i32>, tensor<i32>)",
+        q,
+    )
     yield "slice %q [0:2, 1:3]", f"({q})", t("2x2x", types.per_tensor[0])
     yield (
         "pad %q, %q0, low = [1, 0], high = [0, -1], interior = [1, 0]",
@@ -196,6 +207,7 @@ def parameters(types: Types) -> dict[str, str]:
         "f": t("2x3x", types.expressed),
         "b": t("2x3x", "i1"),
         "j": "tensor<4xi32>",
+        "n": "tensor<i32>",
         "w": t("3x3x", types.weights),
         "i": t("1x4x2x", q),
         "k": t("2x2x3x", types.kernel),
@@ -237,7 +249,7 @@ def arguments(seed: int, types: Types) -> list[Array]:
         shape: tuple[int, ...] = type_.get_shape()
         if name == "b":
             arrays.append(np.asarray(rng.integers(0, 2, shape), bool))
-        elif name == "j":
+        elif name in "jn":
             arrays.append(np.asarray(rng.integers(-1, 4, shape), dtype))
         elif name == "f":
             arrays.append(np.asarray(rng.normal(0, 9, shape), dtype))

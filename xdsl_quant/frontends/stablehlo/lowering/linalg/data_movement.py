@@ -239,7 +239,7 @@ class LowerGather(LinalgLowering[GatherOp]):
             ]
             for d, start in zip(index_map, args, strict=False):
                 last = shape[d] - slice_sizes[d]
-                start = _clamped_index(body, start, index_type, last)
+                start = clamped_index(body, start, index_type, last)
                 indices[d] = body.add(arith.AddiOp(start, indices[d]))
             return body.op(tensor.ExtractOp, (table, *indices), element_type_of(table))
 
@@ -250,7 +250,7 @@ class LowerGather(LinalgLowering[GatherOp]):
         return [builder.map(components, type_, result_sizes, body)]
 
 
-def _clamped_index(
+def clamped_index(
     builder: LoweringBuilder, value: SSAValue, type_: Attribute, last: int
 ) -> SSAValue:
     """Return an integer, clamped to the range 0 to `last`, as an index."""
