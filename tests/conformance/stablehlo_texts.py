@@ -9,7 +9,7 @@ StableHLO refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from typing_extensions import TypeIs
@@ -168,6 +168,8 @@ class Op:
     results: list[Tensor]
     properties: dict[str, str]
     region: str = ""
+    captured: list[Tensor] = field(default_factory=list[Tensor])
+    """Types of further arguments of the function, `%k0`, `%k1`, ..., for regions."""
 
 
 def _array(values: Sequence[int]) -> str:
@@ -734,6 +736,51 @@ def _padding(paddings: Sequence[tuple[int, int]]) -> str:
     return f"dense<[{values}]> : tensor<{len(paddings)}x2xi64>"
 
 
+def _region(arguments: Sequence[Tensor], returned: Sequence[Tensor], value: str) -> str:
+    """A region that returns constants, or its own arguments as `%x0`, `%x1`, ..."""
+    names = ", ".join(f"{value}{i}" for i in range(len(returned)))
+    types = ", ".join(map(str, returned))
+    parameters = ", ".join(f"%x{i}: {type_}" for i, type_ in enumerate(arguments))
+    head = f"^bb0({parameters}): " if arguments else ""
+    return f'{{{head}"stablehlo.return"({names}) : ({types}) -> ()}}'
+
+
+def _barrier(rng: Random) -> Op:
+    operands = [_tensor(rng) for _ in range(rng.randint(1, 3))]
+    results = [_rescaled_seldom(rng, operand) for operand in operands]
+    return Op("optimization_barrier", operands, results, {})
+
+
+def _branches(rng: Random) -> Op:
+    """`if` or `case`, whose regions return other arguments of the function."""
+    name = rng.choice(("if", "case"))
+    results = [_tensor(rng) for _ in range(rng.randint(0, 2))]
+    selector = Tensor([1] if one_in(rng, 12) else [], "i1" if name == "if" else "i32")
+    if one_in(rng, 12):
+        selector = Tensor([], rng.choice(("i1", "i32", "i64")))
+    regions: list[str] = []
+    for _ in range(2 if name == "if" else rng.randint(1, 3)):
+        returned = results[: len(results) - one_in(rng, 12)]
+        arguments = [_tensor(rng)] if one_in(rng, 16) else []
+        regions.append(_region(arguments, returned, "%k"))
+    typed = [_rescaled_seldom(rng, result) for result in results]
+    region = f" ({', '.join(regions)})"
+    return Op(name, [selector], typed, {}, region, captured=results)
+
+
+def _while(rng: Random) -> Op:
+    operands = [_tensor(rng) for _ in range(rng.randint(0, 2))]
+    condition = Tensor([1], "i1") if one_in(rng, 16) else Tensor([], "i1")
+    if one_in(rng, 16):
+        condition = Tensor([], "i32")
+    carried, returned = (operands[: len(operands) - one_in(rng, 16)] for _ in "ab")
+    conditions = [condition] * (1 + one_in(rng, 16))
+    cond = _region(carried, conditions, "%k")
+    body = _region(operands, returned, "%x")
+    region = f" ({cond}, {body})"
+    return Op("while", operands, [*operands], {}, region, captured=conditions)
+
+
 def _constant(rng: Random) -> Op:
     result = _tensor(rng)
     element = result.element
@@ -772,6 +819,9 @@ _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "dot_general": _dot_general,
     "convolution": _convolution,
     "constant": _constant,
+    "optimization_barrier": _barrier,
+    "branches": _branches,
+    "while": _while,
 }
 
 KINDS = tuple(_GENERATORS)
@@ -781,17 +831,24 @@ KINDS = tuple(_GENERATORS)
 def stablehlo_text(rng: Random, kind: str) -> str:
     """A module with one op of a kind, in the generic form."""
     op = _GENERATORS[kind](rng)
-    if one_in(rng, 3):
-        types = rng.choice([types for types in (op.operands, op.results) if types])
+    sides = [types for types in (op.operands, op.results) if types]
+    if one_in(rng, 3) and sides:
+        types = rng.choice(sides)
         at = rng.randrange(len(types))
         types[at] = _mistaken(rng, types[at])
-    arguments = ", ".join(f"%a{i}: {type_}" for i, type_ in enumerate(op.operands))
+    arguments = ", ".join(
+        f"%{prefix}{i}: {type_}"
+        for prefix, types in (("a", op.operands), ("k", op.captured))
+        for i, type_ in enumerate(types)
+    )
     operands = ", ".join(f"%a{i}" for i in range(len(op.operands)))
     properties = ", ".join(f"{name} = {value}" for name, value in op.properties.items())
     properties = f" <{{{properties}}}>" if properties else ""
+    names = ", ".join(f"%r{i}" for i in range(len(op.results)))
     return (
         f"func.func @f({arguments}) {{\n"
-        f'  %r = "stablehlo.{op.name}"({operands}){properties}{op.region} : '
-        f"({', '.join(map(str, op.operands))}) -> ({op.results[0]})\n"
+        f'  {names}{" = " if names else ""}"stablehlo.{op.name}"({operands}){properties}'
+        f"{op.region} : ({', '.join(map(str, op.operands))}) -> "
+        f"({', '.join(map(str, op.results))})\n"
         "  return\n}\n"
     )

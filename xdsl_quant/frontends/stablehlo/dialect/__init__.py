@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 from . import (
     attributes,
     constants_and_calls,
+    control_flow,
     data_movement,
     dynamic_slices,
     elementwise,
@@ -19,6 +20,7 @@ from . import (
 )
 from .attributes import *
 from .constants_and_calls import *
+from .control_flow import *
 from .data_movement import *
 from .dynamic_slices import *
 from .elementwise import *
@@ -29,6 +31,7 @@ from .reduction import *
 __all__ = ["StableHLO"]
 __all__ += attributes.__all__
 __all__ += constants_and_calls.__all__
+__all__ += control_flow.__all__
 __all__ += data_movement.__all__
 __all__ += dynamic_slices.__all__
 __all__ += elementwise.__all__

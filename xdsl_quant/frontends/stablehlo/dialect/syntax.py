@@ -216,6 +216,26 @@ def _component_type(type_: Attribute) -> Attribute | None:
 
 
 @assembly.irdl_custom_directive
+class PairwiseTypes(assembly.CustomDirective):
+    """`tensor<4xf32>, tensor<i1>`: the types of the operands, which the results have."""
+
+    operand_types: assembly.TypeDirective
+    result_types: assembly.TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        types = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, parser.parse_type
+        )
+        self.operand_types.set(state, types)
+        self.result_types.set(state, types)
+        state.context = ParsedTypes()
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        printer.print_list(op.operand_types, printer.print_attribute)
+
+
+@assembly.irdl_custom_directive
 class SliceRanges(assembly.CustomDirective):
     """`[0:4, 1:5:2]`: start, limit and optional stride of each dimension."""
 
@@ -407,6 +427,7 @@ DIRECTIVES = (
     DimensionList,
     DotDimensions,
     OperandsBeforeKeyword,
+    PairwiseTypes,
     PrecisionAndAlgorithm,
     SameOperandsAndResultType,
     SelectType,

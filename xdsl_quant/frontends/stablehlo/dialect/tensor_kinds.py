@@ -208,10 +208,10 @@ def _is_buffer(type_: Attribute) -> bool:
 
 TOKEN = TypeKind("token", lambda type_: isinstance(type_, TokenType))
 TENSOR_OR_TOKEN = _either(TENSOR, TOKEN)
+SELECTED = _either(TENSOR, _tensor_of(ElementGroup.PER_AXIS), TOKEN)
+"""Constraint for the results of conditionals."""
+
 RETURNED = _either(
-    TENSOR,
-    _tensor_of(ElementGroup.PER_AXIS),
-    TOKEN,
-    TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer),
+    SELECTED, TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer)
 )
-"""Constraint for values that the region of an op returns."""
+"""Constraint for values that the region of an op returns, and that a loop carries."""

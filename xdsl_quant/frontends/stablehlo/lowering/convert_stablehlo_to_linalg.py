@@ -2,8 +2,8 @@
 StableHLO ops on floats, integers and booleans to linalg.
 
 Ops that compute become a `linalg.generic`; data movement ops become ops of the tensor
-dialect where possible. Each op or group of ops has a rewrite pattern in the folder
-`linalg`; `LOWERINGS` lists them.
+dialect where possible, and control flow becomes ops of scf. Each op or group of ops has a
+rewrite pattern in the folder `linalg`; `LOWERINGS` lists them.
 
 Data movement ops also accept quantized tensors: they move stored values between
 `quant.scast`s. `reduce` accepts them if the casts in its region are lowered already. Other
@@ -34,6 +34,7 @@ from xdsl_quant.dialects.quant.traits import (
     Reduces,
     has_quantization_trait,
 )
+from xdsl_quant.frontends.stablehlo.dialect import ReturnOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import defined_values
@@ -47,6 +48,11 @@ from .linalg import (
     dynamic_slices,
     elementwise,
     reduction,
+)
+from .linalg.control_flow import (
+    ControlFlowOp,
+    check_control_flow,
+    convert_control_flow,
 )
 from .linalg.lowering import LinalgLowering, Replacement
 
@@ -62,6 +68,7 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     data_movement.LowerGather(),
     data_movement.LowerGetDimensionSize(),
     data_movement.LowerIota(),
+    data_movement.LowerOptimizationBarrier(),
     data_movement.LowerPad(),
     reduction.LowerReduce(),
     reduction.LowerReduceWindow(),
@@ -89,6 +96,14 @@ def _replacement(op: Operation) -> Replacement:
         fail(op, f"'{name}' op {e}")
 
 
+def _check_control_flow(op: ControlFlowOp) -> None:
+    """Raise `PassFailedException` if an op cannot be converted to `scf`."""
+    try:
+        check_control_flow(op)
+    except Unsupported as e:
+        fail(op, f"'{op.name}' op {e}")
+
+
 def _check_cast(op: Operation) -> None:
     """Raise `PassFailedException` if an op is a quantization cast."""
     if not has_quantization_trait(op, CastsQuantization):
@@ -108,10 +123,12 @@ def _is_lowered(op: Operation) -> bool:
     return name.startswith("stablehlo.") or name in elementwise.FORMULAS
 
 
-def _is_in_reduction(op: Operation) -> bool:
-    """Return True if an op is in a reduction region, and is lowered with the reduction."""
+def _is_lowered_with_parent(op: Operation) -> bool:
+    """Return True for ops in the region of a reduction, and terminators of regions."""
     parent = op.parent_op()
-    return parent is not None and has_quantization_trait(parent, Reduces)
+    return (isinstance(op, ReturnOp) and isinstance(parent, ControlFlowOp)) or (
+        parent is not None and has_quantization_trait(parent, Reduces)
+    )
 
 
 # Types with a signedness
@@ -142,9 +159,13 @@ class ConvertStableHLOToLinalgPass(CountingPass):
         all_ops = [*op.walk()]
         candidates = ops_of_dialect(op, "stablehlo")
         replacements: list[Replacement] = []
+        control_flow: list[ControlFlowOp] = []
         try:
             for inner in all_ops:
-                if _is_lowered(inner) and not _is_in_reduction(inner):
+                if isinstance(inner, ControlFlowOp):
+                    _check_control_flow(inner)
+                    control_flow.append(inner)
+                elif _is_lowered(inner) and not _is_lowered_with_parent(inner):
                     replacements.append(_replacement(inner))
             values = (value for inner in all_ops for value in defined_values(inner))
             if has_signs := any(has_signedness(value.type) for value in values):
@@ -168,8 +189,9 @@ class ConvertStableHLOToLinalgPass(CountingPass):
         for cast in reversed(casts):
             if cast.result.first_use is None:
                 Rewriter.erase_op(cast)
+        for inner in control_flow:
+            convert_control_flow(inner)
         if has_signs:
             make_signless(op)
-        return PassOutcome(
-            candidates, len(replacements) + has_signs, "ops of StableHLO"
-        )
+        changed = len(replacements) + len(control_flow) + has_signs
+        return PassOutcome(candidates, changed, "ops of StableHLO")

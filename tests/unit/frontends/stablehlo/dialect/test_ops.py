@@ -31,6 +31,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     AddOp,
     AndOp,
     BroadcastInDimOp,
+    CaseOp,
     ClampOp,
     CompareOp,
     ComparisonDirection,
@@ -49,6 +50,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ExponentialOp,
     GatherDimensionNumbersAttr,
     GatherOp,
+    IfOp,
     LogisticOp,
     MaximumOp,
     MinimumOp,
@@ -71,6 +73,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     TransposeOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
+    WhileOp,
     XorOp,
 )
 from xdsl_quant.frontends.stablehlo.dialect.attributes import (
@@ -370,7 +373,8 @@ def test_a_resource_may_be_a_constant():
 
 def test_traits():
     impure = {op for op in StableHLO.operations if not op.has_trait(Pure)}
-    assert impure == {ReduceOp, ReduceWindowOp, CustomCallOp}
+    control_flow = {CaseOp, IfOp, WhileOp}
+    assert impure == {ReduceOp, ReduceWindowOp, CustomCallOp, *control_flow}
     commutative = {op for op in StableHLO.operations if op.has_trait(Commutative)}
     assert commutative == {AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp, XorOp}
     assert [op for op in StableHLO.operations if op.has_trait(ConstantLike)] == [

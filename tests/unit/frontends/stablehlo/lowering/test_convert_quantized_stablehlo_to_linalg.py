@@ -149,6 +149,7 @@ def ops(types: Types) -> Iterator[tuple[str, str, str]]:
         f"({q}, {q0})",
         t("2x2x", types.per_tensor[0]),
     )
+    yield '"stablehlo.optimization_barrier"(%q)', f"({q})", q
     yield "reverse %q, dims = [1]", f"({q})", q
     yield (
         "dynamic_slice %q, %n, %n, sizes = [1, 3]",
@@ -270,7 +271,7 @@ NOT_QUANTIZED = {
     for name in (
         *("and", "or", "xor", "not", "shift_left", "shift_right_arithmetic"),
         *("shift_right_logical", "popcnt", "count_leading_zeros"),
-        *("real", "imag", "complex", "custom_call"),
+        *("real", "imag", "complex", "custom_call", "while", "if", "case"),
     )
 }
 

@@ -23,6 +23,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     GatherOp,
     GetDimensionSizeOp,
     IotaOp,
+    OptimizationBarrierOp,
     PadOp,
     ReshapeOp,
     SliceOp,
@@ -194,6 +195,17 @@ class LowerPad(LinalgLowering[PadOp]):
         values = (attribute.get_values() for attribute in amounts)
         paddings = [Padding(*numbers) for numbers in zip(*values, strict=True)]
         return [pad_tensor(builder, args[0], dict(enumerate(paddings)), args[1])]
+
+
+class LowerOptimizationBarrier(LinalgLowering[OptimizationBarrierOp]):
+    """Remove `stablehlo.optimization_barrier`: the order of ops is not observable."""
+
+    op_type = OptimizationBarrierOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: OptimizationBarrierOp, args: Values
+    ) -> Values:
+        return args
 
 
 class LowerGather(LinalgLowering[GatherOp]):

@@ -1,0 +1,134 @@
+"""Conditionals and loops, compared with StableHLO's own interpreter."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.frontends.stablehlo.lowering.linalg.running import (
+    run,
+    same_bits,
+    stablehlo_results,
+)
+from xdsl_quant.execution import compile
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+
+PROGRAM = """
+func.func @main(%n: tensor<i32>, %b: tensor<2xf32>, %k: tensor<ui8>)
+    -> (tensor<i32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>,
+        tensor<ui8>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %r:3 = stablehlo.while(%i = %zero, %x = %b, %u = %k)
+      : tensor<i32>, tensor<2xf32>, tensor<ui8>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %y = stablehlo.add %x, %b : tensor<2xf32>
+      %v = stablehlo.multiply %u, %u : tensor<ui8>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j, %y, %v : tensor<i32>, tensor<2xf32>, tensor<ui8>
+    }
+  %p = stablehlo.compare GT, %n, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %q = "stablehlo.if"(%p) ({
+    %t = stablehlo.negate %b : tensor<2xf32>
+    stablehlo.return %t : tensor<2xf32>
+  }, {
+    stablehlo.return %b : tensor<2xf32>
+  }) : (tensor<i1>) -> tensor<2xf32>
+  %z = "stablehlo.case"(%n) ({
+    stablehlo.return %b : tensor<2xf32>
+  }, {
+    stablehlo.return %q : tensor<2xf32>
+  }, {
+    %t = stablehlo.multiply %b, %b : tensor<2xf32>
+    stablehlo.return %t : tensor<2xf32>
+  }) : (tensor<i32>) -> tensor<2xf32>
+  %a = "stablehlo.case"(%n) ({
+    %t = stablehlo.subtract %b, %z : tensor<2xf32>
+    stablehlo.return %t : tensor<2xf32>
+  }) : (tensor<i32>) -> tensor<2xf32>
+  %o:2 = stablehlo.optimization_barrier %a, %z : tensor<2xf32>, tensor<2xf32>
+  return %r#0, %r#1, %q, %o#0, %o#1, %r#2 : tensor<i32>, tensor<2xf32>, tensor<2xf32>,
+      tensor<2xf32>, tensor<2xf32>, tensor<ui8>
+}"""
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 2, 3, 5])
+def test_counts(count: int):
+    arguments = [
+        np.array(count, np.int32),
+        np.array([1.5, -2], np.float32),
+        np.array(3, np.uint8),
+    ]
+    expected = stablehlo_results(PROGRAM, *arguments)
+    for actual, wanted in zip(run(PROGRAM, *arguments), expected, strict=True):
+        same_bits(actual, wanted)
+
+
+def test_quantized_state():
+    """Three steps of `x + x / 4`, on stored values with scale 0.5."""
+    q = "tensor<2x!quant.uniform<i8:f32, 0.5>>"
+    text = f"""
+    func.func @main(%b: {q}) -> {q} {{
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %n = stablehlo.constant dense<3> : tensor<i32>
+      %w = stablehlo.constant() <{{value = dense<1> : tensor<2xi8>}}>
+          : () -> tensor<2x!quant.uniform<i8:f32, 0.25>>
+      %r:2 = stablehlo.while(%i = %zero, %x = %b) : tensor<i32>, {q}
+        cond {{
+          %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %c : tensor<i1>
+        }} do {{
+          %y = stablehlo.multiply %x, %w
+              : ({q}, tensor<2x!quant.uniform<i8:f32, 0.25>>) -> {q}
+          %z = stablehlo.add %x, %y : {q}
+          %j = stablehlo.add %i, %one : tensor<i32>
+          stablehlo.return %j, %z : tensor<i32>, {q}
+        }}
+      return %r#1 : {q}
+    }}"""
+    module = parse_module(text)
+    apply_passes(module, "convert-quantized-stablehlo-to-linalg")
+    values = np.array([7, -99], np.int8)
+    expected = values.astype(np.int64)
+    for _ in range(3):
+        expected = np.clip(expected + np.rint(expected / 4).astype(int), -128, 127)
+    stored: Any = expected.astype(np.int8)
+    same_bits(np.asarray(compile(module)(values)), stored)
+    (interpreted,) = run_function(module, None, values)
+    same_bits(np.asarray(interpreted), stored)
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [
+        (
+            "%r = stablehlo.while(%a = %x) : tensor<2xf32>\n"
+            "cond { stablehlo.return %p : tensor<i1> } do {\n"
+            "%y = stablehlo.custom_call @resized(%a) : (tensor<2xf32>) -> tensor<?xf32>\n"
+            "stablehlo.return %y : tensor<?xf32> }",
+            "stablehlo.while' op has a region that returns values of types "
+            r"\(tensor<\?xf32>\), expected the types of its results, \(tensor<2xf32>\)",
+        ),
+        (
+            '%r = "stablehlo.if"(%p) ({ stablehlo.return %t : !stablehlo.token }, '
+            "{ stablehlo.return %t : !stablehlo.token }) "
+            ": (tensor<i1>) -> !stablehlo.token",
+            "stablehlo.if' op has a token, which has no conversion to linalg",
+        ),
+    ],
+)
+def test_control_flow_without_conversion(op: str, reason: str):
+    text = (
+        "func.func @f(%x: tensor<2xf32>, %p: tensor<i1>, %t: !stablehlo.token) "
+        f"{{\n{op}\nreturn\n}}"
+    )
+    module = parse_module(text)
+    before = str(module)
+    with pytest.raises(IRError, match=reason):
+        apply_passes(module, "convert-stablehlo-to-linalg")
+    assert str(module) == before
