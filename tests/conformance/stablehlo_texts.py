@@ -243,6 +243,47 @@ def _component(rng: Random) -> Op:
             return Op(name, [operand], [_rescaled(rng, part)], {})
 
 
+def _reduce_precision(rng: Random) -> Op:
+    operand = _tensor(rng)
+    bits = {"exponent_bits": rng.randint(0, 8), "mantissa_bits": rng.randint(-1, 23)}
+    properties = {name: f"{value} : i32" for name, value in bits.items()}
+    result = _rescaled(rng, operand)
+    return Op("reduce_precision", [operand], [result], properties)
+
+
+_WIDTHS = {
+    "i4": 4,
+    "i8": 8,
+    "ui8": 8,
+    "i16": 16,
+    "f16": 16,
+    "i32": 32,
+    "f32": 32,
+    "f64": 64,
+}
+
+
+def _bitcast_convert(rng: Random) -> Op:
+    operand = _tensor(rng)
+    if not one_in(rng, 3):
+        operand = Tensor(operand.shape, rng.choice([*_WIDTHS]))
+    storage = _storage(operand.element).partition("<")[0]
+    width = _WIDTHS.get(
+        storage.replace("u", "i") if storage[1:].isdigit() else storage, 8
+    )
+    element = (
+        rng.choice([*_WIDTHS]) if not one_in(rng, 6) else _element(rng, operand.shape)
+    )
+    shape, other = [*operand.shape], _WIDTHS.get(str(element), width)
+    if other < width:
+        shape.append(width // other)
+    elif other > width and shape:
+        if not one_in(rng, 6):
+            operand.shape[-1] = other // width
+        del shape[-1]
+    return Op("bitcast_convert", [operand], [Tensor(shape, element)], {})
+
+
 def _cast(rng: Random) -> Op:
     shape = _shape(rng)
     quantized = Tensor(
@@ -745,6 +786,44 @@ def _region(arguments: Sequence[Tensor], returned: Sequence[Tensor], value: str)
     return f'{{{head}"stablehlo.return"({names}) : ({types}) -> ()}}'
 
 
+def _map(rng: Random) -> Op:
+    first = _tensor(rng)
+    operands = [_rescaled_seldom(rng, first) for _ in range(rng.randint(1, 2))]
+    arguments = [Tensor([], operand.element) for operand in operands]
+    arguments = [_rescaled_seldom(rng, argument) for argument in arguments]
+    returned = Tensor([1] if one_in(rng, 16) else [], _element(rng, []))
+    if one_in(rng, 16):
+        arguments[0] = _mistaken(rng, arguments[0])
+    if one_in(rng, 16):
+        arguments.append(arguments[0])
+    region = _region(arguments, [returned] * (1 + one_in(rng, 16)), "%k")
+    properties = {"dimensions": _array(_numbers(rng, range(len(first.shape))))}
+    result = Tensor(first.shape, returned.element)
+    return Op("map", operands, [result], properties, f" ({region})", [returned] * 2)
+
+
+def _sort(rng: Random) -> Op:
+    first = _tensor(rng, (0, 1, 2, 2, 3))
+    operands = [
+        Tensor(first.shape, _element(rng, first.shape))
+        for _ in range(rng.randint(1, 2))
+    ]
+    arguments = [Tensor([], o.element) for o in operands for _ in "ab"]
+    if one_in(rng, 16):
+        arguments[0] = _mistaken(rng, arguments[0])
+    if one_in(rng, 16):
+        del arguments[-1]
+    condition = Tensor([1] if one_in(rng, 16) else [], "i1")
+    region = _region(arguments, [condition] * (1 + one_in(rng, 16)), "%k")
+    rank = len(first.shape)
+    properties = {
+        "dimension": f"{rng.randint(-rank - 1, rank)} : i64",
+        "is_stable": rng.choice(("true", "false")),
+    }
+    results = [_rescaled_seldom(rng, operand) for operand in operands]
+    return Op("sort", operands, results, properties, f" ({region})", [condition] * 2)
+
+
 def _barrier(rng: Random) -> Op:
     operands = [_tensor(rng) for _ in range(rng.randint(1, 3))]
     results = [_rescaled_seldom(rng, operand) for operand in operands]
@@ -800,6 +879,8 @@ _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "function": _function,
     "component": _component,
     "cast": _cast,
+    "reduce_precision": _reduce_precision,
+    "bitcast_convert": _bitcast_convert,
     "compare": _compare,
     "select": _select,
     "clamp": _clamp,
@@ -819,6 +900,8 @@ _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "dot_general": _dot_general,
     "convolution": _convolution,
     "constant": _constant,
+    "map": _map,
+    "sort": _sort,
     "optimization_barrier": _barrier,
     "branches": _branches,
     "while": _while,

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 
 from . import (
     attributes,
+    computations,
     constants_and_calls,
     control_flow,
     data_movement,
@@ -17,8 +18,10 @@ from . import (
     functions,
     products,
     reduction,
+    representations,
 )
 from .attributes import *
+from .computations import *
 from .constants_and_calls import *
 from .control_flow import *
 from .data_movement import *
@@ -27,9 +30,11 @@ from .elementwise import *
 from .functions import *
 from .products import *
 from .reduction import *
+from .representations import *
 
 __all__ = ["StableHLO"]
 __all__ += attributes.__all__
+__all__ += computations.__all__
 __all__ += constants_and_calls.__all__
 __all__ += control_flow.__all__
 __all__ += data_movement.__all__
@@ -38,6 +43,7 @@ __all__ += elementwise.__all__
 __all__ += functions.__all__
 __all__ += products.__all__
 __all__ += reduction.__all__
+__all__ += representations.__all__
 
 _EXPORTED = [
     value for name in __all__ if isinstance(value := globals().get(name), type)

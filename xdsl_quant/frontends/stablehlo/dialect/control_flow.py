@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import DictionaryAttr, i1
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -35,8 +35,9 @@ from .base import StableHLOOp, are_compatible_types
 __all__ = ["CaseOp", "IfOp", "OptimizationBarrierOp", "WhileOp"]
 
 
-def _returned_types(block: Block) -> Sequence[Attribute]:
-    last_op = block.last_op
+def returned_types(region: Region) -> Sequence[Attribute]:
+    """Return the types that a region of one block returns."""
+    last_op = region.block.last_op
     return last_op.operand_types if last_op is not None else ()
 
 
@@ -52,7 +53,8 @@ def _are_compatible(a: Sequence[Attribute], b: Sequence[Attribute]) -> bool:
     )
 
 
-def _types_text(types: Sequence[Attribute]) -> str:
+def types_text(types: Sequence[Attribute]) -> str:
+    """Return the types in quotes, as in MLIR's messages."""
     return ", ".join(f"'{type_}'" for type_ in types)
 
 
@@ -69,23 +71,23 @@ class BranchingOp(StableHLOOp, ABC):
             not (rank := len(operand.get_shape())),
             f"operand should be rank 0 tensor but got rank {rank}",
         )
-        first = _returned_types(self.regions[0].block)
+        first = returned_types(self.regions[0])
         for index, region in enumerate(self.regions):
             count = len(region.block.args)
             require(
                 not count,
                 f"branch {index} must have 0 arguments, but found {count}",
             )
-            types = _returned_types(region.block)
+            types = returned_types(region)
             require(
                 _are_compatible(first, types),
                 f"branch 0 and branch {index} have mismatched return types: "
-                f"{_types_text(first)} vs {_types_text(types)}",
+                f"{types_text(first)} vs {types_text(types)}",
             )
         require(
             _are_compatible(first, self.result_types),
-            f"'{self.name}' op inferred type(s) {_types_text(first)} are incompatible "
-            f"with return type(s) of operation {_types_text(self.result_types)}",
+            f"'{self.name}' op inferred type(s) {types_text(first)} are incompatible "
+            f"with return type(s) of operation {types_text(self.result_types)}",
         )
 
 
@@ -171,16 +173,16 @@ class WhileOp(StableHLOOp):
 
     def verify_(self) -> None:
         operands, results = self.operand_types, self.result_types
-        condition = _returned_types(self.cond.block)
+        condition = returned_types(self.cond)
         for types, words in (
             (self.cond.block.arg_types, "condition block arguments"),
             (self.body.block.arg_types, "body block arguments"),
-            (_returned_types(self.body.block), "body block return types"),
+            (returned_types(self.body), "body block return types"),
         ):
             require(
                 _are_compatible(operands, types),
                 f"expect operands to be compatible with {words} but got "
-                f"{_types_text(operands)} vs {_types_text(types)}",
+                f"{types_text(operands)} vs {types_text(types)}",
             )
         require(
             len(condition) == 1,
@@ -198,8 +200,8 @@ class WhileOp(StableHLOOp):
         )
         require(
             _are_compatible(operands, results),
-            f"'{self.name}' op inferred type(s) {_types_text(operands)} are incompatible "
-            f"with return type(s) of operation {_types_text(results)}",
+            f"'{self.name}' op inferred type(s) {types_text(operands)} are incompatible "
+            f"with return type(s) of operation {types_text(results)}",
         )
 
     @classmethod

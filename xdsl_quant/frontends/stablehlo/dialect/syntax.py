@@ -1,5 +1,6 @@
 """Assembly format directives for properties with custom syntax, and abbreviated types."""
 
+import re
 from collections.abc import Container, Sequence
 from itertools import zip_longest
 from typing import cast
@@ -10,9 +11,11 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FunctionType,
+    IntegerAttr,
     IntegerType,
     TensorType,
     i1,
+    i32,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation
@@ -268,6 +271,35 @@ class SliceRanges(assembly.CustomDirective):
 
 
 @assembly.irdl_custom_directive
+class FloatFormat(assembly.CustomDirective):
+    """`e5m10`: numbers of exponent bits and mantissa bits."""
+
+    exponent_bits: assembly.AttributeVariable
+    mantissa_bits: assembly.AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        pos = parser.pos
+        match = re.fullmatch(r"e(\d+)m(\d+)", parser.parse_identifier())
+        if match is None:
+            parser.raise_error(
+                "expected exponent mantissa in format e#m#", pos, parser.pos
+            )
+        for variable, digits in (
+            (self.exponent_bits, match[1]),
+            (self.mantissa_bits, match[2]),
+        ):
+            variable.set(state, IntegerAttr(int(digits), i32))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        exponent_bits, mantissa_bits = (
+            cast(IntegerAttr, variable.get(op)).value.data
+            for variable in (self.exponent_bits, self.mantissa_bits)
+        )
+        printer.print_string(f"e{exponent_bits}m{mantissa_bits}")
+
+
+@assembly.irdl_custom_directive
 class DotDimensions(assembly.CustomDirective):
     """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`"""
 
@@ -426,6 +458,7 @@ DIRECTIVES = (
     ConvDimensions,
     DimensionList,
     DotDimensions,
+    FloatFormat,
     OperandsBeforeKeyword,
     PairwiseTypes,
     PrecisionAndAlgorithm,

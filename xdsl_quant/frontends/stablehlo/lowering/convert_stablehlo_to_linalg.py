@@ -34,7 +34,7 @@ from xdsl_quant.dialects.quant.traits import (
     Reduces,
     has_quantization_trait,
 )
-from xdsl_quant.frontends.stablehlo.dialect import ReturnOp
+from xdsl_quant.frontends.stablehlo.dialect import MapOp, ReturnOp, SortOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import defined_values
@@ -48,6 +48,7 @@ from .linalg import (
     dynamic_slices,
     elementwise,
     reduction,
+    representations,
 )
 from .linalg.control_flow import (
     ControlFlowOp,
@@ -58,6 +59,7 @@ from .linalg.lowering import LinalgLowering, Replacement
 
 LOWERINGS: Sequence[LinalgLowering[Any]] = (
     elementwise.LowerElementwise(),
+    representations.LowerBitcastConvert(),
     data_movement.LowerBroadcastInDim(),
     data_movement.LowerConcatenate(),
     data_movement.LowerConstant(),
@@ -68,6 +70,7 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     data_movement.LowerGather(),
     data_movement.LowerGetDimensionSize(),
     data_movement.LowerIota(),
+    reduction.LowerMap(),
     data_movement.LowerOptimizationBarrier(),
     data_movement.LowerPad(),
     reduction.LowerReduce(),
@@ -124,10 +127,12 @@ def _is_lowered(op: Operation) -> bool:
 
 
 def _is_lowered_with_parent(op: Operation) -> bool:
-    """Return True for ops in the region of a reduction, and terminators of regions."""
+    """Return True for ops in the region of a computation, and terminators of regions."""
     parent = op.parent_op()
-    return (isinstance(op, ReturnOp) and isinstance(parent, ControlFlowOp)) or (
-        parent is not None and has_quantization_trait(parent, Reduces)
+    return (
+        isinstance(parent, MapOp | SortOp)
+        or (isinstance(op, ReturnOp) and isinstance(parent, ControlFlowOp))
+        or (parent is not None and has_quantization_trait(parent, Reduces))
     )
 
 

@@ -52,6 +52,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     GatherOp,
     IfOp,
     LogisticOp,
+    MapOp,
     MaximumOp,
     MinimumOp,
     MultiplyOp,
@@ -67,6 +68,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ReturnOp,
     SelectOp,
     SliceOp,
+    SortOp,
     StableHLO,
     SubtractOp,
     TanhOp,
@@ -374,7 +376,8 @@ def test_a_resource_may_be_a_constant():
 def test_traits():
     impure = {op for op in StableHLO.operations if not op.has_trait(Pure)}
     control_flow = {CaseOp, IfOp, WhileOp}
-    assert impure == {ReduceOp, ReduceWindowOp, CustomCallOp, *control_flow}
+    computing = {MapOp, ReduceOp, ReduceWindowOp, SortOp}
+    assert impure == {CustomCallOp, *computing, *control_flow}
     commutative = {op for op in StableHLO.operations if op.has_trait(Commutative)}
     assert commutative == {AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp, XorOp}
     assert [op for op in StableHLO.operations if op.has_trait(ConstantLike)] == [

@@ -112,6 +112,7 @@ def ops(types: Types) -> Iterator[tuple[str, str, str]]:
         yield f"{name} %q", f"({q})", s
     for name in ("power", "remainder", "atan2"):
         yield f"{name} %q, %r", f"({q}, {r})", s
+    yield "reduce_precision %q, format = e5m3", f"({q})", q
     yield "is_finite %q", f"({q})", b
     for direction in ("EQ", "NE", "GE", "GT", "LE", "LT"):
         yield f"compare {direction}, %q, %r", f"({q}, {r})", b
@@ -272,6 +273,7 @@ NOT_QUANTIZED = {
         *("and", "or", "xor", "not", "shift_left", "shift_right_arithmetic"),
         *("shift_right_logical", "popcnt", "count_leading_zeros"),
         *("real", "imag", "complex", "custom_call", "while", "if", "case"),
+        *("map", "sort", "bitcast_convert"),
     )
 }
 

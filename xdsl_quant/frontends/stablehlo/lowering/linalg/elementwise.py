@@ -32,6 +32,7 @@ from .lowering import (
     is_unsigned_type,
     stored_type,
 )
+from .representations import reduce_precision
 
 Formula = Callable[[LoweringBuilder, Operation, Values], SSAValue]
 """Function that builds a result element from operand elements, all of signless types."""
@@ -279,6 +280,7 @@ FORMULAS: dict[str, Formula] = {
     "stablehlo.or": _uniform_formula(arith.OrIOp),
     "stablehlo.popcnt": _uniform_formula(math.CtPopOp),
     "stablehlo.power": _power,
+    "stablehlo.reduce_precision": reduce_precision,
     "stablehlo.remainder": _remainder,
     "stablehlo.round_nearest_afz": _uniform_formula(math.RoundOp),
     "stablehlo.round_nearest_even": _uniform_formula(math.RoundEvenOp),

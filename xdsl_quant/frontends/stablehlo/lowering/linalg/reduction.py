@@ -26,6 +26,7 @@ from xdsl_quant.dialects.quant.traits import ComputesElementwise, has_quantizati
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
     ConstantOp,
+    MapOp,
     ReduceOp,
     ReduceWindowOp,
     ReturnOp,
@@ -107,6 +108,23 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
         return _region_loops(builder, op, inputs, args[count:], sizes, 2 * rank)
 
 
+class LowerMap(LinalgLowering[MapOp]):
+    """Lower `stablehlo.map` to one `linalg.generic` with the computation as its body."""
+
+    op_type = MapOp
+
+    def lower(self, builder: LoweringBuilder, op: MapOp, args: Values) -> Values:
+        indices = dimensions(range(len(shape_of(args[0]))))
+
+        def body(body: LoweringBuilder, elements: Values) -> SSAValue:
+            (result,) = inline_block(body, op.computation.block, elements[:-1])
+            return result
+
+        inputs = [(value, indices) for value in args]
+        type_ = stored_type(op.result.type)
+        return [builder.map(inputs, type_, builder.sizes(args[0]), body)]
+
+
 def reduction_loops(
     builder: LoweringBuilder,
     inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
@@ -181,7 +199,7 @@ def _region_loops(
         scalars = map(
             _converted_element, [body] * (2 * count), values, sources, block.args
         )
-        return _inline_block(body, block, [*scalars])
+        return inline_block(body, block, [*scalars])
 
     results = [*map(filled, init_values, op.init_values, op.results)]
     return reduction_loops(builder, inputs, results, [*sizes], loop_count, body)
@@ -199,7 +217,7 @@ def _converted_element(
 # Regions
 
 
-def _inline_block(builder: LoweringBuilder, block: Block, args: Values) -> Values:
+def inline_block(builder: LoweringBuilder, block: Block, args: Values) -> Values:
     """Inline a block on scalar arguments, and return its terminator's operands."""
     scalars: dict[SSAValue, SSAValue] = dict(zip(block.args, args, strict=True))
     for op in block.ops:
@@ -212,7 +230,7 @@ def _inline_block(builder: LoweringBuilder, block: Block, args: Values) -> Value
         if isinstance(op, ReturnOp | LinalgYieldOp):
             return args
         results = (
-            _inline_block(builder, op.body.block, args)
+            inline_block(builder, op.body.block, args)
             if isinstance(op, GenericOp)
             else [_scalar_result(builder, op, args)]
         )
