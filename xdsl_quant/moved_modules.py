@@ -14,6 +14,9 @@ _FOLDERS = {
     "xdsl_quant.interpreters": "xdsl_quant.machines.numpy",
     "xdsl_quant.numerics.tflite": "xdsl_quant.frontends.tflite.formulas",
     "xdsl_quant.quantizer.budget": "xdsl_quant.quantizer.recipe",
+    "xdsl_quant.quantizer.comparison": "xdsl_quant.inspecting.comparison",
+    "xdsl_quant.quantizer.inspection": "xdsl_quant.inspecting.inspection",
+    "xdsl_quant.quantizer.value_matching": "xdsl_quant.inspecting.value_matching",
     "xdsl_quant.quantizer.weight_bias_correction": (
         "xdsl_quant.quantizer.weight_rounding"
     ),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant.inspecting.comparison import SwappedModelsError, compare
 from xdsl_quant.quantizer import DataError
-from xdsl_quant.quantizer.comparison import SwappedModelsError, compare
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_model_file
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from xdsl_quant.quantizer.inspection import inspect
+from xdsl_quant.inspecting.inspection import inspect
 from xdsl_quant.runtime.loading import multiverse_context
 
 from .array_files import check_files

@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from xdsl_quant.execution import compile
+from xdsl_quant.inspecting.comparison import compare
 from xdsl_quant.quantizer import QuantizedModel, quantize, read_recipe
 from xdsl_quant.quantizer.accuracy import Labels, Outputs, accuracy_of
-from xdsl_quant.quantizer.comparison import compare
 from xdsl_quant.quantizer.errors import quantized_module
 from xdsl_quant.quantizer.samples import DataError, batches_of
 from xdsl_quant.runtime.entry_function import entry_function

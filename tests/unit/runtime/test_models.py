@@ -13,11 +13,11 @@ from xdsl_quant.calibration import calibrate
 from xdsl_quant.display import calibration_report
 from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.inspecting.comparison import compare
+from xdsl_quant.inspecting.inspection import inspect
 from xdsl_quant.machines.numpy import StatefulModel, run_function
 from xdsl_quant.proving import provers
 from xdsl_quant.quantizer import quantize
-from xdsl_quant.quantizer.comparison import compare
-from xdsl_quant.quantizer.inspection import inspect
 from xdsl_quant.runtime.loading import IRError, Model, as_module, parse_module
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_quant.quantizer.inspection import SORT_NAMES as INSPECTION_SORT_NAMES
+from xdsl_quant.inspecting.inspection import SORT_NAMES as INSPECTION_SORT_NAMES
 from xdsl_quant.quantizer.recipe_files import recipe_names
 from xdsl_quant.tools import entry_points
 from xdsl_quant.tools.commands import COMMANDS, SORT_NAMES, parse_arguments

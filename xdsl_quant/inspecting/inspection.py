@@ -35,6 +35,8 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.codecs import float_bounds
 from xdsl_quant.numerics.small_floats import small_float
+from xdsl_quant.quantizer.results import Model, QuantizedModel, module_of
+from xdsl_quant.quantizer.user_warnings import warn_user
 from xdsl_quant.runtime.arrays import (
     constant_elements,
     integer_width,
@@ -43,9 +45,6 @@ from xdsl_quant.runtime.arrays import (
     stored_elements,
 )
 from xdsl_quant.transforms.propagation.resolution.report import value_names
-
-from .results import Model, QuantizedModel, module_of
-from .user_warnings import warn_user
 
 _FLOAT_BYTES = 4
 

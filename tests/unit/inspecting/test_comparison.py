@@ -15,20 +15,19 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr
 
 from tests.unit.frontends.tflite.files.litert import LiteRT
+from tests.unit.quantizer.models import PLAIN, Floats, dense_layers, samples
+from tests.unit.quantizer.networks import NETWORKS
+from xdsl_quant.inspecting.comparison import compare
+from xdsl_quant.inspecting.inspection import inspect
+from xdsl_quant.inspecting.value_matching import UnmatchedLayer
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics import quantize as quantize_values
 from xdsl_quant.quantizer import quantize
-from xdsl_quant.quantizer.comparison import compare
 from xdsl_quant.quantizer.errors import Error
-from xdsl_quant.quantizer.inspection import inspect
-from xdsl_quant.quantizer.value_matching import UnmatchedLayer
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.loading import parse_module
 
-from .models import PLAIN, Floats, dense_layers, samples
-from .networks import NETWORKS
-
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "quantizer" / "data"
 
 FLOAT = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

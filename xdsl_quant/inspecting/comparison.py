@@ -19,6 +19,18 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_quant.diagnostics import counted, op_name, shortened_text, table
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize
+from xdsl_quant.quantizer.labels import Accuracy, Labels, Scores
+from xdsl_quant.quantizer.recording import (
+    RecordedModule,
+    record,
+    record_results,
+    represents_floats,
+    stored_arguments,
+)
+from xdsl_quant.quantizer.results import Model, QuantizedModel
+from xdsl_quant.quantizer.samples import Data, LabelData, Progress, batches_of
+from xdsl_quant.quantizer.signal_noise import OUTPUT, Error, Floats, decibels, json_text
+from xdsl_quant.quantizer.user_warnings import warn_user
 from xdsl_quant.runtime.arrays import (
     constant_attr,
     constant_elements,
@@ -29,18 +41,6 @@ from xdsl_quant.runtime.arrays import (
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import ops_in_execution_order
 
-from .labels import Accuracy, Labels, Scores
-from .recording import (
-    RecordedModule,
-    record,
-    record_results,
-    represents_floats,
-    stored_arguments,
-)
-from .results import Model, QuantizedModel
-from .samples import Data, LabelData, Progress, batches_of
-from .signal_noise import OUTPUT, Error, Floats, decibels, json_text
-from .user_warnings import warn_user
 from .value_matching import (
     ComparedModel,
     MatchedValue,

@@ -44,6 +44,8 @@ from xdsl_quant.dialects.quant.traits import (
     Subtracts,
     has_quantization_trait,
 )
+from xdsl_quant.quantizer.recording import represents_floats
+from xdsl_quant.quantizer.results import Model, QuantizedModel, module_of
 from xdsl_quant.runtime.arrays import constant_attr, shape_of
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.entry_function import entry_function, ops_in_execution_order
@@ -51,9 +53,6 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
     candidates,
     is_tensor_with_values,
 )
-
-from .recording import represents_floats
-from .results import Model, QuantizedModel, module_of
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Inspection and comparison of models."""

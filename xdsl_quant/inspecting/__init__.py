@@ -1,0 +1,1 @@
+"""Inspection of quantized models, and comparison with their float models."""
