@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "xdsl_quant"
 
 FIGURES: dict[str, tuple[float, float]] = {
-    "lines of code": (69_820, 62_500),
-    "lines of code of the core": (36_120, 36_000),
+    "lines of code": (69_840, 62_500),
+    "lines of code of the core": (35_640, 36_000),
     "Any in 1,000 lines of code": (3.9, 6),
     "percent of functions over 40 lines": (0.7, 1),
     "functions over 40 lines": (37, 55),
@@ -73,6 +73,7 @@ SLICES = (
     "tools.prove",
     "tools.prove_claims",
     "tools.rosetta",
+    "tools.target",
 )
 """Files and folders of slices, which may import every room; the rest is the core."""
 

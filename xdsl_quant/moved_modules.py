@@ -16,6 +16,7 @@ _FOLDERS = {
     "xdsl_quant.quantizer.budget": "xdsl_quant.quantizer.recipe",
     "xdsl_quant.quantizer.comparison": "xdsl_quant.inspecting.comparison",
     "xdsl_quant.quantizer.inspection": "xdsl_quant.inspecting.inspection",
+    "xdsl_quant.quantizer.times": "xdsl_quant.inspecting.times",
     "xdsl_quant.quantizer.value_matching": "xdsl_quant.inspecting.value_matching",
     "xdsl_quant.quantizer.weight_bias_correction": (
         "xdsl_quant.quantizer.weight_rounding"
@@ -34,6 +35,9 @@ _FOLDERS = {
     },
     "xdsl_quant.transforms.building.block_scaled_arithmetic": (
         "xdsl_quant.transforms.building.codec_arithmetic"
+    ),
+    "xdsl_quant.transforms.propagation.target_checks": (
+        "xdsl_quant.inspecting.target_checks"
     ),
     "xdsl_quant.transforms.stablehlo": "xdsl_quant.frontends.stablehlo.lowering",
     "xdsl_quant.transforms.tfl": "xdsl_quant.frontends.tflite.lowering",

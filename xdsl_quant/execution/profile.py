@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.diagnostics import counted, shortened_text, table
-from xdsl_quant.runtime.extras import display_function, notebook_html
+from xdsl_quant.runtime.extras import notebook_html, slice_function
 
 if TYPE_CHECKING:
     from .source_ops import SourceOp
@@ -164,7 +164,7 @@ class Profile:
         return notebook_html(self._html)
 
     def _html(self) -> str:
-        render = display_function("a table", "pages.render")
+        render = slice_function("a table", "display.pages.render")
         return render("profile_table.html", profile=self)
 
 

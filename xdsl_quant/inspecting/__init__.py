@@ -1,1 +1,4 @@
-"""Inspection of quantized models, and comparison with their float models."""
+"""
+Inspection of quantized models, comparison with their float models, times of compiled
+models, and checks of hardware targets.
+"""

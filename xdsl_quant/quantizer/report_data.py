@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from xdsl_quant.diagnostics import counted, table
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.runtime.atomic_files import write_text_atomically
-from xdsl_quant.runtime.extras import display_function, notebook_html
+from xdsl_quant.runtime.extras import notebook_html, slice_function
 
 from .labels import Accuracy
 from .search_result import BitSearchResult
@@ -143,7 +143,7 @@ class KernelReport:
 
 _NO_SQNRS = math.nan, math.nan
 
-_HTML = "quantizer_report.quantizer_html"
+_HTML = "display.quantizer_report.quantizer_html"
 """Function of `display` that builds the page."""
 
 
@@ -202,7 +202,7 @@ class ModelReport:
         Raises:
             ImportError: if Jinja2 or matplotlib is not installed.
         """
-        return display_function("a page", _HTML)(self, title)
+        return slice_function("a page", _HTML)(self, title)
 
     def save_html(
         self, path: str | os.PathLike[str], title: str = "Quantized model"
@@ -217,7 +217,7 @@ class ModelReport:
         write_text_atomically(path, self.page(title))
 
     def _repr_html_(self) -> str | None:
-        return notebook_html(lambda: display_function("a page", _HTML)(self, None))
+        return notebook_html(lambda: slice_function("a page", _HTML)(self, None))
 
     def with_times(self, times: ModelTimes) -> ModelReport:
         """Return a copy with times of the model and of its kernels."""

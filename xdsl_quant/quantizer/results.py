@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
 from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.extras import slice_function
 from xdsl_quant.runtime.loading import Model, as_module, model_format, suffixes
 
 from .labels import Labels, Metric
@@ -65,7 +66,7 @@ class QuantizedModel:
                 Without `metric`, they are class indices, compared with the index of the
                 largest element of the first output.
             metric: a function of all outputs and the labels that returns a number.
-            times: True to measure the [times][xdsl_quant.quantizer.times] of the
+            times: True to measure the [times][xdsl_quant.inspecting.times] of the
                 compiled model and of its kernels: about a second for each kernel.
 
         Raises:
@@ -75,7 +76,6 @@ class QuantizedModel:
         """
         # Imported late: a result can be used without the code that runs models.
         from .report import in_execution_order, measure
-        from .times import measure_times
 
         batches, _ = batches_of(data, entry_function(self.float_module, self.entry))
         if labels is None and metric is not None:
@@ -84,6 +84,7 @@ class QuantizedModel:
         models = self.float_module, self.resolved, self.reference
         report = measure(*models, batches, self.entry, known)
         if times:
+            measure_times = slice_function("times", "inspecting.times.measure_times")
             models = self.float_module, self.module, self.resolved
             report = report.with_times(measure_times(*models, batches, self.entry))
         return self._named(in_execution_order(report, self.resolved, self.entry))

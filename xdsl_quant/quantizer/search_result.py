@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 
 from xdsl_quant.diagnostics import shortened_text, table
-from xdsl_quant.runtime.extras import display_function, notebook_html
+from xdsl_quant.runtime.extras import notebook_html, slice_function
 
 from .recipe import Budget, parse_budget
 from .signal_noise import decibels
@@ -165,7 +165,7 @@ class BitSearchResult:
         Raises:
             ImportError: if matplotlib is not installed.
         """
-        return display_function("a plot", "figure_svg.search_svg")(self)
+        return slice_function("a plot", "display.figure_svg.search_svg")(self)
 
     def _repr_html_(self) -> str | None:
         return notebook_html(

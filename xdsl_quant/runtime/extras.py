@@ -1,4 +1,4 @@
-"""Checks for optional packages and for the subpackage `display`."""
+"""Checks for optional packages, and imports from slices."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -9,7 +9,7 @@ _PACKAGES = "Jinja2", "matplotlib"
 """Optional packages that render reports."""
 
 _DISPLAY = "xdsl_quant.display"
-"""Subpackage with pages and plots."""
+"""Slice with pages and plots."""
 
 
 def missing_package(feature: str, package: str, extra: str) -> ImportError:
@@ -29,42 +29,42 @@ def missing_package(feature: str, package: str, extra: str) -> ImportError:
 
 def check_packages(feature: str, *packages: str) -> None:
     """
-    Check that packages are installed and that the subpackage `display` exists.
+    Check that packages are installed and that the slice `display` exists.
 
     Args:
         feature: feature that needs the packages, for the message, e.g. `a plot`.
         packages: package names; by default those for reports.
 
     Raises:
-        ImportError: if a package or the subpackage is missing.
+        ImportError: if a package or the slice is missing.
     """
-    _check_display(feature)
+    _check_slice(feature, _DISPLAY)
     for package in packages or _PACKAGES:
         if find_spec(package.lower()) is None:
             raise missing_package(feature, package, "notebook")
 
 
-def _check_display(feature: str) -> None:
-    if find_spec(_DISPLAY) is None:
+def _check_slice(feature: str, folder: str) -> None:
+    if find_spec(folder) is None:
         raise ImportError(
-            f"{feature} needs {_DISPLAY}, which is missing; install xdsl-quant again"
+            f"{feature} needs {folder}, which is missing; install xdsl-quant again"
         )
 
 
-def display_function(feature: str, name: str) -> Callable[..., Any]:
+def slice_function(feature: str, name: str) -> Callable[..., Any]:
     """
-    Import a function of the subpackage `display`. The type is `Any`, as in `plugins.lazy`.
+    Import a function of a slice. The type is `Any`, as in `plugins.lazy`.
 
     Args:
         feature: feature that needs the function, for the message, e.g. `a plot`.
-        name: module in the subpackage and function name, e.g. `pages.render`.
+        name: slice, module and function name, e.g. `display.pages.render`.
 
     Raises:
-        ImportError: if the subpackage is missing.
+        ImportError: if the slice is missing.
     """
-    _check_display(feature)
-    module, _, function = name.rpartition(".")
-    return getattr(import_module(f"{_DISPLAY}.{module}"), function)
+    folder, module, function = name.split(".")
+    _check_slice(feature, f"xdsl_quant.{folder}")
+    return getattr(import_module(f"xdsl_quant.{folder}.{module}"), function)
 
 
 def notebook_html(html: Callable[[], str]) -> str | None:

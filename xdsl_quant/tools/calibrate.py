@@ -21,7 +21,7 @@ from xdsl_quant.runtime.entry_function import (
     entry_function,
     reachable_functions,
 )
-from xdsl_quant.runtime.extras import check_packages, display_function
+from xdsl_quant.runtime.extras import check_packages, slice_function
 from xdsl_quant.runtime.loading import apply_passes, parse_passes
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
@@ -83,7 +83,8 @@ def _calibrate(options: argparse.Namespace) -> None:
     page = ""
     if conversion is not None:
         with naming_failures(str(options.report), ValueError):
-            make_page = display_function(_REPORT, "calibration_report.calibration_page")
+            name = "display.calibration_report.calibration_page"
+            make_page = slice_function(_REPORT, name)
             title = f"Calibration of {options.module}"
             page = make_page(title, statistics, conversion, module)
     ranges = [(k, *statistics.ranges(k).layer) for k in sorted(statistics.observations)]
@@ -133,7 +134,7 @@ def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass | N
         return None
     with naming_failures(f"--report {options.report}", ImportError):
         check_packages(_REPORT, "Jinja2")
-    types_of = display_function(_REPORT, "evaluation.suggested_types")
+    types_of = slice_function(_REPORT, "display.evaluation.suggested_types")
     pipeline = f"{QuantCalibratedToUniformPass.name}{{{options.types}}}"
     try:
         conversion, *others = parse_passes(pipeline)

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import UnregisteredOp
 
 from xdsl_quant.diagnostics import table
 from xdsl_quant.dialects.quant.traits import quantization_traits
+from xdsl_quant.inspecting.target_checks import check_target
 from xdsl_quant.runtime.loading import multiverse_context
-from xdsl_quant.transforms.propagation.target_checks import check_target
 from xdsl_quant.transforms.propagation.target_extensions import target_extensions
 from xdsl_quant.transforms.propagation.target_files import (
     CONSTRAINTS,

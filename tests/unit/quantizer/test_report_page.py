@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.unit.display.html_tree import parse_html, text_of
+from xdsl_quant.inspecting.times import Latency, Times
 from xdsl_quant.quantizer import (
     KernelReport,
     ModelReport,
@@ -21,7 +22,6 @@ from xdsl_quant.quantizer import (
     read_recipe,
 )
 from xdsl_quant.quantizer.accuracy import Accuracy
-from xdsl_quant.quantizer.times import Latency, Times
 
 from .models import PLAIN, dense_layers, mixed_model, samples
 

@@ -26,16 +26,12 @@ from xdsl_quant import execution
 from xdsl_quant.dialects.quant import RegionOp, StatisticsRefOp
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import UniformType
-from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
-from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.loading import apply_passes
-from xdsl_quant.transforms.propagation.module_kernels import kernels_of
-from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
-    QuantRemoveInstrumentationPass,
+from xdsl_quant.quantizer.errors import (
+    cloned_constant,
+    has_constant_value,
+    inline_floats,
 )
-
-from .errors import cloned_constant, has_constant_value, inline_floats
-from .recording import (
+from xdsl_quant.quantizer.recording import (
     RecordedModule,
     export_kernels,
     lower_stablehlo,
@@ -43,8 +39,15 @@ from .recording import (
     represents_floats,
     stored_arguments,
 )
-from .report_data import Latency, ModelTimes, Times, duration
-from .signal_noise import Floats
+from xdsl_quant.quantizer.report_data import Latency, ModelTimes, Times, duration
+from xdsl_quant.quantizer.signal_noise import Floats
+from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
+    QuantRemoveInstrumentationPass,
+)
 
 __all__ = ["Latency", "ModelTimes", "Times", "duration", "measure_times"]
 

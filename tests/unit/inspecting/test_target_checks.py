@@ -4,16 +4,15 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.unit.transforms.propagation.test_shipped_targets import SHIPPED
+from xdsl_quant.inspecting.target_checks import check_target
 from xdsl_quant.runtime.loading import multiverse_context
 from xdsl_quant.runtime.toml_tables import TomlFile
-from xdsl_quant.transforms.propagation.target_checks import check_target
 from xdsl_quant.transforms.propagation.target_files import (
     TargetError,
     parse_target,
     target_file,
 )
-
-from .test_shipped_targets import SHIPPED
 
 CONTEXT = multiverse_context()
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit.quantizer.models import PLAIN, dense_layers, samples
 from xdsl_quant.dialects.quant import UniformQuantizedType
+from xdsl_quant.inspecting import times
 from xdsl_quant.numerics import QuantizationParameters, dequantize
-from xdsl_quant.quantizer import Override, quantize, times
+from xdsl_quant.quantizer import Override, quantize
 from xdsl_quant.quantizer.report_data import NO_TIMES, Latency, Times, duration
 from xdsl_quant.runtime.extras import missing_package
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
-
-from .models import PLAIN, dense_layers, samples
 
 DATA = samples(8, 6)
 

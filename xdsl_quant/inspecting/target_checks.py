@@ -13,10 +13,22 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_traits,
 )
 from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable
-
-from .kernel_matching import unsupported_reason, without_options
-from .target_files import extended_targets, merge_kernels, target_kernels
-from .target_spec import KernelSpec, MatchFn, OpPattern, PatternStep, Signature
+from xdsl_quant.transforms.propagation.kernel_matching import (
+    unsupported_reason,
+    without_options,
+)
+from xdsl_quant.transforms.propagation.target_files import (
+    extended_targets,
+    merge_kernels,
+    target_kernels,
+)
+from xdsl_quant.transforms.propagation.target_spec import (
+    KernelSpec,
+    MatchFn,
+    OpPattern,
+    PatternStep,
+    Signature,
+)
 
 _BIAS_BITS = 32
 """Minimum width of an operand that counts as a bias."""
