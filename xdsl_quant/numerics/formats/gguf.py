@@ -25,6 +25,7 @@ that is too small for a code becomes the smallest scale. Tools quantize to K-qua
 different ways; here the scales and offsets are the candidates with the least squared error.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -90,15 +91,21 @@ class GGUFFormat(Format):
             )
         return np.ascontiguousarray(data).view(self.layout)
 
-    def data_of(self, fields: NDArray[np.void]) -> dict[str, Array]:
-        """Return the array `data` with the fields of all blocks."""
-        return {"data": fields.view(np.uint8)}
-
-    def write_elements(self, fields: NDArray[np.void], codes: Array):
+    def pack(self, stored: BlockScaled) -> dict[str, Array]:
+        self.check(stored)
+        shape = stored.shape
+        block_size = self.independent_block_shape(stored)[-1]
+        fields = np.zeros((*shape[:-1], shape[-1] // block_size), self.layout)
+        self.write_parameters(fields, stored)
         names, planes = self._planes_by_field
-        rows = codes.reshape(*fields.shape, -1)
+        rows = stored.codes.reshape(*fields.shape, -1)
         for name, part in zip(names, _packed_planes(rows, self.type, planes)):
             fields[name] = part
+        return {"data": fields.view(np.uint8)}
+
+    @abstractmethod
+    def write_parameters(self, fields: NDArray[np.void], stored: BlockScaled) -> None:
+        """Write scales and offsets to the fields of all blocks."""
 
     def read_elements(self, fields: NDArray[np.void]) -> Array:
         """Read elements from their fields, with the blocks of a row concatenated."""
@@ -195,14 +202,10 @@ class GGUFBlocks(GGUFFormat):
         sums = blocks * inverse + np.float32(half + 0.5)
         return np.minimum(sums, last).astype(np.int8) - np.int8(half)
 
-    def pack(self, stored: BlockScaled) -> dict[str, Array]:
-        self.check(stored)
-        fields = np.zeros(stored.scales.shape, self.layout)
+    def write_parameters(self, fields: NDArray[np.void], stored: BlockScaled) -> None:
         fields["d"] = stored.scales.codes
         if stored.offsets is not None:
             fields["m"] = stored.offsets.codes
-        self.write_elements(fields, stored.codes)
-        return self.data_of(fields)
 
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         fields = self.read_fields(packed)
@@ -248,12 +251,8 @@ class GGUFMXFP4(GGUFFormat):
         )
         return self.warn_of_zeros(values, stored)
 
-    def pack(self, stored: BlockScaled) -> dict[str, Array]:
-        self.check(stored)
-        fields = np.zeros(stored.scales.shape, self.layout)
+    def write_parameters(self, fields: NDArray[np.void], stored: BlockScaled) -> None:
         fields["e"] = stored.scales.codes[..., np.newaxis]
-        self.write_elements(fields, stored.codes)
-        return self.data_of(fields)
 
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         fields = self.read_fields(packed)
@@ -368,11 +367,9 @@ class GGUFSuperBlocks(GGUFFormat):
             codes, scales=scales, offsets=offsets[0] if offsets else None
         )
 
-    def pack(self, stored: BlockScaled) -> dict[str, Array]:
-        self.check(stored)
+    def write_parameters(self, fields: NDArray[np.void], stored: BlockScaled) -> None:
         scales, offsets = stored.scales, stored.offsets
         assert isinstance(scales, BlockScaled)
-        fields = np.zeros(scales.scales.shape, self.layout)
         fields["d"] = scales.scales.codes
         of_blocks = [scales.codes.reshape(*fields.shape, self.blocks)]
         if isinstance(offsets, BlockScaled):
@@ -381,8 +378,6 @@ class GGUFSuperBlocks(GGUFFormat):
         fields["scales"] = _packed_scales(
             np.concatenate(of_blocks, -1), self.scale_type
         )
-        self.write_elements(fields, stored.codes)
-        return self.data_of(fields)
 
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         fields = self.read_fields(packed)
