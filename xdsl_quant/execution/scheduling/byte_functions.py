@@ -6,11 +6,11 @@ requantization or an activation. It is evaluated at compile time. AVX-512 VBMI s
 results from half of the table with one instruction.
 """
 
-from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
+
+from xdsl_quant.numerics.arrays import Array
 
 from .. import mlir_bindings as mlir
 from ..building import (
@@ -21,9 +21,8 @@ from ..building import (
     iterator_types_of,
 )
 from ..mlir_bindings import arith, ir, llvm, memref, scf, vector
+from .byte_values import BYTES, constant_numbers, evaluated
 from .memrefs import constant_of
-
-_Numbers = NDArray[np.int64]
 
 _BYTES = 64
 """Bytes per vector."""
@@ -33,28 +32,6 @@ _MIN_OPS = 3
 
 _MAX_SIZE = 1 << 20
 """Maximum number of elements; larger results may be streamed instead."""
-
-_OPS: Mapping[str, Callable[..., _Numbers]] = {
-    "arith.addi": np.add,
-    "arith.andi": np.bitwise_and,
-    "arith.extsi": np.positive,
-    "arith.index_cast": np.positive,
-    "arith.maxsi": np.maximum,
-    "arith.minsi": np.minimum,
-    "arith.muli": np.multiply,
-    "arith.ori": np.bitwise_or,
-    "arith.shli": np.left_shift,
-    "arith.shrsi": np.right_shift,
-    "arith.subi": np.subtract,
-    "arith.trunci": np.positive,
-    "arith.xori": np.bitwise_xor,
-}
-"""Functions of sign-extended integers; results wrap to the width of their type."""
-
-_COMPARISONS = (
-    *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal),
-)
-"""Signed comparisons, by the number of their predicate."""
 
 
 def look_up_byte_functions(module: ir.Module) -> None:
@@ -88,77 +65,38 @@ def _maps_bytes(op: ir.Operation) -> bool:
     )
 
 
-def _table_of(op: ir.Operation) -> _Numbers | None:
-    """Return the results for the bytes 0 to 127, then -128 to -1; or `None`."""
+def _table_of(op: ir.Operation) -> Array | None:
+    """Return the results for all bytes, or `None` if an op is unsupported."""
     block = mlir.body_of(op)
-    bytes_: _Numbers = np.arange(256).astype(np.uint8).view(np.int8).astype(np.int64)
-    known: dict[ir.Value, _Numbers] = {block.arguments[0]: bytes_}
+    known: dict[ir.Value, Array] = {block.arguments[0]: BYTES}
 
-    def numbers_of(value: ir.Value) -> _Numbers | None:
-        if value in known:
-            return known[value]
-        number = mlir.integer_of(value)
-        return None if number is None else np.full(256, number)
+    def numbers_of(value: ir.Value) -> Array | None:
+        return known[value] if value in known else constant_numbers(value)
 
     *ops, end = mlir.operations_of(block)
     for inner in ops:
         if inner.name == "arith.constant":
             continue
+        sources, table = [*inner.operands], None
+        if inner.name == "memref.load":
+            table = constant_of(sources.pop(0))
+        numbers = [n for each in sources if (n := numbers_of(each)) is not None]
+        if len(numbers) < len(sources):
+            return None
         if inner.name == "cf.assert":
-            condition = numbers_of(inner.operands[0])
-            if condition is None or not condition.all():
+            if not numbers[0].all():
                 return None
             continue
-        if inner.name == "memref.load":
-            table = constant_of(inner.operands[0])
-            operands = [numbers_of(value) for value in [*inner.operands][1:]]
-        else:
-            table, operands = None, [numbers_of(value) for value in inner.operands]
-        numbers = [n for n in operands if n is not None]
-        if len(numbers) != len(operands) or len(inner.results) != 1:
+        if (result := evaluated(inner, numbers, table)) is None:
             return None
-        result = _evaluated(inner, numbers, table)
-        if result is None:
-            return None
-        known[inner.results[0]] = _wrapped(result, inner.results[0].type)
+        known[inner.results[0]] = result
     return numbers_of(end.operands[0])
-
-
-def _evaluated(
-    op: ir.Operation, numbers: list[_Numbers], table: _Numbers | None
-) -> _Numbers | None:
-    """Return the results of an op for 256 values of its operands; or `None`."""
-    if op.name == "memref.load":
-        if table is None or not table.ndim == len(numbers) == 1:
-            return None
-        return table.take(numbers[0], mode="clip")
-    if op.name == "arith.select":
-        return np.where(numbers[0] != 0, numbers[1], numbers[2])
-    if op.name == "arith.extui":
-        return numbers[0] & ((1 << mlir.bits(op.operands[0].type)) - 1)
-    if op.name == "arith.cmpi":
-        predicate = mlir.attribute_of(op, "predicate", ir.IntegerAttr).value
-        if predicate >= len(_COMPARISONS):
-            return None
-        return _COMPARISONS[predicate](*numbers).astype(np.int64)
-    if op.name in ("arith.shli", "arith.shrsi"):
-        width = mlir.bits(op.results[0].type)
-        if numbers[1].min() < 0 or numbers[1].max() >= width:
-            return None
-    function = _OPS.get(op.name)
-    return None if function is None else function(*numbers)
-
-
-def _wrapped(numbers: _Numbers, type_: ir.Type) -> _Numbers:
-    """Return integers sign-extended from the width of their type."""
-    unused = 64 - (64 if isinstance(type_, ir.IndexType) else mlir.bits(type_))
-    return numbers << unused >> unused
 
 
 # Building
 
 
-def _look_up(source: ir.Value, target: ir.Value, table: _Numbers) -> None:
+def _look_up(source: ir.Value, target: ir.Value, table: Array) -> None:
     """Build loops that store the table entry of each byte."""
     size = prod(mlir.shape(source))
     source, target = (_one_dimensional(value, size) for value in (source, target))
@@ -185,7 +123,7 @@ def _one_dimensional(value: ir.Value, size: int) -> ir.Value:
 
 
 def _copy_selected(
-    source: ir.Value, target: ir.Value, start: ir.Value, count: int, table: _Numbers
+    source: ir.Value, target: ir.Value, start: ir.Value, count: int, table: Array
 ) -> None:
     """Store the table entries of up to 64 bytes."""
     i8 = mlir.element(source)

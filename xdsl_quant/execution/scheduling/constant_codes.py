@@ -6,16 +6,17 @@ are all 8-bit integers, or all f16 numbers with 2 mantissa bits, the constant st
 them as bytes in place of the codes. One vector conversion then decodes the bytes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.arrays import Array, DType
+from xdsl_quant.numerics.arrays import Array
 
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import Op, arith, ir, memref
+from .byte_values import BYTES, constant_numbers, evaluated
 from .memrefs import clone_global, read_global
 
 
@@ -84,27 +85,10 @@ def decode_constants(module: ir.Module) -> None:
                 break
 
 
-# Abstract interpretation of a decoded byte
-
-_OPS: Mapping[str, Callable[..., Array]] = {
-    "arith.andi": np.bitwise_and,
-    "arith.extf": np.positive,
-    "arith.extsi": np.positive,
-    "arith.extui": np.positive,
-    "arith.index_cast": np.positive,
-    "arith.mulf": np.multiply,
-    "arith.shli": np.left_shift,
-    "arith.sitofp": np.positive,
-    "arith.trunci": np.positive,
-    "arith.uitofp": np.positive,
-}
-"""Supported ops; a result has the NumPy dtype of its MLIR type."""
-
-_UNSIGNED = "arith.extui", "arith.uitofp"
-
+# Numbers decoded from a byte
 
 _Numbers = tuple[ir.Value, Array]
-"""SSA value, and its 256 numbers for the bytes 0 to 127, then -128 to -1."""
+"""SSA value, and its numbers for all bytes."""
 
 
 def decoding_chain(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
@@ -112,7 +96,7 @@ def decoding_chain(value: ir.Value, symbols: ir.SymbolTable) -> list[_Numbers]:
     Return the f32 SSA values that a chain of single-use ops computes from a byte, each
     with its numbers for all bytes. Other operands must be constants or constant tables.
     """
-    numbers: Array = np.arange(256).astype(np.uint8).view(np.int8)
+    numbers = BYTES
     chain: list[_Numbers] = []
     while (step := _next_numbers(value, numbers, symbols)) is not None:
         value, numbers = step
@@ -129,74 +113,23 @@ def _next_numbers(
     if len(uses) != 1:
         return None
     op = uses[0].owner.operation
-    if op.name == "arith.bitcast":
-        return _bitcast_numbers(op.results[0], value, numbers)
+    sources, table = [*op.operands], None
     if op.name == "memref.load":
-        return _table_numbers(op, numbers, symbols)
-    if (function := _OPS.get(op.name)) is None:
+        table = _float_table(sources.pop(0), symbols)
+    known = [numbers if each == value else constant_numbers(each) for each in sources]
+    operands = [each for each in known if each is not None]
+    if len(operands) < len(known):
         return None
-    if op.name in _UNSIGNED:
-        numbers = numbers.astype(np.int64) & ((1 << mlir.bits(value.type)) - 1)
-    operands: list[Array] = []
-    for operand in op.operands:
-        constant = mlir.number_of(operand)
-        if operand != value and constant is None:
-            return None
-        dtype = _dtype(operand.type)
-        if constant is not None and dtype is not None:
-            operands.append(np.array(constant, dtype))
-        else:
-            operands.append(numbers)
-    result = op.results[0]
-    if (dtype := _dtype(result.type)) is None:
-        return None
-    with np.errstate(all="ignore"):
-        return result, _sign_extended(function(*operands).astype(dtype), result.type)
+    result = evaluated(op, operands, table)
+    return None if result is None else (op.results[0], result)
 
 
-def _table_numbers(
-    load: ir.Operation, numbers: Array, symbols: ir.SymbolTable
-) -> _Numbers | None:
-    """Return the numbers loaded from a constant f16 or f32 table, or `None`."""
-    table, *indices = load.operands
+def _float_table(table: ir.Value, symbols: ir.SymbolTable) -> Array | None:
+    """Return the elements of a constant f16 or f32 table, or `None`."""
     constant = mlir.defining_op(table, "memref.get_global")
-    is_known = isinstance(load.result.type, ir.F16Type | ir.F32Type)
-    if constant is None or len(indices) != 1 or not is_known:
+    if constant is None or not isinstance(mlir.element(table), ir.F16Type | ir.F32Type):
         return None
-    floats = mlir.initial_value(symbols[mlir.symbol_of(constant, "name")])
-    # Unused byte values may be out of bounds.
-    return load.result, floats.take(numbers, mode="clip")
-
-
-def _bitcast_numbers(
-    result: ir.Value, value: ir.Value, numbers: Array
-) -> _Numbers | None:
-    dtype = _dtype(result.type)
-    if dtype is None or dtype.itemsize != numbers.dtype.itemsize:
-        return None
-    return result, numbers.view(dtype)
-
-
-def _sign_extended(numbers: Array, type_: ir.Type) -> Array:
-    """Return integers sign-extended from the width of a type, and floats unchanged."""
-    if not isinstance(type_, ir.IntegerType):
-        return numbers
-    unused = 8 * numbers.dtype.itemsize - type_.width
-    return numbers << unused >> unused
-
-
-def _dtype(type_: ir.Type) -> DType | None:
-    if isinstance(type_, ir.IndexType):
-        return np.dtype(np.int64)
-    if isinstance(type_, ir.F16Type | ir.F32Type):
-        return np.dtype(f"f{type_.width // 8}")
-    width = getattr(type_, "width", 64)
-    if width > 32 or width == 1:
-        return None
-    if isinstance(type_, ir.IntegerType):
-        return np.dtype(f"i{next(n for n in (1, 2, 4) if width <= 8 * n)}")
-    # Small floats are represented by their bits.
-    return np.dtype(np.int8) if width <= 8 else None
+    return mlir.initial_value(symbols[mlir.symbol_of(constant, "name")])
 
 
 # Constants
