@@ -86,6 +86,17 @@ def iterator_types_of(op: Op) -> list[str]:
     return [str(kind) for kind in mlir.attribute_of(op, "iterator_types", ir.ArrayAttr)]
 
 
+def loops_in(*indices: ir.AffineExpr) -> set[int]:
+    """Return the loops that affine indices depend on."""
+    loops: set[int] = set()
+    for expression in indices:
+        if isinstance(expression, ir.AffineDimExpr):
+            loops.add(expression.position)
+        elif isinstance(expression, ir.AffineBinaryExpr):
+            loops |= loops_in(expression.lhs, expression.rhs)
+    return loops
+
+
 VIEWS = (
     "memref.cast",
     "memref.collapse_shape",

@@ -3,7 +3,8 @@ Reductions of floats in lanes.
 
 A loop that adds each float to the same number waits for the previous addition. Here
 each lane adds up every 16th float, and the lanes are added up after the loop. This
-changes the rounding of sums, in the same way for each CPU.
+changes the rounding of sums, so `mark_sums_in_lanes` selects them before scheduling: the
+order of a sum depends neither on scheduling nor on the CPU.
 """
 
 from __future__ import annotations
@@ -12,11 +13,33 @@ import math
 from typing import NamedTuple
 
 from . import mlir_bindings as mlir
-from .building import buffer_of, has_identity_layout, index
+from .building import (
+    buffer_of,
+    has_identity_layout,
+    index,
+    iterator_types_of,
+    loops_in,
+    mixed_sizes,
+    reshape_tensor,
+)
 from .loop_fixes import iterations
-from .mlir_bindings import FieldValue, Values, arith, ir, memref, scf, vector
+from .mlir_bindings import (
+    FieldValue,
+    Op,
+    Values,
+    arith,
+    ir,
+    linalg,
+    memref,
+    scf,
+    vector,
+)
+
+_MARK = "xdsl_quant.lanes"
 
 _LANES = 16
+
+_RESHAPES = "tensor.collapse_shape", "tensor.expand_shape"
 
 _MAX_SUM_IN_ORDER = 64
 """Largest number of floats that are added in order, such as those of split reductions."""
@@ -37,15 +60,109 @@ _IDENTITIES = {
 """Identity of each combining op."""
 
 
+# Choice of sums
+
+
+def mark_sums_in_lanes(module: ir.Module) -> None:
+    """
+    Mark the additions of the `linalg` ops that add up more than 64 contiguous f32 or f64
+    values in their innermost loop. Products of two factors keep the order of their sum.
+    """
+    known: set[ir.Value] = set()
+    for op in mlir.ops_in(module):
+        is_structured = op.name.startswith("linalg.") and len(op.regions) == 1
+        if is_structured and (addition := _sum_in_lanes(op)) is not None:
+            addition.attributes[_MARK] = ir.UnitAttr.get(module.context)
+            _keep_loops(op, known)
+
+
+def has_sum_in_lanes(op: Op) -> bool:
+    """Return True if the body of a `linalg` op has a marked addition."""
+    return any(_MARK in inner.attributes for inner in mlir.ops_in(op, "arith.addf"))
+
+
+def _sum_in_lanes(op: ir.Operation) -> ir.Operation | None:
+    """Return the addition of a `linalg` op that adds up numbers in lanes, or `None`."""
+    body = mlir.body_of(op)
+    if len(op.results) != 1 or _contiguous_terms(op) <= _MAX_SUM_IN_ORDER:
+        return None
+    (yielded,), total = mlir.yielded_values(body), [*body.arguments][-1]
+    addition = mlir.defining_op(yielded, "arith.addf")
+    if addition is None or not isinstance(yielded.type, ir.F32Type | ir.F64Type):
+        return None
+    terms = [value for value in addition.operands if value != total]
+    if len(terms) != 1 or len(mlir.users_of(total)) != 1:
+        return None
+    product = mlir.defining_op(terms[0], "arith.mulf")
+    is_contraction = product and product.operands[0] != product.operands[1]
+    return None if is_contraction else addition
+
+
+def _contiguous_terms(op: ir.Operation) -> int:
+    """
+    Return the trip count of the innermost loop of a `linalg` op if it reduces contiguous
+    elements; 0 for other loops and dynamic sizes.
+    """
+    maps = [attribute.value for attribute in linalg.get_indexing_maps(op)]
+    loop = maps[0].n_dims - 1
+    if loop in loops_in(*maps[-1].results):
+        return 0
+    sizes: set[int] = set()
+    for value, map_ in zip(op.operands, maps, strict=True):
+        *outer, last = [ir.AffineExpr.get_constant(0), *map_.results]
+        if loop in loops_in(*outer):
+            return 0
+        if loop in loops_in(last):
+            sizes.add(
+                mlir.shape(value)[-1] if last == ir.AffineExpr.get_dim(loop) else 0
+            )
+    return max(sizes.pop(), 0) if len(sizes) == 1 else 0
+
+
+def _keep_loops(op: ir.Operation, known: set[ir.Value]) -> None:
+    """
+    Prevent MLIR from splitting the loops of an op: replace the reshapes that it could move
+    across elementwise ops to the op.
+    """
+    todo = [*op.operands]
+    while todo:
+        value = todo.pop()
+        if value in known or not isinstance(value, ir.OpResult):
+            continue
+        known.add(value)
+        source = value.owner.operation
+        if source.name in _RESHAPES:
+            with ir.InsertionPoint(source), source.location:
+                # The sizes of a result that is replaced are those of a copy.
+                sizes = mixed_sizes(source.clone().results[0])
+                mlir.replace_op(source, reshape_tensor(source.operands[0], sizes))
+        elif _is_fused(source):
+            todo += source.operands
+
+
+def _is_fused(op: ir.Operation) -> bool:
+    """Return True for ops that MLIR may fuse into a user, or move reshapes across."""
+    if op.name != "linalg.generic":
+        return op.name.startswith(("arith.", "math.", "tensor.pad"))
+    return all("parallel" in kind for kind in iterator_types_of(op))
+
+
+# Loops
+
+
 def reduce_floats_in_lanes(module: ir.Module) -> None:
-    """Vectorize the innermost loops that add up f32 or f64 values, or find extremes."""
+    """
+    Add up in lanes in the loops of marked additions. Find the extremes of f32 and f64
+    values in lanes in innermost loops.
+    """
     for loop in mlir.ops_in(module, "scf.for"):
-        if (total := _FloatReduction.of(loop)) is not None:
-            total.vectorize()
+        reduction = _FloatReduction.of(loop)
+        if reduction is not None and reduction.has_lanes:
+            reduction.use_lanes()
 
 
 class _FloatReduction(NamedTuple):
-    """Innermost loop that combines an element of a memref with a term per iteration."""
+    """Loop that combines an element of a memref with a term per iteration."""
 
     loop: ir.Operation
     store: ir.Operation
@@ -54,57 +171,62 @@ class _FloatReduction(NamedTuple):
 
     @classmethod
     def of(cls, loop: ir.Operation) -> _FloatReduction | None:
-        """Return an `scf.for` as a reduction, or `None` if it is unsupported."""
-        numbers = iterations(loop)
-        if len(loop.results) or numbers.step != 1 or len(numbers) < 2 * _LANES:
+        """Return an `scf.for` as a reduction of f32 or f64 values, or `None`."""
+        if len(loop.results) or iterations(loop).step != 1:
             return None
-        *ops, _ = mlir.operations_of(mlir.body_of(loop))
-        store = ops[-1]
-        if store.name != "memref.store":
+        *_, store, _ = [None, *mlir.operations_of(mlir.body_of(loop))]
+        if store is None or store.name != "memref.store":
             return None
         value, *target = store.operands
         total = mlir.defining_op(value, *_IDENTITIES)
         if total is None or not isinstance(value.type, ir.F32Type | ir.F64Type):
             return None
-        if total.name == "arith.addf" and len(numbers) <= _MAX_SUM_IN_ORDER:
-            return None
         for so_far, term in ([*total.operands], [*total.operands][::-1]):
             load = mlir.defining_op(so_far, "memref.load")
             if load is not None and [*load.operands] == target:
                 found = cls(loop, store, load, term)
-                rest = [op for op in ops if op not in (store, load, total)]
-                return found if found._is_supported(rest, total) else None
+                return found if found._combines_one_element else None
         return None
 
     @property
     def _body(self) -> ir.Block:
         return mlir.body_of(self.loop)
 
+    @property
+    def _combiner(self) -> ir.Operation:
+        return self.store.operands[0].owner.operation
+
     def _is_outside(self, value: ir.Value) -> bool:
         return (mlir.argument_block(value) or value.owner.operation.block) != self._body
 
-    def _is_supported(self, ops: list[ir.Operation], total: ir.Operation) -> bool:
-        target = self.load.operands[0]
-        values = (self.load.results[0], total.results[0])
-        product = mlir.defining_op(self.term, "arith.mulf")
-        if product is not None and product.operands[0] != product.operands[1]:
-            # Products of matrices keep the order of their sums.
-            return False
+    @property
+    def _combines_one_element(self) -> bool:
+        values = (self.load.results[0], self.store.operands[0])
         return (
             all(map(self._is_outside, self.load.operands))
-            and total.block == self._body
+            and self._combiner.block == self._body
             and all(len(mlir.users_of(value)) == 1 for value in values)
-            and all(
-                self._can_load(op, target)
-                if op.name == "memref.load"
-                else op.name in _ELEMENTWISE
-                for op in ops
-            )
         )
 
-    def _can_load(self, load: ir.Operation, target: ir.Value) -> bool:
+    @property
+    def has_lanes(self) -> bool:
+        """Return True for marked sums, and for extremes that can be vectorized."""
+        if self._combiner.name == "arith.addf":
+            return _MARK in self._combiner.attributes
+        return len(iterations(self.loop)) >= 2 * _LANES and self._has_vector_form
+
+    @property
+    def _has_vector_form(self) -> bool:
+        *ops, _ = mlir.operations_of(self._body)
+        return all(
+            self._can_load(op) if op.name == "memref.load" else op.name in _ELEMENTWISE
+            for op in ops
+            if op not in (self.store, self.load, self._combiner)
+        )
+
+    def _can_load(self, load: ir.Operation) -> bool:
         source, *indices = load.operands
-        if buffer_of(source) == buffer_of(target):
+        if buffer_of(source) == buffer_of(self.load.operands[0]):
             return False
         if not isinstance(load.results[0].type, ir.F32Type | ir.F64Type):
             return False
@@ -117,30 +239,63 @@ class _FloatReduction(NamedTuple):
             and has_identity_layout(source.type)
         )
 
-    def vectorize(self) -> None:
-        """Replace the loop by a loop over vectors, and one over the last elements."""
-        numbers, type_ = iterations(self.loop), self.term.type
+    @property
+    def _lanes(self) -> int:
+        """Number of lanes: more for extremes, which take several instructions."""
+        is_extreme = self._combiner.name != "arith.addf"
+        is_long = len(iterations(self.loop)) >= 4 * _LANES
+        return 4 * _LANES if is_extreme and is_long else _LANES
+
+    def use_lanes(self) -> None:
+        """Replace the loop by one with lanes, and one over the last elements."""
+        numbers = iterations(self.loop)
         rest = len(numbers) % self._lanes
-        lanes = mlir.vector_type(self._lanes, type_)
+        reduce_ = self._in_vectors if self._has_vector_form else self._in_memory
         with ir.InsertionPoint(self.loop), self.loop.location:
             middle = index(numbers.stop - rest)
-            identity = arith.constant(type_, _IDENTITIES[self._combiner.name])
-            vectors = scf.ForOp(
-                self.loop.operands[0],
-                middle,
-                index(self._lanes),
-                iter_args=[vector.broadcast(lanes, identity)],
-            )
-            total = self._reduced(vectors.results[0])
+            total = self._reduced(reduce_(middle))
             so_far = memref.load(*_element_of(self.load))
             memref.store(self._combined(so_far, total), *_element_of(self.load))
-        block = mlir.body_of(vectors)
-        with ir.InsertionPoint(block), self.loop.location:
-            scf.yield_([self._next(block.arguments)])
         if rest:
             self.loop.operands[0] = middle
         else:
             self.loop.erase()
+
+    def _initial_lanes(self) -> ir.Value:
+        type_ = self.term.type
+        identity = arith.constant(type_, _IDENTITIES[self._combiner.name])
+        return vector.broadcast(mlir.vector_type(self._lanes, type_), identity)
+
+    def _in_memory(self, stop: ir.Value) -> ir.Value:
+        """Build a loop that adds to the elements of a buffer in turn; return the lanes."""
+        type_ = ir.MemRefType.get([self._lanes], self.term.type)
+        with ir.InsertionPoint.at_block_begin(_outermost_block(self.loop)):
+            memory = memref.alloca(type_, [], [])
+        zero = index(0)
+        vector.store(self._initial_lanes(), memory, [zero])
+        loop = self.loop.clone()
+        loop.operands[1] = stop
+        reduction = _FloatReduction.of(loop)
+        assert reduction is not None
+        body = mlir.body_of(loop)
+        with ir.InsertionPoint.at_block_begin(body):
+            lane = arith.remui(body.arguments[0], index(self._lanes))
+        with ir.InsertionPoint(reduction.store):
+            memref.store(reduction.store.operands[0], memory, [lane])
+        with ir.InsertionPoint(reduction.load):
+            so_far = memref.load(memory, [lane])
+        reduction.store.erase()
+        mlir.replace_op(reduction.load, so_far)
+        return vector.load(self._initial_lanes().type, memory, [zero])
+
+    def _in_vectors(self, stop: ir.Value) -> ir.Value:
+        """Build a loop over vectors, and return the lanes."""
+        start, step = self.loop.operands[0], index(self._lanes)
+        loop = scf.ForOp(start, stop, step, iter_args=[self._initial_lanes()])
+        block = mlir.body_of(loop)
+        with ir.InsertionPoint(block):
+            scf.yield_([self._next(block.arguments)])
+        return loop.results[0]
 
     def _next(self, arguments: Values) -> ir.Value:
         """Build the body on vectors, and return the new accumulators."""
@@ -166,17 +321,6 @@ class _FloatReduction(NamedTuple):
             elif result != self.store.operands[0]:
                 known[result] = self._on_vectors(op, [*map(vector_of, op.operands)])
         return self._combined(so_far, vector_of(self.term))
-
-    @property
-    def _lanes(self) -> int:
-        """Number of lanes: more for extremes, which take several instructions."""
-        is_extreme = self._combiner.name != "arith.addf"
-        is_long = len(iterations(self.loop)) >= 4 * _LANES
-        return 4 * _LANES if is_extreme and is_long else _LANES
-
-    @property
-    def _combiner(self) -> ir.Operation:
-        return self.store.operands[0].owner.operation
 
     def _combined(self, left: ir.Value, right: ir.Value) -> ir.Value:
         return mlir.create_op(self._combiner.name, left.type, [left, right])
@@ -208,6 +352,13 @@ class _FloatReduction(NamedTuple):
         if all(map(self._is_outside, indices)):
             return vector.broadcast(lanes, memref.load(source, indices))
         return vector.load(lanes, source, [*indices[:-1], first])
+
+
+def _outermost_block(op: ir.Operation) -> ir.Block:
+    """Return the first block of the function that contains an op."""
+    while op.name != "func.func" and (parent := op.parent) is not None:
+        op = parent.operation
+    return mlir.body_of(op)
 
 
 def _element_of(load: ir.Operation) -> tuple[ir.Value, Values]:

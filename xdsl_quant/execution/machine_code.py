@@ -16,7 +16,7 @@ from .clock_reads import ClockReads
 from .compilation_error import CompilationError
 from .cpu import CodeOptions
 from .exponentials import expand_exponentials
-from .float_reductions import reduce_floats_in_lanes
+from .float_reductions import mark_sums_in_lanes, reduce_floats_in_lanes
 from .mlir_bindings import ir
 from .runtime_library import ThreadFunctions, thread_calls_of
 from .schedule import Schedule, StepError, schedule_for
@@ -247,6 +247,7 @@ def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
     check_sizes(module)
     mlir.run_passes(module, _TO_ONE_FUNCTION)
     tensor_fixes.define_undefined_tensors(module)
+    mark_sums_in_lanes(module)
     schedule.schedule_tensors(module)
     tensor_fixes.read_initial_values_as_inputs(module)
     mlir.run_passes(module, _TO_LINALG)

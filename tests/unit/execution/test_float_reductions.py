@@ -6,7 +6,10 @@ from numpy.typing import NDArray
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import available_cpus
-from xdsl_quant.execution.float_reductions import reduce_floats_in_lanes
+from xdsl_quant.execution.float_reductions import (
+    mark_sums_in_lanes,
+    reduce_floats_in_lanes,
+)
 from xdsl_quant.execution.mlir_bindings import ir, ops_in, run_passes
 
 
@@ -36,6 +39,7 @@ SQUARE = "%t = arith.mulf %x, %x : f32"
 def has_lanes(text: str) -> bool:
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
+        mark_sums_in_lanes(module)
         run_passes(
             module,
             (
@@ -111,3 +115,38 @@ def test_zeros_are_ordered():
     x[:, 17] = 0.0
     assert not np.signbit(compile(reduction(64, "maximumf"))(x, start)).any()
     assert np.signbit(compile(reduction(64, "minimumf"))(x, start)).all()
+
+
+@pytest.mark.parametrize("batch", ["3", "?"])
+def test_reshapes_do_not_split_sums(batch: str):
+    """MLIR would move the reshape across the sum, whose loop would have 10 iterations."""
+    x = np.random.default_rng(1).normal(size=(3, 20, 10)).astype(np.float32)
+    shape = f"tensor<{batch}x200xf32>"
+    text = f"""
+        func.func @f(%given: tensor<{batch}x20x10xf32>, %b: tensor<{batch}xf32>)
+            -> tensor<{batch}xf32> {{
+          %c = tensor.collapse_shape %given [[0], [1, 2]]
+            : tensor<{batch}x20x10xf32> into {shape}
+          %a = math.absf %c : {shape}
+          {reduction(200).replace("tensor<3x", f"tensor<{batch}x").split("{", 1)[1]}"""
+    expected = compile(reduction(200, term="%t = math.absf %x : f32"))(
+        x.reshape(3, 200), x[:, 0, 0]
+    )
+    for schedule in (False, True):
+        found = compile(text, schedule=schedule)(x, x[:, 0, 0])
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("type_", ["f32", "f64"])
+def test_terms_without_vector_form(type_: str):
+    """Terms that have no vector form are added in lanes, too."""
+    x = (
+        np.random.default_rng(1)
+        .normal(size=(3, 170))
+        .astype(type_.replace("f", "float"))
+    )
+    plain = compile(reduction(170, type_=type_))
+    start = x[:, 0]
+    term = f"%c = arith.constant 0.25 : {type_} %t = arith.remf %x, %c : {type_}"
+    found = compile(reduction(170, term=term, type_=type_))(x, start)
+    np.testing.assert_array_equal(found, plain(np.fmod(x, x.dtype.type(0.25)), start))

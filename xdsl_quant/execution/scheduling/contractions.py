@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .. import mlir_bindings as mlir
-from ..building import indexing_maps, mixed_sizes, reshape_tensor
+from ..building import indexing_maps, loops_in, mixed_sizes, reshape_tensor
 from ..mlir_bindings import FieldValue, Values, arith, ir, linalg, tensor
 from .generic_ops import build_generic
 
@@ -79,16 +79,6 @@ class Factor(NamedTuple):
         zero = ir.AffineExpr.get_constant(0)
         value = reshape_tensor(self.value, [1, *mixed_sizes(self.value)])
         return self._replace(value=value, indices=[zero, *self.indices])
-
-
-def loops_in(*indices: ir.AffineExpr) -> set[int]:
-    loops: set[int] = set()
-    for index in indices:
-        if isinstance(index, ir.AffineDimExpr):
-            loops.add(index.position)
-        elif isinstance(index, ir.AffineBinaryExpr):
-            loops |= loops_in(index.lhs, index.rhs)
-    return loops
 
 
 @dataclass(frozen=True)

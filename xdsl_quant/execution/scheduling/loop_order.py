@@ -2,6 +2,7 @@
 
 from .. import mlir_bindings as mlir
 from ..building import indexing_maps, input_count, iterator_types_of
+from ..float_reductions import has_sum_in_lanes
 from ..mlir_bindings import ir
 from .contractions import contraction_of
 
@@ -12,11 +13,13 @@ _MIN_SIZE = 16
 def move_contiguous_loops_inside(module: ir.Module) -> None:
     """
     Make the loop over contiguous elements of operands and results the innermost one.
-    Each result is still reduced in the same order.
+    Each result is still reduced in the same order; sums in lanes keep their loops.
     """
     for op in mlir.ops_in(module, "linalg.generic"):
         kinds = iterator_types_of(op)
         if all("parallel" in kind for kind in kinds) or contraction_of(op) is not None:
+            continue
+        if has_sum_in_lanes(op):
             continue
         loop = _contiguous_loop(op)
         is_window = not all(m.is_projected_permutation for m in indexing_maps(op))

@@ -17,7 +17,9 @@ def is_distinct_buffer(memref: ir.Value) -> bool:
     """Return True for buffers that do not alias: allocations, globals, arguments."""
     if (block := mlir.argument_block(memref)) is not None:
         return block.owner.operation.name == "func.func"
-    return bool(mlir.defining_op(memref, "memref.alloc", "memref.get_global"))
+    return bool(
+        mlir.defining_op(memref, "memref.alloc", "memref.alloca", "memref.get_global")
+    )
 
 
 def constant_of(value: ir.Value) -> NDArray[np.int64] | None:

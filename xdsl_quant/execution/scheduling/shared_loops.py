@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from .. import mlir_bindings as mlir
 from ..building import indexing_maps, input_count, iterator_types_of
+from ..float_reductions import has_sum_in_lanes
 from ..mlir_bindings import Values, ir
 from .generic_ops import build_generic
 
@@ -56,7 +57,7 @@ def _outputs(op: ir.Operation) -> list[_Mapped]:
 
 
 def _can_share(op: ir.Operation) -> bool:
-    if op.name != "linalg.generic" or not len(op.results):
+    if op.name != "linalg.generic" or not len(op.results) or has_sum_in_lanes(op):
         return False
     has_elements = any(_is_identity(m) for _, m in _inputs(op))
     return (

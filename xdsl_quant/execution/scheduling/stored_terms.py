@@ -14,9 +14,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 from .. import mlir_bindings as mlir
-from ..building import indexing_maps, input_count, is_dynamic, iterator_types_of
+from ..building import (
+    indexing_maps,
+    input_count,
+    is_dynamic,
+    iterator_types_of,
+    loops_in,
+)
 from ..mlir_bindings import FieldValue, Sizes, Values, arith, ir, tensor
-from .contractions import Factor, loops_in, materialize_operand
+from .contractions import Factor, materialize_operand
 from .generic_ops import build_generic
 from .rounding_conversions import clamped_range
 

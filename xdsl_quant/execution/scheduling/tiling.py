@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from .. import mlir_bindings as mlir
-from ..building import mixed_sizes, reshape_tensor
+from ..building import loops_in, mixed_sizes, reshape_tensor
 from ..mlir_bindings import Sizes, ir, linalg, tensor
 from .byte_products import is_byte_product
-from .contractions import Contraction, Factor, contraction_of, loops_in
+from .contractions import Contraction, Factor, contraction_of
 from .generic_ops import build_generic
 
 _COLUMNS = 32
