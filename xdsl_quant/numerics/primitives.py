@@ -139,8 +139,11 @@ def lookup(table: Integers, indices: Integers) -> Integers:
 
 @primitive
 def below_largest(values: Array) -> Array:
-    """Subtract from each element the largest one along the last dimension."""
-    return values - values.max(axis=-1, keepdims=True)
+    """
+    Subtract from each element the largest one along the last dimension. Return arrays
+    without elements unchanged.
+    """
+    return values if not values.size else values - values.max(axis=-1, keepdims=True)
 
 
 @primitive

@@ -122,6 +122,8 @@ def floor_modulo(lhs: Array, rhs: Array) -> Array:
 
 def softmax(values: Array, beta: float = 1) -> Array:
     """Return `exp(beta * x)` divided by its sum along the last dimension."""
+    if not values.size:
+        return values
     differences = values - values.max(axis=-1, keepdims=True)
     exponentials = np.exp(differences * values.dtype.type(beta))
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
@@ -129,6 +131,8 @@ def softmax(values: Array, beta: float = 1) -> Array:
 
 def log_softmax(values: Array) -> Array:
     """Return the logarithm of [`softmax`][..softmax]."""
+    if not values.size:
+        return values
     differences = values - values.max(axis=-1, keepdims=True)
     return differences - np.log(np.exp(differences).sum(axis=-1, keepdims=True))
 

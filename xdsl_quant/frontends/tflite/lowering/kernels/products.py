@@ -277,6 +277,13 @@ def _resize_bilinear(
 # Along dimensions
 
 
+def _squeezed(op: Any, values: Array, axes: Array) -> Array:
+    """Remove the reduced dimensions, which have size 1, unless the op keeps them."""
+    if flag(op.keep_dims):
+        return values
+    return np.squeeze(values, tuple({a % values.ndim for a in integers_of(axes)}))
+
+
 def _reduction(
     on_numbers: Callable[..., Array],
     function: Callable[..., Array] | None = None,
@@ -292,17 +299,12 @@ def _reduction(
         requirement: quantization parameters that the kernel supports.
     """
 
-    def kept(op: Any, values: Array, axes: Array) -> Array:
-        if flag(op.keep_dims):
-            return values
-        return np.squeeze(values, tuple({a % values.ndim for a in integers_of(axes)}))
-
     def formula(op: Operation, x: Array, axes: Array) -> Array:
-        return kept(op, on_numbers(x, integers_of(axes)), axes)
+        return _squeezed(op, on_numbers(x, integers_of(axes)), axes)
 
     def kernel(op: Operation, result: Parameters, x: Quantized, axes: Array) -> Array:
         assert function is not None
-        return kept(op, function(x, integers_of(axes), result), axes)
+        return _squeezed(op, function(x, integers_of(axes), result), axes)
 
     return Computation(
         formula,
@@ -317,6 +319,31 @@ def _keeping_dims(function: Any) -> Callable[..., Array]:
         return function(x, axis=tuple({a % x.ndim for a in axes}), keepdims=True)
 
     return reduce
+
+
+def _range_of(op: Any, dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Return the smallest and the largest finite value of the operand's elements."""
+    if dtype.kind == "f":
+        return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
+    if (parameters := parameters_of(op.input.type)) is not None:
+        return parameters.storage_min, parameters.storage_max
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
+def _extreme(function: Callable[..., Array], end: int) -> Implementation:
+    """
+    Return the implementation of `reduce_max` or `reduce_min`. Without elements, the result
+    is the end (0 or 1) of the range of the type.
+    """
+
+    def formula(op: Operation, x: Array, axes: Array) -> Array:
+        dimensions = [axis % x.ndim for axis in integers_of(axes)]
+        if empty := [d for d in dimensions if not x.shape[d]]:
+            more = [(0, int(d in empty)) for d in range(x.ndim)]
+            x = np.pad(x, more, constant_values=_range_of(op, x.dtype)[end])
+        return _squeezed(op, _keeping_dims(function)(x, dimensions), axes)
+
+    return on_stored_values(formula, 1)
 
 
 def _arg_extreme(function: Callable[..., Array], worst: float) -> Implementation:
@@ -414,8 +441,8 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.ReduceProdOp: _reduction(
         _keeping_dims(np.prod), reduction.reduce_prod, takes_zero_points
     ),
-    tfl.ReduceMaxOp: _reduction(_keeping_dims(np.max)),
-    tfl.ReduceMinOp: _reduction(_keeping_dims(np.min)),
+    tfl.ReduceMaxOp: _extreme(np.max, 0),
+    tfl.ReduceMinOp: _extreme(np.min, 1),
     tfl.ArgMaxOp: _arg_extreme(np.argmax, -np.inf),
     tfl.ArgMinOp: _arg_extreme(np.argmin, np.inf),
 }
