@@ -149,21 +149,50 @@ def transposed_sums(
     # Result pixels with the same remainders modulo the strides form a phase. Each phase
     # is a convolution with every sh-th row and sw-th column of the reversed window.
     height, width = -(-sizes[0] // sh), -(-sizes[1] // sw)
-    more = (0, height * sh - sizes[0]), (0, width * sw - sizes[1])
-    kernels = np.pad(weights, [(0, 0), *more, (0, 0)])
-    kernels = kernels.reshape(outputs, height, sh, width, sw, channels)
-    kernels = kernels[:, ::-1, :, ::-1].transpose(2, 4, 0, 1, 3, 5)
     rows, columns = -(-(top + shape[1]) // sh), -(-(left + shape[2]) // sw)
     image = values[:, :rows, :columns]
     below, right = rows - image.shape[1], columns - image.shape[2]
     image = np.pad(image, [(0, 0), (height - 1, below), (width - 1, right), (0, 0)])
-    sums = convolution_sums(
-        image, kernels.reshape(-1, height, width, channels), Window()
-    )
-    phases = sums.reshape(-1, rows, columns, sh, sw, outputs)
+    more = height * sh - sizes[0], width * sw - sizes[1]
+    if any(more) and values.dtype.kind == "f":
+        # The product of an infinity and padding of the window would be NaN.
+        phases = _phases(image, weights, window.strides)
+    else:
+        kernels = np.pad(weights, [(0, 0), (0, more[0]), (0, more[1]), (0, 0)])
+        kernels = kernels.reshape(outputs, height, sh, width, sw, channels)
+        kernels = kernels[:, ::-1, :, ::-1].transpose(2, 4, 0, 1, 3, 5)
+        kernels = kernels.reshape(-1, height, width, channels)
+        sums = convolution_sums(image, kernels, Window())
+        phases = sums.reshape(-1, rows, columns, sh, sw, outputs)
     whole = phases.transpose(0, 1, 3, 2, 4, 5)
     whole = whole.reshape(-1, rows * sh, columns * sw, outputs)
     return whole[:, top : top + shape[1], left : left + shape[2]]
+
+
+def _phases(image: Array, weights: Array, strides: tuple[int, int]) -> Array:
+    """
+    Return the phases `[batch, rows, columns, sh, sw, outputs]` of a transposed
+    convolution, without multiplications by padding of the window.
+
+    Args:
+        image: padded above and before by the largest window of a phase, less 1.
+        weights: `[outputs, height, width, channels]`.
+        strides: vertical and horizontal stride.
+    """
+    outputs, *sizes, _ = weights.shape
+    (sh, sw), (height, width) = strides, (-(-n // s) for n, s in zip(sizes, strides))
+
+    def phase(i: int, j: int) -> Array:
+        kernels = weights[:, i::sh, j::sw][:, ::-1, ::-1]
+        above, before = height - kernels.shape[1], width - kernels.shape[2]
+        return convolution_sums(image[:, above:, before:], kernels, Window())
+
+    # Phases without a tap of the window are 0.
+    rows, columns = min(sh, sizes[0]), min(sw, sizes[1])
+    phases = [phase(i, j) for i in range(rows) for j in range(columns)]
+    sums: Array = np.stack(phases, axis=3)
+    sums = sums.reshape(*sums.shape[:3], rows, columns, outputs)
+    return np.pad(sums, [(0, 0)] * 3 + [(0, sh - rows), (0, sw - columns), (0, 0)])
 
 
 # Kernels
