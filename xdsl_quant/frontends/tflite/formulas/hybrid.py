@@ -22,6 +22,9 @@ Floats = NDArray[np.float32]
 
 _LOW, _HIGH = -128, 127
 
+_TOO_SMALL = np.float32(2**-128)
+"""Largest scale whose reciprocal overflows `f32`. The kernels' results are undefined."""
+
 
 class _Rows(NamedTuple):
     stored: Integers
@@ -42,8 +45,8 @@ def _symmetric(rows: Floats) -> _Rows:
     largest = np.maximum(
         np.abs(rows.min(axis=1, keepdims=True)), np.abs(rows.max(axis=1, keepdims=True))
     )
-    # Rows of zeros are stored as 0 with any scale.
-    largest = np.where(largest == 0, np.float32(1), largest)
+    # Rows of zeros are stored as 0 with any scale, and so are rows of tiny numbers.
+    largest = np.where(largest <= _HIGH * _TOO_SMALL, np.float32(1), largest)
     values = round_away(rows * (np.float32(_HIGH) / largest))
     stored = np.clip(values, -_HIGH, _HIGH).astype(np.int64)
     return _Rows(stored, largest / np.float32(_HIGH))
@@ -58,9 +61,9 @@ def _asymmetric(rows: Floats) -> _Rows:
     zero = np.float32(0)
     low = np.minimum(rows.min(axis=1, keepdims=True), zero)
     high = np.maximum(rows.max(axis=1, keepdims=True), zero)
-    # Rows of zeros are stored exactly with any scale and zero point.
-    spread = np.where(low == high, np.float32(1), high - low)
-    wide = spread.astype(np.float64) / (_HIGH - _LOW)
+    spread = (high - low).astype(np.float64) / (_HIGH - _LOW)
+    # Rows of zeros, and of tiny numbers, are stored as zero points with any scale.
+    wide = np.where(spread.astype(np.float32) <= _TOO_SMALL, 1 / (_HIGH - _LOW), spread)
     below, above = low.astype(np.float64) / wide, high.astype(np.float64) / wide
     is_low_better = np.abs(below) - _LOW < np.abs(above) + _HIGH
     where: Any = np.where

@@ -22,6 +22,17 @@ def test_rows_of_zeros_are_zeros(asymmetric: bool):
     assert found.tobytes() == np.zeros((2, 1), np.float32).tobytes()
 
 
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("size", [1e-45, 1e-40, 3e-37])
+def test_tiny_rows_are_zeros(asymmetric: bool, size: float):
+    """The reciprocals of their scales would overflow."""
+    rows = np.array([[size, -size / 4, 0]], np.float32)
+    bias = np.array([2.5], np.float32)
+    with np.errstate(over="raise", invalid="raise"):
+        found = fully_connected(rows, weights([[1, 2, 3]]), bias, False, asymmetric)
+    assert found.tolist() == [[2.5]]
+
+
 def test_symmetric_rows():
     # Steps of 1/127 and of 1: 0.5 is 63.5 steps, which becomes 64.
     rows = np.array([[1, 0.5], [-127, 64.4]], np.float32)
