@@ -27,14 +27,21 @@ _TOO_SMALL = np.float32(2**-128)
 
 
 class _Rows(NamedTuple):
-    stored: Integers
-    """Stored 8-bit values."""
+    steps: Integers
+    """Values divided by the scales and rounded; those out of range may saturate."""
 
     scales: Array
     """Scales `[rows, 1]` in `f32`."""
 
     zero_points: Integers | None = None
-    """Zero points `[rows, 1]`, or `None` if they are 0."""
+    """Zero points `[rows, 1]`, or `None` if they are 0 and all steps are in range."""
+
+    @property
+    def stored(self) -> Integers:
+        """Stored 8-bit values."""
+        if self.zero_points is None:
+            return self.steps
+        return np.clip(self.steps + self.zero_points, _LOW, _HIGH)
 
 
 def _symmetric(rows: Floats) -> _Rows:
@@ -48,8 +55,8 @@ def _symmetric(rows: Floats) -> _Rows:
     # Rows of zeros are stored as 0 with any scale, and so are rows of tiny numbers.
     largest = np.where(largest <= _HIGH * _TOO_SMALL, np.float32(1), largest)
     values = round_away(rows * (np.float32(_HIGH) / largest))
-    stored = np.clip(values, -_HIGH, _HIGH).astype(np.int64)
-    return _Rows(stored, largest / np.float32(_HIGH))
+    steps = np.clip(values, -_HIGH, _HIGH).astype(np.int64)
+    return _Rows(steps, largest / np.float32(_HIGH))
 
 
 def _asymmetric(rows: Floats) -> _Rows:
@@ -70,9 +77,9 @@ def _asymmetric(rows: Floats) -> _Rows:
     zero_points = where(is_low_better, _LOW - below, _HIGH - above)
     zero_points = np.clip(round_away(zero_points), _LOW, _HIGH)
     scales = wide.astype(np.float32)
-    values = round_away(rows * (np.float32(1) / scales)) + zero_points
-    stored = np.clip(values, _LOW, _HIGH).astype(np.int64)
-    return _Rows(stored, scales, zero_points.astype(np.int64))
+    values = round_away(rows * (np.float32(1) / scales))
+    steps = np.clip(values, _LOW - _HIGH, _HIGH - _LOW).astype(np.int64)
+    return _Rows(steps, scales, zero_points.astype(np.int64))
 
 
 def _scales(weights: Quantized) -> Any:
@@ -142,29 +149,23 @@ def convolution(
     images = values.reshape(len(values), -1)
     rows = _symmetric(images) if has_one_scale else _asymmetric(images)
     function = depthwise_sums if is_depthwise else convolution_sums
-    if rows.zero_points is None:
-        sums = function(rows.stored.reshape(values.shape), weights.values, window)
+    steps, zero_points = rows.steps.reshape(values.shape), rows.zero_points
+    if zero_points is None:
+        sums = function(steps, weights.values, window)
     else:
-        zero_points = rows.zero_points.reshape(-1, 1, 1, 1)
-        padded = _padded(
-            rows.stored.reshape(values.shape), zero_points, weights, window
+        # Pixels outside the image are 0.
+        pads = [
+            window.padding_before(steps.shape[i], weights.values.shape[i], i - 1)
+            for i in (1, 2)
+        ]
+        padded = rows._replace(
+            steps=np.pad(steps, [(0, 0), *pads, (0, 0)]),
+            zero_points=zero_points.reshape(-1, 1, 1, 1),
         )
         axes = (0, 1, 2) if is_depthwise else (1, 2, 3)
-        sums = function(padded, weights.values, window._replace(padding="VALID"))
-        sums = sums - zero_points * weights.values.sum(axis=axes)
+        sums = function(padded.stored, weights.values, window._replace(padding="VALID"))
+        sums = sums - padded.zero_points * weights.values.sum(axis=axes)
     products, scales = sums.astype(np.float32), rows.scales.reshape(-1, 1, 1, 1)
     if is_depthwise or has_one_scale:
         return _plus_bias(products * (_scales(weights) * scales), bias)
     return _plus_bias(products * _scales(weights) * scales, bias)
-
-
-def _padded(
-    stored: Integers, zero_points: Integers, weights: Quantized, window: Window
-) -> Integers:
-    """Pad images with their zero points, as stored values."""
-    pads = [
-        window.padding_before(stored.shape[i], weights.values.shape[i], i - 1)
-        for i in (1, 2)
-    ]
-    corrected = np.pad(stored - zero_points, [(0, 0), *pads, (0, 0)])
-    return np.clip(corrected + zero_points, _LOW, _HIGH)
