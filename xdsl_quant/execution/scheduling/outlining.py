@@ -16,6 +16,8 @@ from .memrefs import is_distinct_buffer
 
 _CONSTANTS = "arith.constant", "memref.get_global"
 
+_LOADS = "memref.load", "vector.load"
+
 
 def outline_loops(module: ir.Module, name: str) -> list[str]:
     """
@@ -38,12 +40,21 @@ def outline_loops(module: ir.Module, name: str) -> list[str]:
 
 
 def _can_be_outlined(nest: ir.Operation) -> bool:
-    """Return True if a nest has no results, no assertions and only distinct buffers."""
+    """
+    Return True if a nest has no results, no assertions and only distinct buffers. Buffers
+    that it only reads may have several views.
+    """
     if nest.results or mlir.ops_in(nest, "cf.assert"):
         return False
+    ops = mlir.ops_in(nest)
+    changed = {v for op in ops if op.name not in _LOADS for v in op.operands}
     memrefs = [v for v in _captured_values(nest) if isinstance(v.type, ir.MemRefType)]
-    buffers = [buffer_of(memref) for memref in memrefs]
-    return len({*buffers}) == len(buffers) and all(map(is_distinct_buffer, buffers))
+    views: dict[ir.Value, list[ir.Value]] = {}
+    for memref in memrefs:
+        views.setdefault(buffer_of(memref), []).append(memref)
+    return all(map(is_distinct_buffer, views)) and all(
+        len(each) == 1 or not changed & {*each} for each in views.values()
+    )
 
 
 def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
