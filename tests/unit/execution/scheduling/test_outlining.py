@@ -81,6 +81,20 @@ def test_constants_are_not_passed():
         assert len(ops_in(function, "memref.get_global")) == 1
 
 
+def test_views_of_buffers_that_are_read():
+    nest = """
+    scf.for %i = %c0 to %c4 step %c1 {
+      %x = memref.load %view[%i] : memref<?xf32>
+      %y = memref.load %from[%i] : memref<4xf32>
+      %z = arith.addf %x, %y : f32
+      memref.store %z, %to[%i] : memref<4xf32>
+    }"""
+    names, _ = outlined(
+        *[nest] * 2, others="%view = memref.cast %from : memref<4xf32> to memref<?xf32>"
+    )
+    assert len(names) == 2
+
+
 @pytest.mark.parametrize(
     ("others", "nest"),
     [
