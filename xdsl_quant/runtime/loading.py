@@ -8,12 +8,13 @@ with its location in the text if known.
 
 import io
 import os
+from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from re import fullmatch, match, search
-from typing import TypeAlias, TypeGuard, cast
+from typing import BinaryIO, TypeAlias, TypeGuard, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -246,37 +247,46 @@ def _module_of_file(path: Path, static: bool) -> ModuleOp:
             f"{path}: error: unknown kind of file, expected {suffixes(_TEXT_SUFFIX)}"
         )
     try:
-        content = path.read_bytes()
+        with path.open("rb") as stream:
+            text = read_utf8(stream, str(path))
     except OSError as e:
         raise IRError(f"{path}: error: {(e.strerror or str(e)).lower()}") from None
-    return parse_module(decoded_text(content, str(path)), str(path))
+    return parse_module(text, str(path))
 
 
 def _module_of_bytes(content: bytes, static: bool) -> ModuleOp:
     for format_ in plugins().model_formats.values():
         if format_.is_content(content):
             return _read_by_format(format_, content, None, static)
-    return parse_module(decoded_text(content, "module"))
+    return parse_module(read_utf8(io.BytesIO(content), "module"))
 
 
-def decoded_text(content: bytes, name: str) -> str:
+_CHUNK = 1 << 20
+"""Number of bytes of a text to decode at a time."""
+
+
+def read_utf8(stream: BinaryIO, name: str) -> str:
     """
-    Decode MLIR text in UTF-8.
+    Read MLIR text in UTF-8 in chunks, and replace other line breaks by `\\n`.
+
+    Args:
+        stream: the bytes of the text.
+        name: name of the text in error messages.
 
     Raises:
-        IRError: if the bytes are not text; `name` is their name in the message.
+        IRError: if the bytes are not text.
+        OSError: if the bytes cannot be read.
     """
+    decoder = io.IncrementalNewlineDecoder(getincrementaldecoder("utf-8")(), True)
     problem = f"{name}: error: expected the text of a module, but got"
-    if content.startswith(_BYTECODE):
-        raise IRError(f"{problem} MLIR bytecode; convert it to text with mlir-opt")
-    for suffix, format_ in plugins().model_formats.items():
-        if format_.is_content(content):
-            raise IRError(
-                f"{problem} a {suffix} file; pass a file with the suffix '{suffix}'"
-            )
+    text = ""
     try:
-        # Convert "\r\n" and "\r" to "\n".
-        text = io.TextIOWrapper(io.BytesIO(content), "utf-8").read()
+        # CPython 3.11 extends a local `str` in place, without a copy, in `for` loops only.
+        for chunk in iter(partial(stream.read, _CHUNK), b""):
+            if not text:
+                _check_is_no_model(chunk, problem)
+            text += decoder.decode(chunk)
+        text += decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
@@ -284,6 +294,16 @@ def decoded_text(content: bytes, name: str) -> str:
             f"{problem} a binary file; use UTF-8 text, like that of a .mlir file"
         )
     return text
+
+
+def _check_is_no_model(start: bytes, problem: str) -> None:
+    if start.startswith(_BYTECODE):
+        raise IRError(f"{problem} MLIR bytecode; convert it to text with mlir-opt")
+    for suffix, format_ in plugins().model_formats.items():
+        if format_.is_content(start):
+            raise IRError(
+                f"{problem} a {suffix} file; pass a file with the suffix '{suffix}'"
+            )
 
 
 # Files

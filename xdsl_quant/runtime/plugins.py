@@ -167,7 +167,7 @@ class ModelFormat:
     """Name of the default hardware target for its models."""
 
     is_content: Callable[[bytes], bool] = lambda _: False
-    """Predicate of the bytes of such files."""
+    """Predicate of the first bytes of such files."""
 
 
 GetInterpreterFunctions: TypeAlias = (

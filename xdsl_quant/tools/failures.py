@@ -18,11 +18,11 @@ from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,
-    decoded_text,
     model_format,
     parse_module,
     parse_passes,
     read_model_file,
+    read_utf8,
     suffixes,
 )
 from xdsl_quant.runtime.plugins import PluginError
@@ -299,7 +299,8 @@ def read_text(path: str) -> str:
     Raises:
         Failure: if the file cannot be read or is not UTF-8 text.
     """
-    with naming_failures(path, OSError):
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    with naming_failures(path, IRError):
-        return decoded_text(data, path)
+    with naming_failures(path, OSError, IRError):
+        if path == "-":
+            return read_utf8(sys.stdin.buffer, path)
+        with Path(path).open("rb") as stream:
+            return read_utf8(stream, path)

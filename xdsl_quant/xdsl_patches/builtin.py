@@ -32,7 +32,11 @@ from .locations import (
     read_location_aliases_before_definition,
     read_ranges_and_metadata_of_locations,
 )
-from .resources import decode_digits, keep_resources_as_bytes
+from .resources import (
+    decode_digits,
+    keep_resources_as_bytes,
+    read_digits_without_copies,
+)
 
 _DENSE_ELEMENTS = IntegerType | IndexType | AnyFloat | ComplexType
 
@@ -295,6 +299,7 @@ PATCHES = (
     exchange_packed_integers,
     name_resources_once,
     keep_resources_as_bytes,
+    read_digits_without_copies,
     read_ranges_and_metadata_of_locations,
     read_location_aliases_before_definition,
     refuse_quantized_elements,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from binascii import unhexlify
 from collections.abc import Callable, Iterable
+from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
@@ -23,7 +24,8 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Operation
-from xdsl.utils.mlir_lexer import StringLiteral
+from xdsl.parser import Parser
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 
 from . import are_on
 
@@ -48,9 +50,11 @@ ResourceData: TypeAlias = bytes | memoryview
 
 def decode_digits(text: str, start: int, stop: int) -> bytes:
     """Decode hexadecimal digits of a text; raise a `ValueError` if they are invalid."""
-    # In chunks, because slicing a large text copies it.
-    starts = range(start, stop, _CHUNK)
-    return b"".join(unhexlify(text[i : min(i + _CHUNK, stop)]) for i in starts)
+    # Slicing a large text copies it, and joining chunks copies them.
+    data = BytesIO()
+    for i in range(start, stop, _CHUNK):
+        data.write(unhexlify(text[i : min(i + _CHUNK, stop)]))
+    return data.getvalue()
 
 
 class _Blob(NamedTuple):
@@ -65,17 +69,22 @@ class _Blob(NamedTuple):
     """True if the hexadecimal text has upper-case letters."""
 
     @staticmethod
-    def of(text: str) -> _Blob:
-        """Decode a text; raise a `ValueError` if it is not hexadecimal or too short."""
-        start = len(_PREFIX) + 2 * _HEADER_SIZE
+    def of(text: str, start: int = 0, stop: int | None = None) -> _Blob:
+        """
+        Decode `text[start:stop]`; raise a `ValueError` if it is not hexadecimal or too
+        short.
+        """
+        stop = len(text) if stop is None else stop
+        start += len(_PREFIX)
+        first = min(start + 2 * _HEADER_SIZE, stop)
         try:
-            header = unhexlify(text[len(_PREFIX) : start])
-            data = decode_digits(text, start, len(text))
+            header = unhexlify(text[start:first])
+            data = decode_digits(text, first, stop)
         except ValueError as e:
             raise ValueError(f"data is not hexadecimal: {e}") from None
         if len(header) < _HEADER_SIZE:
             raise ValueError("missing header of four bytes")
-        is_upper_case = any(letter in text for letter in "ABCDEF")
+        is_upper_case = _has_letter("ABCDEF", text, start, stop)
         return _Blob(header, lambda: data, is_upper_case)
 
     @property
@@ -84,8 +93,8 @@ class _Blob(NamedTuple):
         return _PREFIX + (digits.upper() if self.is_upper_case else digits)
 
 
-def _has_both_cases(text: str) -> bool:
-    return all(any(x in text for x in letters) for letters in ("abcdef", "ABCDEF"))
+def _has_letter(letters: str, text: str, start: int, stop: int) -> bool:
+    return any(text.find(letter, start, stop) >= 0 for letter in letters)
 
 
 class _Resources(OpAsmDialectInterface):
@@ -97,16 +106,29 @@ class _Resources(OpAsmDialectInterface):
         self.blobs: dict[str, _Blob] = {}
 
     def parse_resource(self, key: str, val: str):
+        if self.decode_resource(key, val, 0, len(val)):
+            return
+        # Keep the text; `resource_data` reports errors in it.
         super().parse_resource(key, val)
         # A file may define the same name twice.
         self.blobs.pop(key, None)
-        if _has_both_cases(val):
-            return
+
+    def decode_resource(self, key: str, text: str, start: int, stop: int) -> bool:
+        """Keep `text[start:stop]` as bytes; return False if bytes cannot reproduce it."""
+        if (
+            key not in self._blob_storage
+            or not text.startswith(_PREFIX, start, stop)
+            or all(
+                _has_letter(letters, text, start, stop)
+                for letters in ("abcdef", "ABCDEF")
+            )
+        ):
+            return False
         try:
-            self.keep(key, _Blob.of(val))
+            self.keep(key, _Blob.of(text, start, stop))
         except ValueError:
-            # Keep the text; `resource_data` reports the error.
-            pass
+            return False
+        return True
 
     def lookup(self, key: str) -> str | None:
         if (blob := self.blobs.get(key)) is not None:
@@ -122,17 +144,59 @@ class _Resources(OpAsmDialectInterface):
         self._blob_storage[key] = ""
 
 
-def _string_contents(self: StringLiteral) -> str:
-    text, start, end = self.input.content, self.start, self.end
-    if text.isascii() and text.find("\\", start, end) < 0:
-        return text[start + 1 : end - 1]
-    return self.bytes_contents.decode()
+def read_digits_without_copies() -> None:
+    """
+    Read string literals without escape sequences, and resources, without slicing the text.
+    xDSL copies each literal, which takes twice the memory of a large constant.
+
+    MLIR: refers to the text.
+    Obsolete with: `docs/upstream/resource-bytes.md`.
+    """
+    lex = MLIRLexer._lex_string_literal  # pyright: ignore[reportPrivateUsage] no public way
+    # Only memory differs, so test the code, not the behaviour.
+    if "text" not in lex.__code__.co_names:
+        return
+
+    def lex_string_literal(self: MLIRLexer, start_pos: int) -> MLIRToken:
+        text = self.input.content
+        literal = self._unescaped_characters_regex.match(text, start_pos)  # pyright: ignore[reportPrivateUsage] no public way
+        if literal is None or text.find("\\", *literal.span()) >= 0:
+            return lex(self, start_pos)
+        self.pos = literal.end()
+        return self._form_token(MLIRTokenKind.STRING_LIT, start_pos)  # pyright: ignore[reportPrivateUsage] no public way
+
+    MLIRLexer._lex_string_literal = lex_string_literal  # pyright: ignore[reportPrivateUsage] no public way
+    _decode_resources_in_place()
+
+
+def _decode_resources_in_place() -> None:
+    parse = Parser._parse_resource  # pyright: ignore[reportPrivateUsage] no public way
+
+    def parse_resource(
+        self: Parser, dialect_name: str, interface: OpAsmDialectInterface
+    ) -> None:
+        start = self.pos
+        if isinstance(interface, _Resources):
+            key = self._parse_dialect_resource_handle(dialect_name, interface)  # pyright: ignore[reportPrivateUsage] no public way
+            self.parse_optional_punctuation(":")
+            token = self._current_token  # pyright: ignore[reportPrivateUsage] no public way
+            first, last, text = token.span.start, token.span.end, token.span.input
+            if token.kind is MLIRTokenKind.STRING_LIT and interface.decode_resource(
+                key, text.content, first + 1, last - 1
+            ):
+                self._consume_token()  # pyright: ignore[reportPrivateUsage] no public way
+                return
+        # xDSL reads escape sequences and reports errors.
+        self._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
+        parse(self, dialect_name, interface)
+
+    Parser._parse_resource = parse_resource  # pyright: ignore[reportPrivateUsage] no public way
 
 
 def keep_resources_as_bytes() -> _Resources:
     """
-    Keep the resources of `builtin` as bytes. xDSL keeps their text, which takes twice the
-    memory, and copies it when it reads the literal.
+    Keep the resources of `builtin` as bytes, decoded from the parsed text. xDSL keeps their
+    text, which takes twice the memory, and copies it when it reads the literal.
 
     MLIR: keeps bytes.
     Obsolete with: `docs/upstream/resource-bytes.md`.
@@ -141,7 +205,6 @@ def keep_resources_as_bytes() -> _Resources:
     assert interface is not None
     if isinstance(interface, _Resources):
         return interface
-    StringLiteral.string_contents = property(_string_contents)  # pyright: ignore[reportAttributeAccessIssue] patched class
     resources = _Resources(interface._blob_storage)  # pyright: ignore[reportPrivateUsage] no public way
     interfaces = Builtin._interfaces  # pyright: ignore[reportPrivateUsage] no public way
     interfaces[interfaces.index(interface)] = resources

@@ -102,7 +102,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, builtin, func, linalg, tensor, tosa
 from xdsl.ir import Dialect
 from xdsl.irdl import AnyAttr, IRDLOperation, OperandDef, PropertyDef, ResultDef
-from xdsl.parser import AttrParser
+from xdsl.parser import AttrParser, Parser
 from xdsl.traits import (
     HasCanonicalizationPatternsTrait, NoMemoryEffect, RecursiveMemoryEffect
 )
@@ -120,7 +120,7 @@ CLASSES = (
     *linalg.Linalg.operations, linalg.Linalg, func.FuncOp,
     builtin.Builtin, builtin.DenseIntOrFPElementsAttr,
     builtin.MemRefType, builtin.UnrankedMemRefType, builtin.VectorType,
-    AttrParser, AttrParser._TensorLiteralElement, MLIRLexer,
+    AttrParser, AttrParser._TensorLiteralElement, Parser, MLIRLexer,
 )
 
 def snapshot(class_):
@@ -163,6 +163,7 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
     ("builtin.exchange_packed_integers", ("DenseIntOrFPElementsAttr", "AttrParser")),
     ("builtin.name_resources_once", ("AttrParser",)),
     ("builtin.keep_resources_as_bytes", ("Builtin",)),
+    ("builtin.read_digits_without_copies", ("Parser", "MLIRLexer")),
     ("builtin.read_ranges_and_metadata_of_locations", ("AttrParser",)),
     ("builtin.read_location_aliases_before_definition", ("AttrParser",)),
     (
@@ -295,6 +296,8 @@ def refuse(self):
     if self.element_type.name == "quant.probe":
         raise VerifyException("no quantized elements")
 builtin.MemRefType.verify = refuse
+lex = MLIRLexer._lex_string_literal
+MLIRLexer._lex_string_literal = lambda self, start: lex(self, start)
 from xdsl_quant.frontends.tosa.attributes import ATTRIBUTES
 from xdsl_quant.frontends.tosa.ops import OPERATIONS
 for class_ in tosa.TOSA.operations:
