@@ -93,6 +93,29 @@ def rounded(values: Array, dtype: DType) -> Array:
         return values.astype(dtype, copy=False)
 
 
+def fused_multiply_add(lhs: Array, rhs: Array, addend: Array) -> Array:
+    """Return `lhs * rhs + addend` for floats of up to 32 bits, rounded once."""
+    dtype = lhs.dtype
+    factor, other, last = (x.astype(np.float64) for x in (lhs, rhs, addend))
+    product = factor * other  # exact: at most 48 significant bits
+    return rounded(_sum_to_odd(product, last), dtype)
+
+
+def _sum_to_odd(lhs: Array, rhs: Array) -> Array:
+    """
+    Add f64 values, rounding inexact sums to odd.
+
+    Rounding the sum again, to at least two bits fewer, gives the correctly rounded sum.
+    """
+    total = lhs + rhs
+    rest = total - lhs
+    error = (lhs - (total - rest)) + (rhs - rest)
+    is_even = total.view(np.int64) & np.int64(1) == 0
+    towards = np.copysign(np.inf, error)
+    is_inexact = is_even & (error != 0) & np.isfinite(total)
+    return np.where(is_inexact, np.nextafter(total, towards), total)[()]
+
+
 def nearest_floats(values: Floats, name: str) -> Floats:
     """Round numbers to the float type `name`; return them unchanged if NumPy lacks it."""
     if (format := SMALL_FLOATS.get(name)) is not None:

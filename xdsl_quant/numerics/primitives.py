@@ -15,6 +15,8 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .float_dtypes import fused_multiply_add
+
 Array: TypeAlias = NDArray[Any]
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -153,6 +155,26 @@ def folded(rows: Array, step: Callable[[Array, Array], Array]) -> Array:
     for index in range(1, rows.shape[-1]):
         result = step(result, rows[..., index])
     return result
+
+
+@primitive
+def scaled_total(values: Integers, scales: Array, start: Array) -> Array:
+    """
+    Return `start` plus the products of values and scales along the first dimension.
+
+    Args:
+        values: integers, converted to `f32`.
+        scales: `f32`, broadcast to the shape of `values`.
+        start: `f32`, with the shape of the result.
+
+    Returns:
+        `f32`. Products are added one after the other, each with one rounding of product
+        and sum: a fused multiplication and addition.
+    """
+    total = start
+    for row, factor in zip(values, scales, strict=True):
+        total = fused_multiply_add(row.astype(np.float32), factor, total)
+    return total
 
 
 @primitive

@@ -15,7 +15,7 @@ from xdsl.dialects import math
 from xdsl.ir import Operation
 
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.numerics.float_dtypes import rounded
+from xdsl_quant.numerics.float_dtypes import fused_multiply_add, rounded
 
 from .arith import floats
 from .implementations import interpreter_functions
@@ -41,27 +41,9 @@ def round_half_away(values: Array) -> Array:
 def _fma(op: math.FmaOp, *args: Array) -> Array:
     type_ = op.result.type
     values = [as_numbers(arg, type_) for arg in args]
-    dtype = values[0].dtype
-    if dtype.itemsize > 4:
+    if values[0].dtype.itemsize > 4:
         raise failure(op, f"on '{type_}' is unsupported, expected floats up to f32")
-    lhs, rhs, addend = (value.astype(np.float64) for value in values)
-    product = lhs * rhs  # exact: at most 48 significant bits
-    return rounded(_sum_to_odd(product, addend), dtype)
-
-
-def _sum_to_odd(lhs: Array, rhs: Array) -> Array:
-    """
-    Add f64 values, rounding inexact sums to odd.
-
-    Rounding the sum again, to at least two bits fewer, gives the correctly rounded sum.
-    """
-    total = lhs + rhs
-    rest = total - lhs
-    error = (lhs - (total - rest)) + (rhs - rest)
-    is_even = total.view(np.int64) & np.int64(1) == 0
-    towards = np.copysign(np.inf, error)
-    is_inexact = is_even & (error != 0) & np.isfinite(total)
-    return np.where(is_inexact, np.nextafter(total, towards), total)[()]
+    return fused_multiply_add(*values)
 
 
 def _absolute_integers(op: math.AbsIOp, value: Array) -> Array:

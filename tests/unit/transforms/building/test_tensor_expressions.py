@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -541,6 +542,35 @@ def test_folded():
         for i in range(1, array.shape[1]):
             expected = step(expected, array[:, i])
         np.testing.assert_array_equal(result, expected, strict=True)
+
+
+def test_scaled_total():
+    rng = np.random.default_rng(0)
+    values = rng.integers(-(2**28), 2**28, (5, 3, 2)).astype(np.int32)
+    scales = rng.normal(0, 1, (5, 1, 2)).astype(np.float32)
+    start = rng.normal(0, 1e8, (3, 2)).astype(np.float32)
+
+    def formula(x: Any) -> Any:
+        return primitives.scaled_total(x, scales, start)
+
+    (result,) = run_function(module_of(formula, values), "main", values)
+    np.testing.assert_array_equal(result, formula(values), strict=True)
+    # Exact sums of products, each rounded once.
+    for row, column in np.ndindex(3, 2):
+        total = Fraction(float(start[row, column]))
+        for value, scale in zip(
+            values[:, row, column], scales[:, 0, column], strict=True
+        ):
+            product = Fraction(float(np.float32(value))) * Fraction(float(scale))
+            total = Fraction(float(nearest_f32(total + product)))
+        assert result[row, column] == float(total)
+
+
+def nearest_f32(number: Fraction) -> np.float32:
+    """The nearest `f32` of a number, which may be between two numbers of `f64`."""
+    near = np.float32(float(number))
+    around = [np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf)]
+    return min((near, *around), key=lambda x: abs(Fraction(float(x)) - number))
 
 
 def test_entries_of_a_table():

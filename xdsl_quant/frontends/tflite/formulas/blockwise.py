@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xdsl_quant.numerics.primitives import Array, exact_factors, folded
+from xdsl_quant.numerics.primitives import Array, exact_factors, scaled_total
 
 from .hybrid import Floats
 
@@ -20,23 +20,19 @@ _WEIGHTS_PER_SUM = 16
 """Number of weights that the kernel adds before it multiplies by a scale."""
 
 
-_BLOCKS_PER_STEP = 8
-"""Number of blocks whose products are in memory at a time."""
-
-
-class _UnsignedRows(NamedTuple):
-    """Rows of activations as integers from 0 to 255."""
+class _StoredRows(NamedTuple):
+    """Rows of activations as integers from -128 to 127."""
 
     stored: Array
     zero_points: Array
-    """Zero points `[rows, 1]` as `f32`."""
+    """Zero points `[rows, 1]` as `f32`, plus 128."""
 
     scales: Array
     """Scales `[rows, 1]` in `f32`."""
 
 
-def _unsigned_rows(rows: Floats) -> _UnsignedRows:
-    """Quantize rows: map their range, extended to include 0, to the range 0 to 255."""
+def _stored_rows(rows: Floats) -> _StoredRows:
+    """Quantize rows: map their range, extended to include 0, to the range -128 to 127."""
     zero, lowest, highest = (np.float32(number) for number in (0, -128, 127))
     low = np.minimum(rows.min(axis=1, keepdims=True), zero)
     high = np.maximum(rows.max(axis=1, keepdims=True), zero)
@@ -49,7 +45,7 @@ def _unsigned_rows(rows: Floats) -> _UnsignedRows:
     zero_points = np.rint(np.clip(zero_points, lowest, highest))
     stored = np.clip(np.rint(rows * inverse) + zero_points, lowest, highest)
     scales = np.float32(1) / inverse
-    return _UnsignedRows(stored - lowest, zero_points - lowest, scales)
+    return _StoredRows(stored.astype(np.int64), zero_points - lowest, scales)
 
 
 def _corrections(weights: Array, scales: Floats) -> Floats:
@@ -64,9 +60,17 @@ def _corrections(weights: Array, scales: Floats) -> Floats:
     return total
 
 
-def _rounded_sum(total: Array, term: Array) -> Array:
-    """Add with one rounding to `f32`, as in a fused multiplication and addition."""
-    return (total + term).astype(np.float32).astype(np.float64)
+def _block_sums(stored: Array, weights: Array, blocks: int) -> Array:
+    """
+    Return the products `[blocks, rows, outputs]` of parts of rows and blocks of weights.
+    128 is added to stored values.
+    """
+    outputs, inputs = weights.shape
+    size = inputs // blocks
+    parts = stored.reshape(-1, blocks, size).transpose(1, 0, 2)
+    columns = weights.reshape(outputs, blocks, size).transpose(1, 2, 0)
+    lhs, rhs = exact_factors(parts, columns, size)
+    return lhs @ rhs + 128 * columns.sum(axis=1, keepdims=True)
 
 
 def fully_connected(
@@ -89,19 +93,11 @@ def fully_connected(
             one dimension.
     """
     outputs, inputs = weights.shape
-    size = inputs // scales.shape[1]
-    rows = _unsigned_rows(values.reshape(-1, inputs))
-    stored = rows.stored.astype(np.int64)
-    sums = (_corrections(weights, scales) * rows.zero_points).astype(np.float64)
-    for first in range(0, scales.shape[1], _BLOCKS_PER_STEP):
-        terms = [sums]
-        for block in range(first, min(first + _BLOCKS_PER_STEP, scales.shape[1])):
-            part = slice(block * size, (block + 1) * size)
-            factors = exact_factors(stored[:, part], weights[:, part].T, size)
-            products = (factors[0] @ factors[1]).astype(np.float64)
-            terms.append(products * scales[:, block].astype(np.float64))
-        sums = folded(np.stack(terms, axis=-1), _rounded_sum)
-    result = sums.astype(np.float32) * rows.scales
+    blocks = scales.shape[1]
+    rows = _stored_rows(values.reshape(-1, inputs))
+    sums = _block_sums(rows.stored, weights, blocks)
+    start = _corrections(weights, scales) * rows.zero_points
+    result = scaled_total(sums, scales.T[:, None, :], start) * rows.scales
     if bias is not None:
         result = result + bias
     shape = values.shape[:-1] if keep_num_dims else (-1,)

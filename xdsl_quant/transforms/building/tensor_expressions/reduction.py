@@ -10,7 +10,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import DTypeLike
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, i32
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
@@ -31,6 +32,7 @@ from .expressions import (
     as_expression,
     as_number,
     as_scalar,
+    broadcast,
     builder_of,
     constant,
     implements,
@@ -289,6 +291,28 @@ def _folded(x: TensorExpression, step: Callable[..., Any]) -> TensorExpression:
     outputs = [first.tensor(type_)]
     (value,) = loops.nest((*shape, size - 1), outputs, range(len(shape)), body)
     return InMemoryArray(x.builder, value, x.dtype, bounds)
+
+
+@implements("scaled_total")
+def _scaled_total(values: Value, scales: Value, start: Value) -> TensorExpression:
+    builder = builder_of(values, scales, start)
+    x = as_expression(values, builder)
+    factors = broadcast(as_expression(scales, builder), x.shape)
+    initial = broadcast(as_expression(start, builder), x.shape[1:])
+    loops = Loops(builder)
+    # The reduction loop is the innermost one.
+    indices = loops_of([x.ndim - 1, *range(x.ndim - 1)])
+    value, factor = (
+        as_number(loops.builder, operand.element(loops, indices)).as_float(f32).value
+        for operand in (x, factors)
+    )
+
+    def body(accumulators: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        return [loops.builder.add(math_dialect.FmaOp(value, factor, accumulators[0]))]
+
+    sizes, output = (*x.shape[1:], x.shape[0]), initial.tensor(f32)
+    (result,) = loops.nest(sizes, [output], range(x.ndim - 1), body)
+    return InMemoryArray(builder, result, np.dtype(np.float32))
 
 
 @implements("top_k")
