@@ -161,7 +161,7 @@ class _ProductCalls:
     ) -> None:
         """Add a function for these memrefs to the module, and call it."""
         name, values = next(self._names), [operand.value for operand in operands]
-        _add_text(self._module, text(name, [*map(_memref, values)]))
+        add_text(self._module, text(name, [*map(memref_argument, values)]))
         func.call([], name, values)
 
     def _transpose(
@@ -209,10 +209,10 @@ class _ProductCalls:
         self, product: WeightedSum, epilogue: Epilogue | None, values: Values
     ) -> None:
         """Compute the product, on several threads if it is large."""
-        parts = _parts_of_rows(product, [*map(_memref, values)], self._threads)
+        parts = _parts_of_rows(product, [*map(memref_argument, values)], self._threads)
         functions = {n: part for part, n in zip(parts, self._names, strict=False)}
         for name, part in functions.items():
-            _add_text(self._module, _fastest_text(name, *part, epilogue, self._cpu))
+            add_text(self._module, _fastest_text(name, *part, epilogue, self._cpu))
         name, *others = functions
         if others:
             name = next(self._names)
@@ -306,7 +306,8 @@ def _fastest_text(
     return product_text(name, memrefs, product, epilogue, cpu.vnni_bits)
 
 
-def _add_text(module: ir.Module, text: str) -> None:
+def add_text(module: ir.Module, text: str) -> None:
+    """Parse ops and append them to the module."""
     for op in ir.Module.parse(text).body.operations:
         module.body.append(op.detach_from_parent())
 
@@ -357,7 +358,8 @@ def _with_pixels(
     return product, epilogue and epilogue.repeat_columns(count)
 
 
-def _memref(value: ir.Value) -> Memref:
+def memref_argument(value: ir.Value) -> Memref:
+    """Return the argument of a generated function for a memref."""
     type_ = value.type
     assert isinstance(type_, ir.MemRefType)
     _, offset = type_.get_strides_and_offset()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,40 @@ class Epilogue:
 
     def erase(self) -> None:
         """Erase the op and the buffer of the sums."""
-        sums = self.op.operands[self.sums]
+        SumsReader(self.op, self.fill).erase(self.op.operands[self.sums])
+
+
+def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
+    """
+    Return the elementwise op that can be the epilogue of `op`, or `None`. The last
+    operand of `op` is the memref of the sums; its dimension `column` holds the columns.
+    """
+    if (reader := reader_of(op)) is None:
+        return None
+    sums = op.operands[len(op.operands) - 1]
+    epilogue = _elementwise_epilogue(reader.op, reader.fill, sums, column)
+    if epilogue is None or not can_be_delayed(
+        op, epilogue.op, epilogue.result, epilogue.memrefs[1:]
+    ):
+        return None
+    return epilogue if epilogue.body.is_supported() else None
+
+
+class SumsReader(NamedTuple):
+    """The only op that reads the sums of a product."""
+
+    op: ir.Operation
+
+    fill: ir.Operation
+    """Op that stores the initial value of the sums."""
+
+    @property
+    def start(self) -> int | None:
+        """Initial value of the sums."""
+        return _fill_of(self.fill)
+
+    def erase(self, sums: ir.Value) -> None:
+        """Erase the ops and the buffer of the sums."""
         for op in (self.op, self.fill):
             op.erase()
         for user in mlir.users_of(sums):
@@ -87,10 +121,10 @@ class Epilogue:
         sums.owner.erase()
 
 
-def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
+def reader_of(op: ir.Operation) -> SumsReader | None:
     """
-    Return the elementwise op that can be the epilogue of `op`, or `None`. The last
-    operand of `op` is the memref of the sums; its dimension `column` holds the columns.
+    Return the only `linalg.generic` that reads the sums of `op`, or `None`. The last
+    operand of `op` is the memref of the sums.
     """
     sums = op.operands[len(op.operands) - 1]
     if not mlir.defining_op(sums, "memref.alloc"):
@@ -108,10 +142,7 @@ def epilogue_of(op: ir.Operation, column: int) -> Epilogue | None:
     (fill,), (last,) = fills, others
     if last.name != "linalg.generic" or not _in_order([fill, op, last]):
         return None
-    epilogue = _elementwise_epilogue(last, fill, sums, column)
-    if epilogue is None or not _can_be_delayed(op, epilogue):
-        return None
-    return epilogue if epilogue.body.is_supported() else None
+    return SumsReader(last, fill)
 
 
 def _fill_of(op: ir.Operation) -> int | None:
@@ -222,22 +253,24 @@ def _columns_of_constant(
     return numbers.ravel()[[step * n for n in range(shape[column])]]
 
 
-def _can_be_delayed(op: ir.Operation, epilogue: Epilogue) -> bool:
+def can_be_delayed(
+    op: ir.Operation, last: ir.Operation, result: ir.Value, inputs: Values
+) -> bool:
     """
-    Return True if the sums can be computed later, at the elementwise op: no op in
-    between writes to the factors, and the result is a separate buffer.
+    Return True if the sums of `op` can be computed later, at `last`: no op in between
+    writes to the factors, and the memref `result` is a separate buffer.
     """
     read = {*map(buffer_of, [*op.operands][:-1])}
-    result = buffer_of(epilogue.result)
-    inputs = {*map(buffer_of, epilogue.memrefs[1:])}
+    target = buffer_of(result)
+    others = {*map(buffer_of, inputs)}
     if (
-        not all(map(is_distinct_buffer, (*read, *inputs, result)))
-        or result in read | inputs
+        not all(map(is_distinct_buffer, (*read, *others, target)))
+        or target in read | others
     ):
         return False
     written = [
         buffer_of(value)
-        for between in mlir.ops_between(op, epilogue.op)
+        for between in mlir.ops_between(op, last)
         for inner in mlir.ops_in(between)
         for value in _written_memrefs(inner)
     ]

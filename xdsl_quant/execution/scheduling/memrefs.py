@@ -24,14 +24,7 @@ def is_distinct_buffer(memref: ir.Value) -> bool:
 
 def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
     """Return the sign-extended elements of an integer constant, or `None`."""
-    if op := mlir.defining_op(value, "arith.constant"):
-        attribute = op.attributes["value"]
-    elif op := mlir.defining_op(value, "memref.get_global"):
-        symbols = ir.SymbolTable(_top_op(op))
-        attribute = symbols[mlir.symbol_of(op, "name")].attributes["initial_value"]
-    else:
-        return None
-    if not isinstance(attribute, ir.DenseElementsAttr):
+    if (attribute := _initial_value(value)) is None:
         return None
     tensor_type = mlir.shaped_type(attribute)
     type_ = tensor_type.element_type
@@ -44,6 +37,25 @@ def constant_of(value: ir.Value) -> NDArray[np.int64] | None:
     # NumPy may read signless integers as unsigned.
     unused = 64 - type_.width
     return numbers.astype(np.int64) << unused >> unused
+
+
+def f32_constant_of(value: ir.Value) -> NDArray[np.float32] | None:
+    """Return the elements of an `f32` constant, or `None`."""
+    attribute = _initial_value(value)
+    if attribute is None or mlir.element(value) != ir.F32Type.get():
+        return None
+    return np.array(attribute)
+
+
+def _initial_value(value: ir.Value) -> ir.DenseElementsAttr | None:
+    if op := mlir.defining_op(value, "arith.constant"):
+        attribute = op.attributes["value"]
+    elif op := mlir.defining_op(value, "memref.get_global"):
+        symbols = ir.SymbolTable(_top_op(op))
+        attribute = symbols[mlir.symbol_of(op, "name")].attributes["initial_value"]
+    else:
+        return None
+    return attribute if isinstance(attribute, ir.DenseElementsAttr) else None
 
 
 def clone_global(

@@ -9,6 +9,7 @@ from .. import mlir_bindings as mlir
 from ..cpu import CodeOptions
 from ..mlir_bindings import ir
 from ..schedule import Schedule, StepError
+from .block_products import call_block_products, mark_block_products
 from .buffer_planning import plan_buffers
 from .byte_functions import look_up_byte_functions
 from .byte_products import call_byte_products, mark_byte_products
@@ -68,6 +69,7 @@ class FastSchedule(Schedule):
         if self._cpu.vnni_bits:
             self._run(merge_channels, module)
             self._run(mark_byte_products, module)
+            self._run(mark_block_products, module)
         self._run(move_contiguous_loops_inside, module)
         self._run(tile_contractions, module)
 
@@ -80,6 +82,7 @@ class FastSchedule(Schedule):
         self._run(share_destinations, module)
 
     def schedule_buffers(self, module: ir.Module) -> None:
+        self._run(call_block_products, module, self._cpu.vnni_bits)
         called = self._run(call_byte_products, module, self._cpu, self._threads)
         self.thread_functions = called or {}
         if "avx512vbmi" in self._cpu.features:

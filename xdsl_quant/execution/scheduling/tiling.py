@@ -16,6 +16,7 @@ from functools import cached_property
 from .. import mlir_bindings as mlir
 from ..building import loops_in, mixed_sizes, reshape_tensor
 from ..mlir_bindings import Sizes, ir, linalg, tensor
+from .block_products import is_block_product
 from .byte_products import is_byte_product
 from .contractions import Contraction, Factor, contraction_of
 from .generic_ops import build_generic
@@ -36,7 +37,7 @@ def tile_contractions(module: ir.Module) -> None:
         if op.name.startswith("linalg.") and len(op.regions) == 1
     ]
     for op in structured:
-        if is_byte_product(op):
+        if is_byte_product(op) or is_block_product(op):
             continue
         if op.results and (contraction := contraction_of(op)) is not None:
             tiled = _TiledContraction(**vars(contraction))

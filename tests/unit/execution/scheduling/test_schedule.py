@@ -40,6 +40,7 @@ STEPS = (
     *("look_up_whole_bytes", "share_destinations", "outline_loops", "plan_buffers"),
     *("share_functions", "mark_buffers_as_distinct", "lower_strided_copies"),
     *("store_repeated_terms", "move_contiguous_loops_inside", "narrow_products"),
+    *("mark_block_products", "call_block_products"),
 )
 
 WEIGHTS, X = some(64, 48), some(7, 64)
