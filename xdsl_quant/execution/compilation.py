@@ -14,9 +14,11 @@ from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp
 
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.entry_function import check_function_name
 from xdsl_quant.runtime.host_functions import HostFunctions, checked_host_functions
+from xdsl_quant.runtime.kernel_sets import check_kernel_set, select_kernels
 from xdsl_quant.runtime.loading import (
     IRError,
     Model,
@@ -46,6 +48,7 @@ class _Request(NamedTuple):
     rounding: Rounding
     fuse: bool
     code: CodeOptions
+    kernels: KernelSet | None = None
 
     def check(self) -> None:
         """
@@ -57,6 +60,8 @@ class _Request(NamedTuple):
         """
         if (mistake := self.rounding.error_message()) is not None:
             raise ValueError(mistake)
+        if self.kernels is not None:
+            check_kernel_set(self.kernels)
         check_function_name(self.entry, "entry")
         for option, value in (("fuse", self.fuse), ("schedule", self.code.schedule)):
             if not isinstance(cast(object, value), bool):
@@ -82,6 +87,7 @@ def compile(
     rounding_mode: RoundingMode = "nearest-even",
     zero_point_order: ZeroPointOrder = "before-rounding",
     nan: NanResult = "storage-min",
+    kernels: KernelSet | None = None,
     fuse: bool = True,
     schedule: bool = True,
     cpu: CpuName = "native",
@@ -109,13 +115,13 @@ def compile(
             values outside the storage type are undefined.
         zero_point_order: whether zero points are added before or after rounding.
         nan: result of casting NaN, for casts without an attribute `quant.nan`.
-        fuse: whether to lower each cast to one loop with its scales as constants.
-        schedule: whether to optimize the code beyond MLIR's passes, e.g. by tiling
-            contractions; does not change results.
+        kernels: kernels whose results `tfl` ops have; see
+            [`kernel_sets`][xdsl_quant.runtime.kernel_sets].
+        fuse: whether to lower each cast to one loop with constant scales.
+        schedule: whether to optimize the code beyond MLIR's passes.
         cpu: CPU features to use: those of this machine (`native`), or those of a named
-            CPU with fewer features; does not change results.
-        threads: number of threads for large matrix products of 8-bit integers; all
-            other code runs in the calling thread.
+            CPU with fewer features. Neither `cpu` nor `schedule` changes results.
+        threads: number of threads for large matrix products of 8-bit integers.
         host_functions: Python functions that the module declares and calls: see
             [`host_functions`][xdsl_quant.runtime.host_functions]. Disables caching.
 
@@ -131,7 +137,7 @@ def compile(
     """
     rounding = Rounding(rounding_mode, zero_point_order, nan)
     options = CodeOptions(schedule, cpu_named(cpu), threads)
-    request = _Request(entry, rounding, fuse, options)
+    request = _Request(entry, rounding, fuse, options, kernels)
     request.check()
     return _cached_function(module, request, checked_host_functions(host_functions))
 
@@ -166,6 +172,7 @@ def _compile(
     @cache
     def load() -> ModuleOp:
         loaded = _loaded_module(given)
+        select_kernels(loaded, request.kernels)
         if model_path(given) is not None and _module_digest(given) != digest:
             raise CompilationError(
                 f"{given}: error: the file has changed since compilation started; "
@@ -177,7 +184,7 @@ def _compile(
         # Import here: a cached result does not need it.
         from .source_ops import Source
 
-        entry, rounding, fuse, _ = request
+        entry, rounding, fuse, *_ = request
         return Source(load, entry, host_functions.keys(), rounding, fuse)
 
     lowered = _lowered(source, digest, request, is_kept=not host_functions)
@@ -194,10 +201,11 @@ def _lowered(
     source: Callable[[], Source], digest: str, request: _Request, *, is_kept: bool
 ) -> Lowered:
     """Return the lowered function, from the disk cache if possible."""
-    entry, rounding, fuse, _ = request
+    entry, rounding, fuse, _, kernels = request
     stored = None
     if is_kept and xdsl_patches.are_on():
-        stored = disk_cache.key_of("lowered", digest, repr(entry), rounding, fuse)
+        options = repr(entry), rounding, fuse, kernels
+        stored = disk_cache.key_of("lowered", digest, *options)
     if stored and (cached := read_lowered(stored)):
         return cached
     module = source().load()

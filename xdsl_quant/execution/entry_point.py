@@ -250,7 +250,9 @@ class EntryPoint:
                 f"function '{missing}' has no body; define it in the module or pass a host "
                 "function"
             )
-        own_module = ModuleOp([_private(op.clone()) for op in needed.values()])
+        own_module = ModuleOp(
+            [_private(op.clone()) for op in needed.values()], {**module.attributes}
+        )
         entry_name = function.sym_name.data
         type_ = function.function_type
         return EntryPoint(

@@ -158,6 +158,12 @@ def folded(rows: Array, step: Callable[[Array, Array], Array]) -> Array:
 
 
 @primitive
+def multiply_add(lhs: Array, rhs: Array, addend: Array) -> Array:
+    """Return `lhs * rhs + addend` in `f32`, rounded once."""
+    return fused_multiply_add(lhs, rhs, addend)
+
+
+@primitive
 def scaled_total(values: Integers, scales: Array, start: Array) -> Array:
     """
     Return `start` plus the products of values and scales along the first dimension.

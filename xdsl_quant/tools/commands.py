@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 from xdsl_quant import __version__
+from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.rounding_mode import (
     NanResult,
     RoundingMode,
@@ -110,7 +111,7 @@ COMMANDS: Mapping[str, Command] = {
         "run a function of a model on NumPy arrays",
         "Run a function of a model on NumPy arrays. Arguments and results of quantized\n"
         "types are stored values. Results are printed, or written to .npy or .npz files.",
-        f"MODEL --input -o --steps {_ROUNDING} {_MODEL_OPTIONS}",
+        f"MODEL --input -o --steps --kernels {_ROUNDING} {_MODEL_OPTIONS}",
         (
             "model.mlir --input x.npy -o y.npy",
             "model.mlir --entry f --input 3.5 --input '[[1, 2], [3, 4]]'",
@@ -181,6 +182,7 @@ _ARGUMENTS = """
   --sort KEY              name, op, storage, scale, zero-point, bytes, at-bounds
   --print-debuginfo       print locations, which contain tensor names
   --steps                 call once per row of the inputs, and keep the state
+  --kernels NAME          of tfl ops: reference (default), multiplier, xnnpack
   --after PASSES          prove that these passes preserve results
   --to TYPE               prove requantization from one !quant.fixed_point type
   --scale-rounding MODE   of requantization: single (default) or double
@@ -236,6 +238,7 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "--against": {"default": "compiled"},
     "--rounding-mode": {"choices": get_args(RoundingMode)},
     "--zero-point-order": {"choices": get_args(ZeroPointOrder)},
+    "--kernels": {"choices": get_args(KernelSet)},
     "--nan": {"choices": get_args(NanResult)},
     "--shape": _LIST,
     "--no-progress": {"action": "store_false", "dest": "progress"},

@@ -17,6 +17,7 @@ from xdsl_quant.machines.numpy import StatefulModel
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.kernel_sets import select_kernels
 from xdsl_quant.runtime.missing_lowering import compiled_only
 from xdsl_quant.runtime.state_arguments import state_arguments
 from xdsl_quant.runtime.stateful_function import StatefulFunction, result_tuple
@@ -38,6 +39,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _run_function(options: argparse.Namespace) -> None:
     check_files(options, {"-o": options.output})
     module = read_module(options)
+    select_kernels(module, options.kernels)
     rounding = _rounding(options, module)
     inputs = read_values(options)
     with naming_failures(

@@ -213,6 +213,41 @@ def test_steps_of_several_inputs(capsys: pytest.CaptureFixture[str]):
     )
 
 
+DYNAMIC_RANGE = """
+func.func @f(%x: tensor<1x3xf32>) -> tensor<1x1xf32> {
+  %w = "tfl.pseudo_qconst"() <{qtype = tensor<1x3x!quant.uniform<i8:f32, 0.1>>,
+    value = dense<[[70, 55, 90]]> : tensor<1x3xi8>}>
+    : () -> tensor<1x3x!quant.uniform<i8:f32, 0.1>>
+  %none = "tfl.no_value"() <{value}> : () -> none
+  %y = "tfl.fully_connected"(%x, %w, %none) <{fused_activation_function = "NONE",
+    keep_num_dims = false, weights_format = "DEFAULT"}>
+    : (tensor<1x3xf32>, tensor<1x3x!quant.uniform<i8:f32, 0.1>>, none)
+    -> tensor<1x1xf32>
+  return %y : tensor<1x1xf32>
+}"""
+
+
+def test_kernels(capsys: pytest.CaptureFixture[str]):
+    """XNNPACK quantizes with 255 steps from 0 to 3.3, others with 127."""
+    Path("m.mlir").write_text(DYNAMIC_RANGE)
+    args = "m.mlir", "--input", "[[1, 2.2, 3.3]]"
+    reference = outputs(capsys, *args)
+    assert outputs(capsys, *args, "--kernels", "reference") == reference
+    assert printed_number(reference) == pytest.approx(product(127), rel=1e-6)
+    result = outputs(capsys, *args, "--kernels", "xnnpack")
+    assert printed_number(result) == pytest.approx(product(255), rel=1e-6)
+
+
+def product(steps: int) -> float:
+    """The product if 3.3 is stored as `steps`."""
+    stored = np.round(np.array([1, 2.2, 3.3]) * steps / 3.3)
+    return float(stored @ [7, 5.5, 9] * 3.3 / steps)
+
+
+def printed_number(text: str) -> float:
+    return float(text.rpartition("[[")[2].partition("]]")[0])
+
+
 def test_no_results(capsys: pytest.CaptureFixture[str]):
     Path("m.mlir").write_text("func.func @f() {\n  return\n}")
     assert outputs(capsys, "m.mlir") == ""

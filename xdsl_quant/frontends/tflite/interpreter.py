@@ -25,13 +25,15 @@ from xdsl.ir import Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.lowering import kernels
-from xdsl_quant.frontends.tflite.lowering.kernels import IMPLEMENTATIONS, Computation
+from xdsl_quant.frontends.tflite.lowering.kernels import Computation, implementations
+from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.machines.numpy.implementations import (
     Implementation,
     interpreter_functions,
 )
 from xdsl_quant.machines.numpy.values import failure
 from xdsl_quant.runtime.arrays import allows_shape, numpy_dtype, shape_text, shortened
+from xdsl_quant.runtime.kernel_sets import kernel_set
 from xdsl_quant.unsupported import Unsupported
 
 # Results
@@ -202,14 +204,14 @@ _WITH_INTERPRETER: Mapping[type[Operation], Implementation] = {
 
 
 @cache
-def _functions() -> InterpreterFunctions:
+def _functions(kernels: KernelSet) -> InterpreterFunctions:
     plain = {
         tfl.NoValueOp: _no_value,
         tfl.VarHandleOp: _var_handle,
         tfl.CustomOp: _custom,
         **{
             op_type: _interpreter_function(implementation)
-            for op_type, implementation in IMPLEMENTATIONS.items()
+            for op_type, implementation in implementations(kernels).items()
         },
     }
     return interpreter_functions(plain, _WITH_INTERPRETER)
@@ -217,7 +219,7 @@ def _functions() -> InterpreterFunctions:
 
 def tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
     """Yield the functions of `tfl`, and functions that raise for unregistered ops."""
-    yield _functions()
+    yield _functions(kernel_set(module))
     yield _State()
     # xDSL creates a class for each op name.
     for op_type in {type(op) for op in module.walk() if isinstance(op, UnregisteredOp)}:

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.numerics.arithmetic import check_rounding
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
@@ -28,6 +29,7 @@ from xdsl_quant.runtime.host_functions import (
     check_host_functions,
     checked_host_functions,
 )
+from xdsl_quant.runtime.kernel_sets import select_kernels
 from xdsl_quant.runtime.loading import IRError, Model, as_module
 from xdsl_quant.runtime.missing_lowering import (
     compiler_advice,
@@ -47,6 +49,7 @@ def run_function(
     rounding_mode: RoundingMode = "nearest-even",
     zero_point_order: ZeroPointOrder = "before-rounding",
     nan: NanResult = "storage-min",
+    kernels: KernelSet | None = None,
     host_functions: HostFunctions | None = None,
 ) -> tuple[Array, ...]:
     """
@@ -61,6 +64,8 @@ def run_function(
         rounding_mode: rounding of casts that are not lowered.
         zero_point_order: order in which these casts add the zero point and round.
         nan: stored value of NaN for casts without an attribute `quant.nan`.
+        kernels: kernels whose results `tfl` ops have: `reference`, `multiplier` or
+            `xnnpack`; default: the module attribute `quant.kernels`, or `reference`.
         host_functions: Python functions that the module declares and calls, by name:
             see [`host_functions`][xdsl_quant.runtime.host_functions].
 
@@ -85,6 +90,7 @@ def run_function(
         rounding_mode=rounding_mode,
         zero_point_order=zero_point_order,
         nan=nan,
+        kernels=kernels,
         host_functions=host_functions,
     )
     return model.step(*arguments)
@@ -110,6 +116,7 @@ class StatefulModel:
         rounding_mode: RoundingMode = "nearest-even",
         zero_point_order: ZeroPointOrder = "before-rounding",
         nan: NanResult = "storage-min",
+        kernels: KernelSet | None = None,
         host_functions: HostFunctions | None = None,
     ):
         """
@@ -122,6 +129,7 @@ class StatefulModel:
                 [`run_function`][xdsl_quant.machines.numpy.functions.run_function].
             zero_point_order: order in which casts add the zero point and round.
             nan: stored value of NaN.
+            kernels: kernels whose results `tfl` ops have.
             host_functions: Python functions that the module declares and calls.
 
         Raises:
@@ -134,6 +142,9 @@ class StatefulModel:
         check_rounding(rounding)
         host_functions = checked_host_functions(host_functions)
         module = as_module(module)
+        if kernels is not None:
+            module = module.clone()
+            select_kernels(module, kernels)
         function = entry_function(module, name)
         check_host_functions(module, host_functions)
         module, function = _without_stablehlo(module, function, rounding)
@@ -204,7 +215,7 @@ def _without_stablehlo(
     reached = reachable_symbols(module, function)
     if not has_stablehlo_ops(reached.values()):
         return module, function
-    module = ModuleOp([op.clone() for op in reached.values()])
+    module = ModuleOp([op.clone() for op in reached.values()], {**module.attributes})
     try:
         lower_stablehlo_ops(module, rounding)
     except IRError as e:

@@ -8,44 +8,15 @@ of 32, and elsewhere within 4e-6 of the largest result.
 """
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from xdsl_quant.numerics.primitives import Array, exact_factors, scaled_total
 
-from .hybrid import Floats
+from .hybrid import Floats, quantized_rows
 
 _WEIGHTS_PER_SUM = 16
 """Number of weights that the kernel adds before it multiplies by a scale."""
-
-
-class _StoredRows(NamedTuple):
-    """Rows of activations as integers from -128 to 127."""
-
-    stored: Array
-    zero_points: Array
-    """Zero points `[rows, 1]` as `f32`, plus 128."""
-
-    scales: Array
-    """Scales `[rows, 1]` in `f32`."""
-
-
-def _stored_rows(rows: Floats) -> _StoredRows:
-    """Quantize rows: map their range, extended to include 0, to the range -128 to 127."""
-    zero, lowest, highest = (np.float32(number) for number in (0, -128, 127))
-    low = np.minimum(rows.min(axis=1, keepdims=True), zero)
-    high = np.maximum(rows.max(axis=1, keepdims=True), zero)
-    steps = np.float32(255)
-    inverse = steps / np.where(low == high, steps, high - low)
-    below, above = low * inverse, high * inverse
-    where: Any = np.where
-    is_low_worse = (lowest + below) + (highest + above) > zero
-    zero_points = where(is_low_worse, lowest - below, highest - above)
-    zero_points = np.rint(np.clip(zero_points, lowest, highest))
-    stored = np.clip(np.rint(rows * inverse) + zero_points, lowest, highest)
-    scales = np.float32(1) / inverse
-    return _StoredRows(stored.astype(np.int64), zero_points - lowest, scales)
 
 
 def _corrections(weights: Array, scales: Floats) -> Floats:
@@ -94,9 +65,10 @@ def fully_connected(
     """
     outputs, inputs = weights.shape
     blocks = scales.shape[1]
-    rows = _stored_rows(values.reshape(-1, inputs))
+    rows = quantized_rows(values.reshape(-1, inputs))
     sums = _block_sums(rows.stored, weights, blocks)
-    start = _corrections(weights, scales) * rows.zero_points
+    zero_points = (rows.zero_points + 128).astype(np.float32)
+    start = _corrections(weights, scales) * zero_points
     result = scaled_total(sums, scales.T[:, None, :], start) * rows.scales
     if bias is not None:
         result = result + bias

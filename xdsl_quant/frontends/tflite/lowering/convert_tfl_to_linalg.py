@@ -16,7 +16,7 @@ other dialects use quantized values, e.g. at function arguments and results.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.machines.expression import NO_FORM
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.runtime.arrays import (
@@ -54,6 +55,7 @@ from xdsl_quant.runtime.arrays import (
     numpy_dtype,
 )
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
+from xdsl_quant.runtime.kernel_sets import kernel_set
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.signless_types import (
     has_signedness,
@@ -78,12 +80,11 @@ from .fallbacks import (
     without_conversion,
 )
 from .kernels import (
-    IMPLEMENTATIONS,
-    MULTIPLIER_KERNELS,
     Computation,
     FallbackMode,
     Implementation,
     block_type,
+    implementations,
     svdf,
     unsupported_type,
 )
@@ -447,20 +448,25 @@ class ConvertTFLToLinalgPass(CountingPass):
     or fail (`off`). With `only`, all ops on stored values are computed with floats.
     """
 
-    kernels: Literal["reference", "multiplier"] = "reference"
+    kernels: KernelSet | None = None
     """
-    Rescaling of `fully_connected`: by an `f64` scale, as the reference kernel does
-    (`reference`), or by a 31-bit multiplier, as other kernels and TOSA do (`multiplier`).
+    Kernels whose results are computed: the reference kernels (`reference`); kernels that
+    rescale the sums of `fully_connected` by a 31-bit multiplier, as TOSA does
+    (`multiplier`); or XNNPACK's kernels of dynamic range quantization (`xnnpack`). Default:
+    the module attribute `quant.kernels`, or `reference`.
     """
 
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
-        implementations = {**IMPLEMENTATIONS, tfl.SVDFOp: svdf}
-        if self.kernels == "multiplier":
-            implementations.update(MULTIPLIER_KERNELS)
         tfl_ops = ops_of_dialect(op, "tfl")
         module = op.clone()
-        conversion = _LinalgConversion(implementations, self.fallback)
+        try:
+            kernels = self.kernels or kernel_set(op)
+        except ValueError as e:
+            fail(op, str(e))
+        conversion = _LinalgConversion(
+            {**implementations(kernels), tfl.SVDFOp: svdf}, self.fallback
+        )
         # Overflows are intended, or checked where they occur.
         with without_garbage_collection(), np.errstate(all="ignore"):
             conversion.convert(module)

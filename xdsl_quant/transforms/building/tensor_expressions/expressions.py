@@ -12,12 +12,14 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects import arith, tensor
+from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import (
     AnyFloat,
     BytesAttr,
     DenseIntOrFPElementsAttr,
     IntegerType,
     TensorType,
+    f32,
     i1,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -566,6 +568,19 @@ def _apply_elementwise(
 
 for _name in ("wrapped", "leading_zeros", "erfc"):
     FUNCTIONS[_name] = partial(_apply_elementwise, primitives.PRIMITIVES[_name])
+
+
+@implements("multiply_add")
+def _multiply_add(lhs: Value, rhs: Value, addend: Value) -> TensorExpression:
+    def function(*scalars: Scalar) -> Scalar:
+        builder = next(x.builder for x in scalars if isinstance(x, FloatExpression))
+        x, y, z = (as_number(builder, number).as_float(f32).value for number in scalars)
+        return FloatExpression(builder, builder.add(math_dialect.FmaOp(x, y, z)))
+
+    operands = lhs, rhs, addend
+    return _mapped_elements(
+        builder_of(*operands), np.dtype(np.float32), function, operands
+    )
 
 
 @implements("radicand")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from xdsl.ir import Operation
 
+from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.unsupported import Unsupported
 
 from .computation import (
@@ -21,7 +22,7 @@ from .computation import (
 )
 from .data_movement import DATA_MOVEMENT
 from .elementwise import ELEMENTWISE
-from .products import MULTIPLIER_KERNELS, PRODUCTS, svdf
+from .products import MULTIPLIER_KERNELS, PRODUCTS, XNNPACK_KERNELS, svdf
 
 __all__ = [
     "IMPLEMENTATIONS",
@@ -34,6 +35,7 @@ __all__ = [
     "has_hybrid_kernel",
     "has_one_scale",
     "parameters_of",
+    "implementations",
     "svdf",
     "unsupported_type",
 ]
@@ -47,6 +49,16 @@ IMPLEMENTATIONS: Mapping[type[Operation], Implementation] = {
     **DATA_MOVEMENT,
 }
 """Implementation of each op, except ops with state or regions."""
+
+
+def implementations(kernels: KernelSet) -> Mapping[type[Operation], Implementation]:
+    """Return the implementations of ops with a set of kernels."""
+    others: Mapping[KernelSet, Mapping[type[Operation], Implementation]] = {
+        "reference": {},
+        "multiplier": MULTIPLIER_KERNELS,
+        "xnnpack": XNNPACK_KERNELS,
+    }
+    return {**IMPLEMENTATIONS, **others[kernels]}
 
 
 def has_hybrid_kernel(op: Operation) -> bool:

@@ -1,6 +1,8 @@
 """Implementations of contractions, pooling, resizing and reductions."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -73,7 +75,9 @@ def _weights_without_zero_points(weights: Quantized) -> Quantized:
 
 
 def _convolution(
-    sums: Sums, roles: Operands, is_depthwise: bool | None = None
+    sums: Sums,
+    roles: Operands,
+    is_depthwise: bool | None = None,
 ) -> Computation:
     """
     Return the implementation of a convolution.
@@ -103,15 +107,39 @@ def _convolution(
         weights, bias = _weights_without_zero_points(weights), _integers(bias)
         return products.convolution(x, weights, bias, result, *options, accumulators)
 
-    def hybrid_kernel(
-        op: Operation, x: Array, weights: Quantized, bias: Array | None
-    ) -> Array:
-        window = window_of(op)
-        values = hybrid.convolution(x, weights, bias, window, bool(is_depthwise))
-        return floats.apply_activation(values, activation_of(op))
-
-    hybrid_or_none = None if is_depthwise is None else hybrid_kernel
+    hybrid_or_none = (
+        None
+        if is_depthwise is None
+        else partial(_hybrid_convolution, is_depthwise=is_depthwise)
+    )
     return Computation(formula, kernel, takes_product(roles), roles, hybrid_or_none)
+
+
+def _hybrid_convolution(
+    op: Operation,
+    x: Array,
+    weights: Quantized,
+    bias: Array | None,
+    is_depthwise: bool = False,
+) -> Array:
+    values = hybrid.convolution(x, weights, bias, window_of(op), is_depthwise)
+    return floats.apply_activation(values, activation_of(op))
+
+
+def _xnnpack_convolution(
+    op: Operation, x: Array, weights: Quantized, bias: Array | None
+) -> Array:
+    """Return the result of XNNPACK; of the reference kernel if XNNPACK has no kernel."""
+    is_whole = x.shape[-1] == weights.values.shape[-1]
+    if weights.parameters.storage_width < 8 or not is_whole or _is_curved(op):
+        return _hybrid_convolution(op, x, weights, bias)
+    values = hybrid.xnnpack_convolution(x, weights, bias, window_of(op))
+    return floats.apply_activation(values, activation_of(op))
+
+
+def _is_curved(op: Operation) -> bool:
+    """Return True for activations without a kernel in XNNPACK."""
+    return activation_of(op) not in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 
 
 def _image_sums(function: Callable[..., Array]) -> Sums:
@@ -190,6 +218,26 @@ def _blockwise_product(
     return floats.apply_activation(result, activation_of(op))
 
 
+def _hybrid_fully_connected(
+    op: tfl.FullyConnectedOp, x: Array, weights: Quantized, bias: Array | None
+) -> Array:
+    options = flag(op.keep_num_dims), flag(op.asymmetric_quantize_inputs)
+    result = hybrid.fully_connected(x, weights, bias, *options)
+    return floats.apply_activation(result, activation_of(op))
+
+
+def _xnnpack_fully_connected(
+    op: tfl.FullyConnectedOp, x: Array, weights: Quantized, bias: Array | None
+) -> Array:
+    """Return the result of XNNPACK; of the reference kernel if XNNPACK has no kernel."""
+    row_bits = weights.values.shape[1] * weights.parameters.storage_width
+    if row_bits % 8 or _is_curved(op):
+        return _hybrid_fully_connected(op, x, weights, bias)
+    keep_num_dims = flag(op.keep_num_dims)
+    result = hybrid.xnnpack_fully_connected(x, weights, bias, keep_num_dims)
+    return floats.apply_activation(result, activation_of(op))
+
+
 def _fully_connected(has_multiplier: bool) -> Computation:
     def kernel(
         op: Any,
@@ -208,20 +256,13 @@ def _fully_connected(has_multiplier: bool) -> Computation:
             has_multiplier,
         )
 
-    def hybrid_kernel(
-        op: tfl.FullyConnectedOp, x: Array, weights: Quantized, bias: Array | None
-    ) -> Array:
-        options = flag(op.keep_num_dims), flag(op.asymmetric_quantize_inputs)
-        result = hybrid.fully_connected(x, weights, bias, *options)
-        return floats.apply_activation(result, activation_of(op))
-
     roles = Operands(plain=(2,), weights=1, bias=2)
     return Computation(
         _fully_connected_formula,
         kernel,
         takes_product(roles, 16),
         roles,
-        hybrid_kernel,
+        _hybrid_fully_connected,
         _blockwise_product,
     )
 
@@ -408,12 +449,16 @@ def svdf(
     )
 
 
+_FULLY_CONNECTED = _fully_connected(has_multiplier=False)
+
+_CONV_2D = _convolution(
+    _image_sums(products.convolution_sums),
+    Operands(plain=(2,), weights=1, channels=0, bias=2),
+    is_depthwise=False,
+)
+
 PRODUCTS: Mapping[type[Operation], Implementation] = {
-    tfl.Conv2DOp: _convolution(
-        _image_sums(products.convolution_sums),
-        Operands(plain=(2,), weights=1, channels=0, bias=2),
-        is_depthwise=False,
-    ),
+    tfl.Conv2DOp: _CONV_2D,
     tfl.DepthwiseConv2DOp: _convolution(
         _image_sums(products.depthwise_sums),
         Operands(plain=(2,), weights=1, channels=3, bias=2),
@@ -422,7 +467,7 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.TransposeConvOp: _convolution(
         _transposed_sums, Operands(plain=(0, 3), input=2, weights=1, bias=3)
     ),
-    tfl.FullyConnectedOp: _fully_connected(has_multiplier=False),
+    tfl.FullyConnectedOp: _FULLY_CONNECTED,
     tfl.BatchMatMulOp: Computation(
         formula_of(floats.batch_matmul, _adj_x, _adj_y),
         kernel_of(products.batch_matmul, _adj_x, _adj_y),
@@ -452,3 +497,9 @@ MULTIPLIER_KERNELS: Mapping[type[Operation], Implementation] = {
     tfl.FullyConnectedOp: _fully_connected(has_multiplier=True),
 }
 """Kernels that rescale by integer multipliers instead of the reference kernels' floats."""
+
+XNNPACK_KERNELS: Mapping[type[Operation], Implementation] = {
+    tfl.FullyConnectedOp: replace(_FULLY_CONNECTED, hybrid=_xnnpack_fully_connected),
+    tfl.Conv2DOp: replace(_CONV_2D, hybrid=_xnnpack_convolution),
+}
+"""Kernels of dynamic range quantization that differ from the reference kernels."""
