@@ -1,7 +1,8 @@
 """
 Convert constraints on values to specifications of kernel ports. Constraints are pairs
 of casts, statistics, fake quantization, quantized element types before or after a cast,
-and specifications of other ports.
+and specifications of other ports. Casts may also be those of a frontend dialect, e.g.
+`tfl.quantize` and `stablehlo.uniform_dequantize`.
 
 A constraint on a value applies to all ports that define or use it. Values connected by
 casts of the quant dialect, statistics, fake quantization or `quant.coupled_ref` count
@@ -73,6 +74,7 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
     recorded_ranges,
 )
 
+from .dialect_casts import casts_as_quant
 from .module_kernels import kernels_of, ops_outside_kernels
 from .port_ranges import port_ranges, set_coupled_ports, set_specs
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
@@ -744,14 +746,14 @@ class QuantConstraintsToSpecsPass(CountingPass):
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         separated = separate_calls(op)
-        with separated.undone_if_failed():
+        with separated.undone_if_failed(), casts_as_quant(op):
             resolution = _Resolution(op, separated.calls, exact_bits=self.exact_bits)
-        for kernel, constraints in resolution.specs.items():
-            _specify(kernel, constraints)
-        for kernel, keys in resolution.coupled.items():
-            set_coupled_ports(kernel, keys)
-        links = (x for x in resolution.links if x in resolution.specified)
-        _remove(links, resolution.branches)
+            for kernel, constraints in resolution.specs.items():
+                _specify(kernel, constraints)
+            for kernel, keys in resolution.coupled.items():
+                set_coupled_ports(kernel, keys)
+            links = (x for x in resolution.links if x in resolution.specified)
+            _remove(links, resolution.branches)
         warn_of_public_functions(merge_copies(separated))
         return PassOutcome(
             resolution.links,
