@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import Operation
 
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.building.type_replacement import defined_values
@@ -93,7 +95,7 @@ def pipeline(request: Request) -> Pipeline:
     options = _search_options(recipe, request.budget, request.labels)
     module = read_model(request.model)
     entry_function(module, request.entry)
-    _check_is_float(module)
+    _check_is_float(module, recipe)
     # Import only the passes that the mode needs.
     if recipe.mode != "static":
         from .weight_stages import WeightPipeline
@@ -153,16 +155,30 @@ def _search_options(
     return replace(recipe.search, budget=budget)
 
 
-def _check_is_float(module: ModuleOp) -> None:
+def _check_is_float(module: ModuleOp, recipe: Recipe) -> None:
     for op in module.walk():
-        if op_name(op).partition(".")[0] in ("stablehlo", "tfl") and any(
-            isinstance(scalar_or_element_type(type_), ScaledQuantizedType)
-            for type_ in op.result_types
-        ):
-            raise ValueError(
-                f"the model is already quantized: found '{op_name(op)}' with a quantized "
-                "result; quantize the original float model"
-            )
+        if not _is_quantized(op, accepts_casts=recipe.mode == "static"):
+            continue
+        raise ValueError(
+            f"the model is already quantized: found '{op_name(op)}' with a quantized "
+            "operand or result; quantize the original float model"
+        )
     values = (value for op in module.walk() for value in defined_values(op))
     if not any(isinstance(scalar_or_element_type(v.type), AnyFloat) for v in values):
         raise ValueError("expected a float model, found no floats")
+
+
+def _is_quantized(op: Operation, *, accepts_casts: bool) -> bool:
+    """
+    Return True if an op of a frontend has quantized operands or results. Casts may count
+    as constraints on the values of float ops, with constants as operands.
+    """
+    if op_name(op).partition(".")[0] not in ("stablehlo", "tfl"):
+        return False
+    is_cast = has_quantization_trait(op, CastsQuantization)
+    if accepts_casts and (is_cast or not op.operands):
+        return False
+    return any(
+        isinstance(scalar_or_element_type(value.type), ScaledQuantizedType)
+        for value in (*op.operands, *op.results)
+    )
