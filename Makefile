@@ -149,6 +149,7 @@ prove-mutants: $(READY)
 oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.oracles $(ORACLES)
 	$(BIN)/python -m tests.oracles.tosa
+	$(BIN)/python -m tests.oracles.qdq
 	$(BIN)/python -m tests.propagation
 	$(BIN)/python -m pytest -q -n auto --all-cases -m sampled
 	$(BIN)/python -m tests.slices

@@ -54,6 +54,7 @@ def test_what_the_plugin_offers():
         "stablehlo-legalize-quant-to-integer",
         "stablehlo-legalize-quantized-op-to-qdq",
         "strip-func-quant-types",
+        "tfl-fuse-qdq",
         "tfl-variables-to-arguments",
         "tosa-rescale-to-quant",
         "tosa-strip-quant-types",

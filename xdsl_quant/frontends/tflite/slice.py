@@ -23,6 +23,7 @@ SLICE = QuantizationUniverse(
             "convert-tfl-to-linalg",
             "convert-tfl-to-stablehlo",
             "convert-tfl-to-tosa",
+            "tfl-fuse-qdq",
             "tfl-variables-to-arguments",
         ),
     ),
