@@ -28,7 +28,7 @@ TOSA_READY := .venv-tosa/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
 .PHONY: help venv demo tests pytest check costs filecheck lint pages format fuzz mlir24 prove prove-mutants oracles \
-	formats cpus tosa-tools host-check xdsl-versions mutants quantizers bench notebook docs clean
+	formats cpus tosa-tools iree host-check xdsl-versions mutants quantizers bench notebook docs clean
 
 help:
 	@echo "make demo       run real int8 models as integer code, compare all tensors with LiteRT's, and quantize one"
@@ -53,6 +53,7 @@ help:
 	@echo "make cpus       run the execution tests for each CPU level that this machine supports,"
 	@echo "                and compare 45,000 small functions with the interpreter (CPUS='--count 1000')"
 	@echo "make tosa-tools install TOSA's reference model for 'make oracles', into .venv-tosa"
+	@echo "make iree       compile seven models with IREE, and compare all values (installs 600 MB)"
 	@echo "make host-check run xDSL's own filecheck tests with and without the plugin"
 	@echo "make xdsl-versions  run the tests with each supported release of xDSL and the newest,"
 	@echo "                and those of StableHLO models beside the package xdsl-jax"
@@ -190,6 +191,16 @@ $(TOSA_READY): Makefile
 		'tosa-tools==2026.8.0' 'tosa-converter-for-tflite==2026.2.0' && touch $@ || \
 		{ rm -rf .venv-tosa; \
 		echo "No TOSA reference model for this system: comparisons with it are skipped."; }
+
+# IREE has its own MLIR and NumPy.
+.venv-iree/.ready: Makefile
+	$(PYTHON) -m venv .venv-iree
+	.venv-iree/bin/python -m pip install --quiet --disable-pip-version-check \
+		'iree-base-compiler==3.13.*' 'iree-base-runtime==3.13.*'
+	@touch $@
+
+iree: $(READY) .venv-iree/.ready
+	$(BIN)/python -m tests.oracles.iree $(IREE)
 
 host-check: $(READY)
 	$(BIN)/python -m tests.host.compare

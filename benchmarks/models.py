@@ -390,16 +390,17 @@ def _second_start(path: Path, x: NDArray[Any], kind: str) -> tuple[float, float]
     return seconds, used
 
 
-def _saved(name: str, folder: Path) -> Saved:
+def saved_model(name: str, folder: Path, count: int = _INPUTS) -> Saved:
+    """Write a model of the benchmark to a folder, with this number of random inputs."""
     path = folder / "model.tflite"
     if (make := MODELS.get(name)) is not None:
         network = make()
         network.save(path)
-        return Saved(path, network.samples(_INPUTS)[:, None], network.products)
+        return Saved(path, network.samples(count)[:, None], network.products)
     path.write_bytes(model_paths()[name].read_bytes())
     shape = _interpreter(path, is_reference=True).get_input_details()[0]["shape"]
     random = np.random.default_rng(0)
-    return Saved(path, random.integers(-128, 128, (_INPUTS, *shape), np.int8))
+    return Saved(path, random.integers(-128, 128, (count, *shape), np.int8))
 
 
 def _step(interpreter: Any, x: NDArray[Any]) -> NDArray[Any]:
@@ -411,7 +412,7 @@ def _step(interpreter: Any, x: NDArray[Any]) -> NDArray[Any]:
 
 def _measured(name: str, rounds: int) -> Result:
     with TemporaryDirectory() as folder:
-        path, inputs, products = _saved(name, Path(folder))
+        path, inputs, products = saved_model(name, Path(folder))
         interpreters = {
             "reference": _interpreter(path, is_reference=True),
             "XNNPACK": _interpreter(path, is_reference=False),
