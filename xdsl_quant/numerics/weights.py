@@ -1,5 +1,6 @@
 """Symmetric quantization of weights with one scale per block."""
 
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
@@ -28,10 +29,12 @@ def weight_parameters(
     bits: int = 8,
     weight_range: WeightRange = "min-max",
     expressed: str = "f32",
+    narrow_range: bool = True,
+    f16_scales: bool = False,
 ) -> QuantizationParameters:
     """
-    Return parameters for constant weights: symmetric (zero point 0) and narrow-range
-    (without the smallest stored value).
+    Return parameters for constant weights: symmetric (zero point 0) and, by default,
+    narrow-range (without the smallest stored value).
 
     With the range `min-max` the scale of a block is `max|w| / (2**(bits - 1) - 1)`. With
     `mse`, candidates are this scale and 80 smaller ones, down to a fifth of it; the
@@ -44,12 +47,15 @@ def weight_parameters(
         bits: the width of stored values, from 2 to 8.
         weight_range: the range of weights that a scale covers.
         expressed: the expressed type.
+        narrow_range: `False` to also store `-2**(bits - 1)`.
+        f16_scales: True for scales of all blocks that both `f16` and `bf16` represent.
 
     Returns:
         per-tensor, per-axis or sub-channel parameters, the simplest equivalent form.
 
     Raises:
-        ValueError: if weights are not finite, or another argument is out of range.
+        ValueError: if weights are not finite, a scale exceeds `f16`, or another argument
+            is out of range.
         TypeError: if weights are not numeric.
     """
     if weight_range not in get_args(WeightRange):
@@ -58,13 +64,15 @@ def weight_parameters(
         raise ValueError(f"expected 2 to 8 bits, found {bits}")
     array = numbers(weights, "weights", "iuf")
     last = 2 ** (bits - 1) - 1
-    scales = _block_scales(array, block_shape, weight_range, last)
+    bounds = -last if narrow_range else -last - 1, last
+    rounding = _f16_and_bf16 if f16_scales else np.positive
+    scales = _block_scales(array, block_shape, weight_range, bounds, rounding)
     split = {d: n for d, n in enumerate(block_shape) if n != array.shape[d]}
     is_per_axis = len(split) == 1 and 1 in split.values()
     return QuantizationParameters(
         scales.reshape(-1) if is_per_axis else scales if split else scales.reshape(()),
         storage=f"i{bits}",
-        storage_min=-last,
+        storage_min=bounds[0],
         expressed=expressed,
         quantized_dimension=next(iter(split)) if is_per_axis else None,
         block_sizes=split if split and not is_per_axis else None,
@@ -72,7 +80,11 @@ def weight_parameters(
 
 
 def _block_scales(
-    weights: Array, block_shape: tuple[int, ...], weight_range: WeightRange, last: int
+    weights: Array,
+    block_shape: tuple[int, ...],
+    weight_range: WeightRange,
+    bounds: tuple[int, int],
+    rounding: Callable[[Floats], Floats],
 ) -> Array:
     if not weights.size:
         raise ValueError(f"expected at least one weight, found shape {weights.shape}")
@@ -80,8 +92,28 @@ def _block_scales(
     check_finite(weights.astype(blocks.dtype, copy=False), "weights")
     largest = np.maximum(blocks.max(-1), -blocks.min(-1)).astype(np.float64)
     smallest = np.finfo(blocks.dtype).tiny
-    scales = np.where(largest > 0, np.maximum(largest / last, smallest), 1.0)
-    return _mse_scales(blocks, scales, last) if weight_range == "mse" else scales
+    full = np.maximum(largest / bounds[1], smallest)
+    scales = np.where(largest > 0, rounding(full), 1.0)
+    if weight_range == "mse":
+        return _mse_scales(blocks, scales, full, bounds, rounding)
+    return scales
+
+
+_F16_AND_BF16 = 2.0**-24, 65280.0
+"""Smallest and largest positive number of both `f16` and `bf16`."""
+
+
+def _f16_and_bf16(values: Floats) -> Floats:
+    """Return the nearest positive numbers of `bf16` that are numbers of `f16`, too."""
+    low, high = _F16_AND_BF16
+    if (is_large := values > high).any():
+        raise ValueError(
+            f"expected scales of at most {high:.0f}, found {values[is_large][0]:g}"
+        )
+    # `f16` has steps of 2**-24 below 2**-14, and there at least the digits of `bf16`.
+    digits = np.spacing(values.astype(np.float32)).astype(np.float64) * 2**16
+    steps = np.maximum(digits, low)
+    return np.maximum(np.rint(values / steps) * steps, low)
 
 
 def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
@@ -116,26 +148,31 @@ def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> Array:
     return parts.reshape(*counts, -1).astype(dtype)
 
 
-def _mse_scales(blocks: Array, scales: Floats, last: int) -> Floats:
+def _mse_scales(
+    blocks: Array,
+    scales: Floats,
+    full: Floats,
+    bounds: tuple[int, int],
+    rounding: Callable[[Floats], Floats],
+) -> Floats:
     """Return for each block the candidate scale with the least sum of squared errors."""
     rows, best = blocks.reshape(-1, blocks.shape[-1]), scales.reshape(-1).copy()
     step = max(1, _PIECE // rows.shape[1])
     for start in range(0, len(rows), step):
         piece = slice(start, start + step)
-        full = best[piece].copy()
-        errors = _squared_errors(rows[piece], full, last)
+        errors = _squared_errors(rows[piece], best[piece], bounds)
         for part in _CLIPPED:
-            candidates = full * part
-            candidate_errors = _squared_errors(rows[piece], candidates, last)
+            candidates = rounding(full.reshape(-1)[piece] * part)
+            candidate_errors = _squared_errors(rows[piece], candidates, bounds)
             is_better = candidate_errors < errors
             best[piece][is_better] = candidates[is_better]
             errors = np.minimum(errors, candidate_errors)
     return best.reshape(scales.shape)
 
 
-def _squared_errors(rows: Array, scales: Floats, last: int) -> Floats:
+def _squared_errors(rows: Array, scales: Floats, bounds: tuple[int, int]) -> Floats:
     steps = scales.astype(rows.dtype)[:, np.newaxis]
-    stored = np.rint(rows / steps).clip(-last, last)
+    stored = np.rint(rows / steps).clip(*bounds)
     return np.square(stored * steps - rows).sum(1)
 
 

@@ -1,6 +1,7 @@
 """Symmetric quantization of weights, with a scale for each block."""
 
 import re
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -219,3 +220,51 @@ def test_mistakes():
         TypeError, match=r"^expected numbers as weights, found dtype <U1"
     ):
         weight_parameters(np.array(["1"]), (1,))
+
+
+# Scales of blocks in TensorFlow Lite files
+
+
+@pytest.mark.parametrize("weight_range", ["min-max", "mse"])
+@pytest.mark.parametrize("bits", [2, 4])
+def test_scales_of_f16_and_bf16(bits: int, weight_range: WeightRange):
+    rng = np.random.default_rng(bits)
+    # From subnormal numbers of `f16` to large ones.
+    weights = rng.normal(size=(64, 8)) * np.geomspace(1e-8, 1e4, 64)[:, np.newaxis]
+    weights[0] = 0
+    parameters = weight_parameters(
+        weights,
+        (1, 4),
+        bits=bits,
+        weight_range=weight_range,
+        narrow_range=False,
+        f16_scales=True,
+    )
+    assert parameters.storage_min == -(2 ** (bits - 1))
+    scales = parameters.scales
+    assert scales.shape == (64, 2)
+    assert (scales > 0).all()
+    np.testing.assert_array_equal(scales, scales.astype(np.float16))
+    assert not (scales.astype(np.float32).view(np.uint32) & 0xFFFF).any()
+    if weight_range == "min-max":
+        largest = np.abs(weights).reshape(64, 2, 4).max(-1) / (2 ** (bits - 1) - 1)
+        assert scales[0].tolist() == [1, 1]
+        # Half a step: 8 significant bits, or the smallest number of `f16`.
+        bound = np.maximum(largest[1:] * 2.0**-8, 2.0**-24)
+        assert (np.abs(scales[1:] - largest[1:]) <= bound).all()
+
+
+def test_candidates_are_rounded_before_they_are_compared():
+    weights = np.random.default_rng(0).normal(size=(16, 32)).astype(np.float32)
+    parameters = partial(weight_parameters, bits=4, narrow_range=False, f16_scales=True)
+    best = parameters(weights, (1, 32), weight_range="mse")
+    found = error(weights, best)
+    for part in np.arange(20, 101) / 100:
+        full = parameters(weights * part, (1, 32))
+        assert found <= error(weights, full) * (1 + 1e-6)
+
+
+def test_scales_beyond_f16():
+    message = r"^expected scales of at most 65280, found 142857$"
+    with pytest.raises(ValueError, match=message):
+        weight_parameters([[1e6, 1.0]], (1, 2), bits=4, f16_scales=True)
