@@ -32,17 +32,22 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, f16
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import op_name, refusing
-from xdsl_quant.dialects.quant import uniform_type
+from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    StoredNumbersAttr,
+    uniform_type,
+)
 from xdsl_quant.dialects.quant.traits import (
     AffineOpCoefficient,
     CastsQuantization,
+    MovesElements,
     MultipliesAndAccumulates,
     has_quantization_trait,
     quantization_trait,
@@ -84,16 +89,22 @@ class Weight(NamedTuple):
         return float_elements(owner.get_attr_or_prop("value"))
 
 
-def weight_of(op: Operation, *, is_quantized: bool = False) -> Weight | None:
+def weight_of(
+    op: Operation, *, is_quantized: bool = False, includes_tables: bool = False
+) -> Weight | None:
     """
     Return the constant float weight of a contraction, or `None`.
 
     Args:
         op: any op.
         is_quantized: True to look through casts of the constant.
+        includes_tables: True to also return the table of a lookup.
     """
     trait = quantization_trait(op, AffineOpCoefficient)
-    if trait is None or not has_quantization_trait(op, MultipliesAndAccumulates):
+    if trait is None or not (
+        has_quantization_trait(op, MultipliesAndAccumulates)
+        or (includes_tables and _is_lookup(op))
+    ):
         return None
     value = op.operands[trait.operand]
     while is_quantized and has_quantization_trait(value.owner, CastsQuantization):
@@ -103,6 +114,12 @@ def weight_of(op: Operation, *, is_quantized: bool = False) -> Weight | None:
         return None
     dimension = trait.dimension_of(op)
     return Weight(value, trait.operand, dimension, trait.contracting_dimensions_of(op))
+
+
+def _is_lookup(op: Operation) -> bool:
+    return has_quantization_trait(op, MovesElements) and has_quantization_trait(
+        op, AffineOpCoefficient
+    )
 
 
 def is_float_constant(value: SSAValue) -> bool:
@@ -160,6 +177,15 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
     range: Literal["min-max", "mse"] = "min-max"
     """Range that a scale covers: all its weights, or that with the least squared error."""
 
+    narrow_range: bool = True
+    """`False` to also store the smallest value of the storage type."""
+
+    scales: Literal["expressed", "f16"] = "expressed"
+    """
+    Type of the scales of blocks: `f16` creates `!quant.block_scaled` types, with scales
+    that `bf16` represents, too, as TensorFlow Lite stores them.
+    """
+
     _quantized: dict[tuple[SSAValue, Attribute], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, Attribute], SSAValue],
         init=False,
@@ -179,7 +205,8 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
             )
 
     def plan(self, op: Operation) -> tuple[Weight, Attribute] | None:
-        if (weight := weight_of(op)) is None:
+        includes_tables = self.granularity == "block"
+        if (weight := weight_of(op, includes_tables=includes_tables)) is None:
             return None
         with refusing(op, "has a weight that cannot be quantized"):
             elements = weight.elements()
@@ -205,14 +232,32 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
     def _type(self, weight: Weight, elements: NDArray[np.floating]) -> Attribute:
         expressed = scalar_or_element_type(weight.value.type)
         assert isinstance(expressed, AnyFloat)
+        shape = block_shape(elements.shape, weight, self.granularity, self.block_size)
+        has_f16_scales = self.scales == "f16" and self.granularity == "block"
         parameters = weight_parameters(
             elements,
-            block_shape(elements.shape, weight, self.granularity, self.block_size),
+            shape,
             bits=self.bits,
             weight_range=self.range,
             expressed=expressed.name,
+            narrow_range=self.narrow_range,
+            f16_scales=has_f16_scales,
         )
-        return with_element_type(weight.value.type, uniform_type(parameters, expressed))
+        if not has_f16_scales:
+            type_ = uniform_type(parameters, expressed)
+            return with_element_type(weight.value.type, type_)
+        counts = [n // size for n, size in zip(elements.shape, shape, strict=True)]
+        scales = parameters.scales.reshape(counts).astype(np.float16)
+        return with_element_type(
+            weight.value.type,
+            BlockScaledQuantizedType(
+                IntegerType(self.bits),
+                expressed,
+                StoredNumbersAttr.from_array(scales, f16),
+                block_sizes=dict(enumerate(shape)),
+                storage_type_min=parameters.storage_min,
+            ),
+        )
 
 
 def _casts(
@@ -260,6 +305,20 @@ class QuantQuantizeWeightsPass(PatternPass):
     range: Literal["min-max", "mse"] = "min-max"
     """Range that a scale covers: all its weights, or that with the least squared error."""
 
+    narrow_range: bool = True
+    """`False` to also store the smallest value of the storage type."""
+
+    scales: Literal["expressed", "f16"] = "expressed"
+    """
+    Type of the scales of blocks: `f16` creates `!quant.block_scaled` types, with scales
+    that `bf16` represents, too, as TensorFlow Lite stores them.
+    """
+
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
-        trait = MultipliesAndAccumulates
-        return [op for op in module.walk() if has_quantization_trait(op, trait)]
+        has_tables = self.granularity == "block"
+        return [
+            op
+            for op in module.walk()
+            if has_quantization_trait(op, MultipliesAndAccumulates)
+            or (has_tables and _is_lookup(op))
+        ]
