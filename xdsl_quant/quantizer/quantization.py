@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Operation
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.entry_function import entry_function
@@ -179,6 +179,6 @@ def _is_quantized(op: Operation, *, accepts_casts: bool) -> bool:
     if accepts_casts and (is_cast or not op.operands):
         return False
     return any(
-        isinstance(scalar_or_element_type(value.type), ScaledQuantizedType)
+        isinstance(scalar_or_element_type(value.type), StoredQuantizedType)
         for value in (*op.operands, *op.results)
     )

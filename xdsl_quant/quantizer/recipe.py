@@ -258,6 +258,9 @@ WeightRange = Literal["min-max", "mse"]
 
 WeightRounding = Literal["nearest", "gptq"]
 
+PartialBlocks = Literal["resize", "float", "error"]
+"""Treatment of weights whose size is not a multiple of the block size."""
+
 
 @dataclass(frozen=True)
 class WeightOptions:
@@ -280,6 +283,16 @@ class WeightOptions:
 
     rounding: WeightRounding = "nearest"
     """`nearest`, or `gptq` to minimize the error of results on the samples."""
+
+    narrow_range: bool = True
+    """`False` to also store the smallest value of the width, e.g. -8 with 4 bits."""
+
+    partial_blocks: PartialBlocks = "resize"
+    """
+    Weights whose size along the blocks is not a multiple of `block_size`: `resize` uses
+    the nearest divisor, `float` leaves them in floating point with a warning, and `error`
+    refuses them.
+    """
 
 
 _BUDGET = Budget(12, "dB")

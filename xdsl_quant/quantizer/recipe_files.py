@@ -56,6 +56,7 @@ from .recipe import (
     MAX_BITS,
     Mode,
     Override,
+    PartialBlocks,
     Recipe,
     RecipeError,
     SearchOptions,
@@ -189,12 +190,13 @@ def _weight_options(table: TomlTable, key: str) -> WeightOptions:
         if name != "rounding":
             table.fail(f"'{name}' has no effect in mode 'static'; leave it out", name)
     options = replace(WeightOptions(), **_given_fields(table, _WEIGHTS))
-    if "block-size" in table and "block" not in options.granularity:
-        table.fail(
-            "'block-size' has no effect without granularity 'block' or 'block-or-axis'; "
-            "leave it out",
-            "block-size",
-        )
+    for name in ("block-size", "partial-blocks"):
+        if name in table and "block" not in options.granularity:
+            table.fail(
+                f"'{name}' has no effect without granularity 'block' or 'block-or-axis'; "
+                "leave it out",
+                name,
+            )
     return options
 
 
@@ -262,6 +264,8 @@ _WEIGHTS: Mapping[str, _Reader] = {
     "granularity": _word_of(WeightGranularity),
     "block-size": _block_size,
     "range": _word_of(WeightRange),
+    "narrow-range": _checked_by(partial(check_flag, "narrow-range")),
+    "partial-blocks": _word_of(PartialBlocks),
     "rounding": _word_of(WeightRounding),
 }
 _SEARCH: Mapping[str, _Reader] = {

@@ -14,6 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.calibration.instrumented_function import InstrumentedFunction
 from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
     DequantizeCastOp,
     QuantizedType,
     StatisticsRefOp,
@@ -21,6 +22,11 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics.block_scaled import (
+    BlockScaledParameters,
+    dequantize_blocks,
+    quantize_blocks,
+)
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.export.fixed import dialect_ops_of
@@ -96,8 +102,12 @@ def _stored(value: ArrayLike, type_: Attribute) -> ArrayLike:
     return quantize(array.astype(parameters.expressed_dtype), parameters)
 
 
-def as_stored(values: Floats, type_: UniformType) -> Floats:
+def as_stored(values: Floats, type_: UniformType | BlockScaledQuantizedType) -> Floats:
     """Return floats after fake quantization with the parameters of a type."""
+    if isinstance(type_, BlockScaledQuantizedType):
+        blocks = BlockScaledParameters.from_type(type_)
+        floats = values.astype(blocks.expressed_dtype)
+        return dequantize_blocks(quantize_blocks(floats, blocks), blocks)
     parameters = QuantizationParameters.from_integer_type(type_)
     floats = values.astype(parameters.expressed_dtype)
     return dequantize(quantize(floats, parameters), parameters)

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix, op_name
-from xdsl_quant.dialects.quant import RegionOp
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType, RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import observe_histogram
@@ -25,7 +25,6 @@ from xdsl_quant.transforms.propagation.module_kernels import (
     ports_of,
 )
 from xdsl_quant.transforms.propagation.quant_export import needs_parameters
-from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
 from .attention_masks import MASKED
 from .errors import (
@@ -41,7 +40,7 @@ from .labels import Labels, Scores
 from .recording import RecordedModule, as_stored, record, record_results
 from .report_data import KernelReport, ModelReport
 from .signal_noise import OUTPUT, Error, Floats, Values
-from .weight_only import cast_of, products_of, with_float_weights
+from .weight_only import cast_of, constant_weight, products_of, with_float_weights
 
 
 def measure(
@@ -350,7 +349,7 @@ def _recorded_own(
 
 
 def _weight_and_elements(op: Operation) -> tuple[SSAValue, Floats]:
-    weight = weight_of(op, is_quantized=True)
+    weight = constant_weight(op)
     assert weight is not None
     elements = weight.elements()
     assert elements is not None
@@ -368,10 +367,13 @@ def _product_report(
     stored_size, weight_sqnr = size, math.nan
     if (cast := cast_of(op)) is not None:
         type_ = scalar_or_element_type(cast.results[0].type)
-        assert isinstance(type_, UniformType)
+        assert isinstance(type_, UniformType | BlockScaledQuantizedType)
         error, stored = Error(), as_stored(new_elements, type_)
         error.add(elements.astype(stored.dtype), stored)
         stored_size = elements.size * type_.storage_type_integral_width
+        if isinstance(type_, BlockScaledQuantizedType):
+            scales = type_.scales
+            stored_size += math.prod(scales.shape) * scales.element_type.bitwidth
         weight_sqnr = error.sqnr
     return KernelReport(
         op_name(op),

@@ -269,7 +269,9 @@ def worst_kernels(kernels: Sequence[KernelReport]) -> list[tuple[int, KernelRepo
 
 def storage(quantized_type: str) -> str:
     """Return the storage type of a quantized type, e.g. `i8`."""
-    match = re.match(r"!quant\.uniform<(\w+(<[^>]*>)?)", quantized_type)
+    match = re.match(
+        r"!quant\.(?:uniform|block_scaled)<(\w+(<[^>]*>)?)", quantized_type
+    )
     return match[1] if match else ""
 
 

@@ -4,10 +4,11 @@ of these weights, for weight-only and dynamic range quantization.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -18,26 +19,34 @@ from xdsl_quant.transforms.weights.layers.layer import erase_unused
 from xdsl_quant.transforms.weights.quant_quantize_weights import (
     Granularity,
     QuantizeWeight,
+    Weight,
     weight_of,
 )
 
 from .dynamic_ranges import model_dialect
-from .recipe import Recipe, WeightGranularity
+from .recipe import Recipe, WeightGranularity, WeightOptions
 from .recipe_files import RecipeError
 from .selection import check_selectors, overrides_of, selector_names
+from .user_warnings import warn_user
 
 
 def products_of(module: ModuleOp) -> Sequence[Operation]:
     """
-    Return the contractions with constant weights, quantized or not, in module order. A
-    contraction has the same position in float and quantized modules.
+    Return the contractions with constant weights and the lookups in constant tables,
+    quantized or not, in module order. An op has the same position in float and quantized
+    modules.
     """
-    return [op for op in module.walk() if weight_of(op, is_quantized=True) is not None]
+    return [op for op in module.walk() if constant_weight(op) is not None]
+
+
+def constant_weight(op: Operation) -> Weight | None:
+    """Return the constant weight, quantized or not, of a contraction or lookup."""
+    return weight_of(op, is_quantized=True, includes_tables=True)
 
 
 def cast_of(op: Operation) -> Operation | None:
     """Return the op that quantizes the weights of a contraction, or `None`."""
-    weight = weight_of(op, is_quantized=True)
+    weight = constant_weight(op)
     assert weight is not None
     value, cast = op.operands[weight.operand], None
     while value is not weight.value:
@@ -64,7 +73,7 @@ def with_float_weights(
     result = quantized.clone()
     pairs: list[tuple[Operation, Operation]] = []
     for original, op in zip(products_of(module), products_of(result), strict=True):
-        weight = weight_of(original)
+        weight = constant_weight(original)
         assert weight is not None
         assert isinstance(weight.value.owner, Operation)
         constant, float_op = weight.value.owner.clone(), op.clone()
@@ -105,26 +114,76 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
         PassFailedException: if a weight is not finite.
     """
     quantized = module.clone()
-    products = [op for op in quantized.walk() if weight_of(op) is not None]
+    products = _quantizable(quantized, recipe.weights)
     if not products:
         found = counted_names(float_ops_outside_kernels(module)) or "no float op"
         raise ValueError(
             f"the model has no product with constant weights, found {found}"
         )
     bits = _bits_of_products(recipe, products)
+    bits = {op: width for op, width in bits.items() if _has_whole_blocks(op, recipe)}
     if not bits:
         raise ValueError(f"recipe '{recipe.name}' keeps all weights in floating point")
     options = recipe.weights
     # Share patterns, because several products may take the same constant.
-    patterns: dict[tuple[int, Granularity], QuantizeWeight] = {}
+    patterns: dict[tuple[object, ...], QuantizeWeight] = {}
     for op, width in bits.items():
-        kind = width, _granularity(options.granularity, op)
+        scales = model_dialect(op).block_scales
+        kind = width, _granularity(options.granularity, op), scales
         if kind not in patterns:
-            patterns[kind] = QuantizeWeight(*kind, options.block_size, options.range)
+            patterns[kind] = QuantizeWeight(
+                width,
+                kind[1],
+                options.block_size,
+                options.range,
+                options.narrow_range,
+                scales,
+            )
         patterns[kind].match_and_rewrite(op, PatternRewriter(op))
     if recipe.mode == "dynamic-range":
         _take_stored_weights(bits, recipe)
     return quantized
+
+
+def _quantizable(module: ModuleOp, options: WeightOptions) -> Sequence[Operation]:
+    """Return the ops whose weights can be quantized with this granularity."""
+    ops: list[Operation] = []
+    for op in products_of(module):
+        has_blocks = _granularity(options.granularity, op) == "block"
+        if (
+            model_dialect(op).supports_blocks(op)
+            if has_blocks
+            else weight_of(op) is not None
+        ):
+            ops.append(op)
+    return ops
+
+
+def _has_whole_blocks(op: Operation, recipe: Recipe) -> bool:
+    """Return False, with a warning, if weights without whole blocks stay in floats."""
+    options, weight = recipe.weights, constant_weight(op)
+    assert weight is not None
+    if (
+        options.partial_blocks == "resize"
+        or _granularity(options.granularity, op) != "block"
+        or not weight.contracting_dimensions
+    ):
+        return True
+    shape = cast(TensorType, weight.value.type).get_shape()
+    size = shape[max(weight.contracting_dimensions)]
+    if not size % options.block_size:
+        return True
+    place = location_prefix(op.location)
+    problem = (
+        f"'{op_name(op)}' op has {size} weights along its blocks, expected a multiple of "
+        f"{options.block_size}"
+    )
+    if options.partial_blocks == "error":
+        raise ValueError(
+            f"{place}error: {problem}; use another 'block-size' or 'partial-blocks'"
+        )
+    warn_user(f"{place}{problem}; they stay in floating point")
+    return False
 
 
 def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
@@ -137,10 +196,13 @@ def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
     supported = [op for op, reason in reasons.items() if reason is None]
     if not supported:
         found = ", ".join(dict.fromkeys(filter(None, reasons.values())))
-        raise ValueError(
-            "cannot quantize activations at run time: "
-            f"{counted_names(reasons)}: {found}; use mode 'weight-only'"
-        )
+        problem = f"{counted_names(reasons)}: {found}"
+        if recipe.weights.granularity != "block":
+            raise ValueError(
+                f"cannot quantize activations at run time: {problem}; use mode "
+                "'weight-only'"
+            )
+        warn_user(f"activations stay in floating point: {problem}")
     for op in supported:
         dialect = model_dialect(op)
         if recipe.asymmetric_inputs and not dialect.has_zero_points:
@@ -149,7 +211,7 @@ def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
                 f"'{op_name(op)}', whose activations have no zero points; leave it out"
             )
         dialect.set_zero_points(op, wanted=recipe.asymmetric_inputs is not False)
-        weight = weight_of(op, is_quantized=True)
+        weight = constant_weight(op)
         assert weight is not None
         dequantized = op.operands[weight.operand]
         op.operands[weight.operand] = casts[op].results[0]

@@ -21,7 +21,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.dialects.quant import RegionOp
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType, RegionOp
 from xdsl_quant.dialects.quant.traits import (
     AffineOpCoefficient,
     MultipliesAndAccumulates,
@@ -96,7 +96,9 @@ def rounded_weights(
         dimension = products[number].layer.dimension
         by_dimension[dimension] = hessian + by_dimension.get(dimension, 0)
     return {
-        number: _rounded_by_gptq(products[number], _type_of(casts[number]), hessian)
+        number: _rounded_by_gptq(
+            products[number], _parameters_of(casts[number]), hessian
+        )
         for number in hessians
         # If one product takes the weights transposed, the sums cannot be added.
         if len(by_dimension := sums[casts[number]]) == 1
@@ -136,10 +138,17 @@ def _matrix_products(
     }
 
 
-def _type_of(cast: Operation) -> UniformType:
+def _parameters_of(cast: Operation) -> QuantizationParameters:
     type_ = scalar_or_element_type(cast.results[0].type)
+    if isinstance(type_, BlockScaledQuantizedType):
+        return QuantizationParameters(
+            type_.get_numbers()["scales"],
+            storage=str(type_.storage_type),
+            storage_min=type_.storage_range[0],
+            block_sizes=type_.block_size_info,
+        )
     assert isinstance(type_, UniformType)
-    return type_
+    return QuantizationParameters.from_integer_type(type_)
 
 
 def _hessians(
@@ -178,10 +187,9 @@ def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
 
 
 def _rounded_by_gptq(
-    product: MatrixProduct, type_: UniformType, hessian: Floats
+    product: MatrixProduct, parameters: QuantizationParameters, hessian: Floats
 ) -> NDArray[np.floating]:
     """Return the weights of a matrix product, rounded to multiples of their scales."""
-    parameters = QuantizationParameters.from_integer_type(type_)
     (zero_point,) = {*parameters.zero_points.flatten().tolist()}
     symmetric = QuantizationParameters(
         parameters.scales,
@@ -228,7 +236,8 @@ def round_kernel_weights(
         return
     for number, hessian in _hessians(exact, products, batches, entry).items():
         value, type_ = weights[number]
-        numbers = _rounded_by_gptq(products[number], type_, hessian)
+        parameters = QuantizationParameters.from_integer_type(type_)
+        numbers = _rounded_by_gptq(products[number], parameters, hessian)
         assert isinstance(value.owner, Operation)
         rounded = constant_like(value, numbers, value.type)
         value.owner.properties["value"] = rounded.properties["value"]

@@ -77,8 +77,8 @@ class WeightPipeline(Pipeline):
 
     def store(self, module: ModuleOp) -> ModuleOp:
         """Replace weights by integer constants."""
-        apply_passes(module, [QuantConvertConstPass()], is_routine=True)
         quantize_activations(module)
+        apply_passes(module, [QuantConvertConstPass()], is_routine=True)
         return module
 
     # Shared by stages

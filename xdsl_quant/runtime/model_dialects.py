@@ -1,5 +1,7 @@
 """Hooks by which a dialect of float models adapts the quantizer to its ops."""
 
+from typing import Literal
+
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
@@ -9,6 +11,13 @@ class ModelDialect:
 
     has_zero_points = True
     """True if activations quantized at run time may have zero points."""
+
+    block_scales: Literal["expressed", "f16"] = "expressed"
+    """Type of the scales of blocks: see the pass `quant-quantize-weights`."""
+
+    def supports_blocks(self, op: Operation) -> bool:
+        """Return True if weights of a contraction or lookup may have block scales."""
+        return True
 
     def simplify(self, op: Operation) -> None:
         """Replace an op that frontends export by ops that kernel patterns match."""
@@ -26,5 +35,6 @@ class ModelDialect:
     def quantize_activations(self, module: ModuleOp) -> None:
         """
         Replace contractions of float activations and quantized weights by integer
-        contractions, except ops that quantize their activations themselves.
+        contractions, except ops that quantize their activations themselves. Weights that
+        such ops require as constants are folded.
         """

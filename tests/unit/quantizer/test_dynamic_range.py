@@ -344,25 +344,26 @@ func.func public @main(%x: tensor<4x2xf32>) -> tensor<4x2x2xf32> {
         np.testing.assert_array_equal(found, real)
 
 
-@pytest.mark.parametrize(
-    ("text", "recipe", "message"),
-    [
-        (dense_layers("?"), PLAIN, "unsupported dynamic sizes"),
-        (
-            dense_layers(),
-            replace(PLAIN, weights=WeightOptions(8, "block", 2)),
-            "unsupported weights, expected per-tensor or per-axis types of 2, 4 or 8 "
-            "bits",
-        ),
-    ],
-)
-def test_stablehlo_without_integer_form(text: str, recipe: Recipe, message: str):
+def test_stablehlo_without_integer_form():
     with pytest.raises(ValueError, match="quantize activations") as caught:
-        quantize_weights(parse_module(text), recipe)
+        quantize_weights(parse_module(dense_layers("?")), PLAIN)
     assert str(caught.value) == (
         "cannot quantize activations at run time: 2 "
-        f"'stablehlo.dot_general': {message}; use mode 'weight-only'"
+        "'stablehlo.dot_general': unsupported dynamic sizes; use mode 'weight-only'"
     )
+
+
+def test_blocks_of_stablehlo_are_dequantized():
+    blocks = replace(PLAIN, weights=WeightOptions(4, "block", 2))
+    x = samples(4, 6)
+    with pytest.warns(UserWarning, match="activations stay in floating") as caught:
+        model = quantize(dense_layers(), x, blocks)
+    assert str(caught[0].message) == (
+        "activations stay in floating point: 2 'stablehlo.dot_general': unsupported "
+        "weights, expected per-tensor or per-axis types of 2, 4 or 8 bits"
+    )
+    expected = quantize(dense_layers(), x, replace(blocks, mode="weight-only"))
+    assert str(model.module) == str(expected.module)
 
 
 def test_sums_of_more_than_32_bits():

@@ -19,7 +19,9 @@ from xdsl_quant.quantizer.recipe_files import recipe_names
 
 
 def test_recipes_that_are_shipped():
-    recipes = {name: read_recipe(name) for name in recipe_names()}
+    recipes = {
+        name: read_recipe(name) for name in recipe_names() if "blocks" not in name
+    }
     assert {name: recipe.targets for name, recipe in recipes.items()} == {
         "dynamic-range": ("tflite-int8", "stablehlo-int8"),
         "int16x8": ["tflite-int16x8", "stablehlo-int16x8"],
@@ -39,6 +41,17 @@ def test_recipes_that_are_shipped():
     assert recipes["mixed"].search == SearchOptions((2, 4, 8), (8,), Budget(12, "dB"))
     assert all(recipe.description for recipe in recipes.values())
     assert all(recipe.name == name for name, recipe in recipes.items())
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+@pytest.mark.parametrize("size", [32, 64, 128, 256])
+def test_recipes_of_blocks(bits: int, size: int):
+    recipe = read_recipe(f"int{bits}-blocks-{size}")
+    assert recipe.mode == ("dynamic-range" if bits == 4 else "weight-only")
+    assert recipe.description.startswith(f"{bits}-bit weights with a scale per {size} ")
+    assert recipe.weights == WeightOptions(
+        bits, "block", size, "mse", narrow_range=False, partial_blocks="float"
+    )
 
 
 def test_what_a_recipe_says():
@@ -358,6 +371,8 @@ def test_an_unknown_recipe():
         read_recipe("int7")
     assert str(caught.value) == (
         "unknown recipe 'int7', available: 'dynamic-range', 'int16x8', "
+        "'int2-blocks-128', 'int2-blocks-256', 'int2-blocks-32', 'int2-blocks-64', "
+        "'int4-blocks-128', 'int4-blocks-256', 'int4-blocks-32', 'int4-blocks-64', "
         "'int4-weights', 'int8', 'int8-weights', 'mixed'; use one of them, or the path "
         "of a .toml file"
     )

@@ -11,7 +11,6 @@ import pytest
 
 from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.execution import compile
-from xdsl_quant.frontends.tflite import TFLiteFileError
 from xdsl_quant.numerics import dequantize
 from xdsl_quant.numerics import quantize as quantize_array
 from xdsl_quant.numerics.weights import weight_parameters
@@ -167,16 +166,6 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x3xf32> {{
   return %y : tensor<4x3xf32>
 }}
 """
-
-
-def test_a_tflite_file_has_no_blocks(tmp_path: Path):
-    model = quantize(FULLY_CONNECTED, samples(4, 8), INT4)
-    with pytest.raises(TFLiteFileError) as caught:
-        model.save(tmp_path / "model.tflite")
-    assert str(caught.value) == (
-        "module:3:3: error: 'tfl.pseudo_qconst' op has a sub-channel type, which is "
-        "unsupported in '.tflite' files; use per-axis scales"
-    )
 
 
 def test_blocks_in_a_tflite_file_are_channels(tmp_path: Path):

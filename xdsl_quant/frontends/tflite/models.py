@@ -1,18 +1,39 @@
 """Float TensorFlow Lite models: contractions that quantize activations at run time."""
 
-from xdsl.dialects.builtin import BoolAttr
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, ModuleOp, TensorType, i32
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
+from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.runtime.arrays import elements_attr
+from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.model_dialects import ModelDialect
+from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
-from .dialect import DepthwiseConv2DOp, FullyConnectedOp, QuantizeOp
-from .lowering.kernels import has_hybrid_kernel
+from .dialect import (
+    ConstOp,
+    DepthwiseConv2DOp,
+    DequantizeOp,
+    EmbeddingLookupOp,
+    FullyConnectedOp,
+    QuantizeOp,
+)
+from .dialect_ops import TFL_OPS
+from .lowering.kernels import block_type, has_hybrid_kernel
 
 
 class _TFLModels(ModelDialect):
+    block_scales = "f16"
+
+    def supports_blocks(self, op: Operation) -> bool:
+        return isinstance(op, FullyConnectedOp | EmbeddingLookupOp)
+
     def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
+        if block_type(weights.type) is not None:
+            return None
         if not isinstance(weights.owner, QuantizeOp) or not has_hybrid_kernel(product):
             return super().hybrid_reason(product, weights)
         type_ = scalar_or_element_type(weights.type)
@@ -27,6 +48,50 @@ class _TFLModels(ModelDialect):
     def set_zero_points(self, product: Operation, *, wanted: bool) -> None:
         if isinstance(product, FullyConnectedOp):
             product.asymmetric_quantize_inputs = BoolAttr.from_bool(wanted)
+
+    def quantize_activations(self, module: ModuleOp) -> None:
+        """Fold weights with block scales to constants, which their kernels require."""
+        casts = [
+            op
+            for op in module.walk()
+            if isinstance(op, QuantizeCastOp | QuantizeOp)
+            and block_type(op.results[0].type) is not None
+        ]
+        if not casts:
+            return
+        for op in casts:
+            if isinstance(op, QuantizeCastOp):
+                # TensorFlow Lite's cast does not verify types of 2 bits.
+                type_ = op.result.type
+                Rewriter.replace_op(op, TFL_OPS.quantize(op.input, type_))
+        apply_passes(module, [QuantConvertConstPass()], is_routine=True)
+        for op in [*module.walk()]:
+            if isinstance(op, DequantizeOp | DequantizeCastOp):
+                _dequantize_by_lookup(op)
+
+
+def _dequantize_by_lookup(op: DequantizeOp | DequantizeCastOp) -> None:
+    """
+    Replace the dequantization of a table or of weights with block scales by a lookup of all
+    rows, because LiteRT's `DEQUANTIZE` returns zeros.
+    """
+    if block_type(op.input.type) is None:
+        return
+    for use in [*op.results[0].uses]:
+        if isinstance(use.operation, EmbeddingLookupOp):
+            use.operation.operands[use.index] = op.input
+    if op.results[0].first_use is None:
+        Rewriter.erase_op(op)
+        return
+    type_ = op.results[0].type
+    assert isinstance(type_, TensorType)
+    rows = elements_attr(np.arange(type_.get_shape()[0], dtype=np.int32), i32)
+    indices = ConstOp.create(properties={"value": rows}, result_types=[rows.type])
+    lookup = EmbeddingLookupOp.create(
+        operands=[indices.results[0], op.input], result_types=op.result_types
+    )
+    indices.location = lookup.location = op.location
+    Rewriter.replace_op(op, (indices, lookup))
 
 
 TFL_MODELS = _TFLModels()
