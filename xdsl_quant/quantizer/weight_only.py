@@ -14,6 +14,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
+from xdsl_quant.runtime.model_dialects import BlockScales
 from xdsl_quant.transforms.propagation.module_kernels import float_ops_outside_kernels
 from xdsl_quant.transforms.weights.layers.layer import erase_unused
 from xdsl_quant.transforms.weights.quant_quantize_weights import (
@@ -114,60 +115,57 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
         PassFailedException: if a weight is not finite.
     """
     quantized = module.clone()
-    products = _quantizable(quantized, recipe.weights)
+    products = [
+        op
+        for op in products_of(quantized)
+        if weight_of(op) is not None or _uses_blocks(op, recipe)
+    ]
     if not products:
         found = counted_names(float_ops_outside_kernels(module)) or "no float op"
         raise ValueError(
             f"the model has no product with constant weights, found {found}"
         )
     bits = _bits_of_products(recipe, products)
-    bits = {op: width for op, width in bits.items() if _has_whole_blocks(op, recipe)}
+    bits = {op: width for op, width in bits.items() if _is_quantizable(op, recipe)}
     if not bits:
         raise ValueError(f"recipe '{recipe.name}' keeps all weights in floating point")
-    options = recipe.weights
-    # Share patterns, because several products may take the same constant.
-    patterns: dict[tuple[object, ...], QuantizeWeight] = {}
-    for op, width in bits.items():
-        scales = model_dialect(op).block_scales
-        kind = width, _granularity(options.granularity, op), scales
-        if kind not in patterns:
-            patterns[kind] = QuantizeWeight(
-                width,
-                kind[1],
-                options.block_size,
-                options.range,
-                options.narrow_range,
-                scales,
-            )
-        patterns[kind].match_and_rewrite(op, PatternRewriter(op))
+    _cast_weights(bits, recipe.weights)
     if recipe.mode == "dynamic-range":
         _take_stored_weights(bits, recipe)
     return quantized
 
 
-def _quantizable(module: ModuleOp, options: WeightOptions) -> Sequence[Operation]:
-    """Return the ops whose weights can be quantized with this granularity."""
-    ops: list[Operation] = []
-    for op in products_of(module):
-        has_blocks = _granularity(options.granularity, op) == "block"
-        if (
-            model_dialect(op).supports_blocks(op)
-            if has_blocks
-            else weight_of(op) is not None
-        ):
-            ops.append(op)
-    return ops
+def _cast_weights(bits: Mapping[Operation, int], options: WeightOptions) -> None:
+    # Share patterns, because several products may take the same constant.
+    patterns: dict[tuple[int, Granularity, BlockScales], QuantizeWeight] = {}
+    for op, width in bits.items():
+        granularity = _granularity(options.granularity, op)
+        kind = width, granularity, model_dialect(op).block_scales
+        if kind not in patterns:
+            patterns[kind] = QuantizeWeight(
+                width,
+                granularity,
+                options.block_size,
+                options.range,
+                options.narrow_range,
+                kind[-1],
+            )
+        patterns[kind].match_and_rewrite(op, PatternRewriter(op))
 
 
-def _has_whole_blocks(op: Operation, recipe: Recipe) -> bool:
-    """Return False, with a warning, if weights without whole blocks stay in floats."""
+def _uses_blocks(op: Operation, recipe: Recipe) -> bool:
+    return _granularity(recipe.weights.granularity, op) == "block"
+
+
+def _is_quantizable(op: Operation, recipe: Recipe) -> bool:
+    """Return False for weights that stay floats; warn of those without whole blocks."""
     options, weight = recipe.weights, constant_weight(op)
     assert weight is not None
-    if (
-        options.partial_blocks == "resize"
-        or _granularity(options.granularity, op) != "block"
-        or not weight.contracting_dimensions
-    ):
+    if not _uses_blocks(op, recipe):
+        return True
+    if not model_dialect(op).supports_blocks(op):
+        return False
+    if options.partial_blocks == "resize" or not weight.contracting_dimensions:
         return True
     shape = cast(TensorType, weight.value.type).get_shape()
     size = shape[max(weight.contracting_dimensions)]

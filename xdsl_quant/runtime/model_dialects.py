@@ -1,9 +1,11 @@
 """Hooks by which a dialect of float models adapts the quantizer to its ops."""
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
+
+BlockScales: TypeAlias = Literal["expressed", "f16"]
 
 
 class ModelDialect:
@@ -12,7 +14,7 @@ class ModelDialect:
     has_zero_points = True
     """True if activations quantized at run time may have zero points."""
 
-    block_scales: Literal["expressed", "f16"] = "expressed"
+    block_scales: BlockScales = "expressed"
     """Type of the scales of blocks: see the pass `quant-quantize-weights`."""
 
     def supports_blocks(self, op: Operation) -> bool:
