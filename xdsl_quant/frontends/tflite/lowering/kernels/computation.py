@@ -26,6 +26,7 @@ from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
     scalar_or_element_type,
 )
+from xdsl_quant.frontends.tflite.dialect.base import static_shape_of
 from xdsl_quant.frontends.tflite.formulas import elementwise
 from xdsl_quant.frontends.tflite.formulas.quantized import (
     Quantized,
@@ -415,6 +416,18 @@ def integers_of(values: Array) -> list[int]:
     if not is_array(values):
         raise Unsupported("has non-constant sizes, axes or indices")
     return np.ravel(values).tolist()
+
+
+def result_sizes(op: Operation, sizes: Array) -> list[int]:
+    """
+    Return the result shape that an operand gives, or that of the result type if the operand
+    is not constant.
+
+    Raises:
+        Unsupported: if neither is known.
+    """
+    shape = None if is_array(sizes) else static_shape_of(op.results[0])
+    return integers_of(sizes) if shape is None else [*shape]
 
 
 # Building blocks of op tables

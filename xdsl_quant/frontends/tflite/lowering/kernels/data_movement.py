@@ -46,6 +46,7 @@ from .computation import (
     number,
     on_stored_values,
     parameters_of,
+    result_sizes,
 )
 
 
@@ -62,6 +63,15 @@ def _zero(type_: Attribute) -> int:
     if len(zero_points) > 1:
         raise ValueError("padding has more than one zero point")
     return zero_points.pop()
+
+
+def _by_sizes(function: Callable[..., Array]) -> Function:
+    """Implement an op by `function(tensor, sizes of the result)`."""
+
+    def run(op: Operation, value: Array, sizes: Array) -> Array:
+        return function(value, tuple(result_sizes(op, sizes)))
+
+    return run
 
 
 def _by_numbers(function: Callable[..., Array]) -> Function:
@@ -326,7 +336,7 @@ def _constant(op: tfl.ConstOp | tfl.QConstOp) -> Array:
 
 
 def _fill(op: tfl.FillOp, dims: Array, value: Array) -> Array:
-    return np.broadcast_to(value, tuple(integers_of(dims)))
+    return np.broadcast_to(value, tuple(result_sizes(op, dims)))
 
 
 def _range(op: tfl.RangeOp, start: Array, limit: Array, delta: Array) -> Array:
@@ -338,7 +348,7 @@ def _range(op: tfl.RangeOp, start: Array, limit: Array, delta: Array) -> Array:
 
 
 DATA_MOVEMENT: Mapping[type[Operation], Implementation] = {
-    tfl.ReshapeOp: _by_numbers(np.reshape),
+    tfl.ReshapeOp: _by_sizes(np.reshape),
     tfl.SqueezeOp: _squeeze,
     tfl.ExpandDimsOp: _by_numbers(np.expand_dims),
     tfl.TransposeOp: _by_numbers(np.transpose),
@@ -360,7 +370,7 @@ DATA_MOVEMENT: Mapping[type[Operation], Implementation] = {
     tfl.EmbeddingLookupOp: _embedding_lookup,
     tfl.TopKV2Op: _top_k,
     tfl.TileOp: _by_numbers(np.tile),
-    tfl.BroadcastToOp: _by_numbers(np.broadcast_to),
+    tfl.BroadcastToOp: _by_sizes(np.broadcast_to),
     tfl.ReverseV2Op: on_stored_values(_reverse, 1),
     tfl.SpaceToDepthOp: _by_blocks(data_movement.space_to_depth),
     tfl.DepthToSpaceOp: _by_blocks(data_movement.depth_to_space),

@@ -45,6 +45,7 @@ from .computation import (
     number,
     on_stored_values,
     parameters_of,
+    result_sizes,
     takes_one_scale,
 )
 from .requirements import takes_product, takes_zero_points
@@ -154,7 +155,7 @@ def _image_sums(function: Callable[..., Array]) -> Sums:
 def _transposed_sums(
     op: Operation, operands: Sequence[Array], x: Array, weights: Array
 ) -> Array:
-    batch, rows, columns, channels = integers_of(operands[0])
+    batch, rows, columns, channels = result_sizes(op, operands[0])
     shape = batch, rows, columns, channels
     return products.transposed_sums(x, weights, shape, window_of(op))
 
