@@ -311,7 +311,7 @@ def sigmoids(draw: Draw) -> Case:
 # Along the last dimension
 
 
-@oracle("SOFTMAX", "i8, u8, i16")
+@oracle("SOFTMAX", "i8, u8, i16, i8 to i16")
 @oracle("LOG_SOFTMAX", "i8, u8")
 def softmax(draw: Draw) -> Case:
     x = draw.quantized(draw.shape(), _scale_over(draw, 5))
@@ -319,8 +319,13 @@ def softmax(draw: Draw) -> Case:
         result = draw.result(draw.storage, 1 / 16, 127 if draw.storage == "i8" else 255)
         return draw.case([x], result)
     beta = draw.choice((1.0, 1.0, 0.5, 2.0, draw.scale(0.1, 3)))
-    points = {"i8": (1 / 256, -128), "u8": (1 / 256, 0), "i16": (2**-15, 0)}
-    return draw.case([x], draw.result(draw.storage, *points[draw.storage]), beta=beta)
+    results = {
+        "i8": ("i8", 1 / 256, -128),
+        "u8": ("u8", 1 / 256, 0),
+        "i16": ("i16", 2**-15, 0),
+        "i8 to i16": ("i16", 2**-16, -(2**15)),
+    }
+    return draw.case([x], draw.result(*results[draw.kind]), beta=beta)
 
 
 # Unsigned stored values have another kernel, which is computed by the fallback.

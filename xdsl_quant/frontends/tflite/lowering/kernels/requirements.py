@@ -125,10 +125,12 @@ def takes_squared_difference(
 
 
 def takes_softmax(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
-    if result.storage_width == 16:
+    width = result.storage_width
+    if width == x.storage_width == 16:
         is_fixed = _has_scale(result, 2**-15, 0)
     else:
-        is_fixed = _has_scale(result, 2**-8, result.storage_min)
+        # The kernel for 8-bit values ignores the parameters of a 16-bit result.
+        is_fixed = _has_scale(result, 2.0**-width, result.storage_min)
     return None if is_fixed else OTHER_RESULT
 
 
