@@ -37,6 +37,11 @@ def _is_close(scale: Any, other: Any) -> bool:
     return bool(np.all(np.isclose(scale, other, rtol=1e-3, atol=0)))
 
 
+def is_close(parameters: Parameters, other: Parameters) -> bool:
+    """Return True if scales are equal within the runtime's tolerance, and zero points."""
+    return _has_scale(parameters, float(other.scales), int(other.zero_points))
+
+
 def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
     is_same = _is_close(float(parameters.scales), scale)
     return is_same and int(parameters.zero_points) == zero_point
@@ -126,11 +131,10 @@ def takes_squared_difference(
 
 def takes_softmax(op: Operation, result: Parameters, x: Parameters) -> NoKernel | None:
     width = result.storage_width
-    if width == x.storage_width == 16:
-        is_fixed = _has_scale(result, 2**-15, 0)
-    else:
-        # The kernel for 8-bit values ignores the parameters of a 16-bit result.
-        is_fixed = _has_scale(result, 2.0**-width, result.storage_min)
+    is_fixed = width == 16 and _has_scale(result, 2**-15, 0)
+    if x.storage_width == 8:
+        # The kernel does not check a 16-bit result; it computes values of these parameters.
+        is_fixed |= _has_scale(result, 2.0**-width, result.storage_min)
     return None if is_fixed else OTHER_RESULT
 
 
