@@ -55,6 +55,7 @@ def test_what_the_plugin_offers():
         "stablehlo-legalize-quantized-op-to-qdq",
         "strip-func-quant-types",
         "tfl-fuse-qdq",
+        "tfl-infer-shapes",
         "tfl-variables-to-arguments",
         "tosa-rescale-to-quant",
         "tosa-strip-quant-types",

@@ -45,6 +45,10 @@ from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.runtime.argument_shapes import (
+    has_dynamic_arguments,
+    with_argument_shapes,
+)
 from xdsl_quant.runtime.arrays import numpy_dtype, shape_of, shortened
 from xdsl_quant.runtime.batches import Arguments, Batch, as_tuple
 from xdsl_quant.runtime.entry_function import (
@@ -379,6 +383,25 @@ def _compiled_or_interpreted(
     function: InstrumentedFunction, host_functions: Mapping[str, Callable[..., object]]
 ) -> Callable[..., object]:
     module, name = function.module, function.name
+    if not has_dynamic_arguments(module, name):
+        return _compiled_or_interpreted_module(module, name, host_functions)
+    calls: dict[tuple[tuple[int, ...], ...], Callable[..., object]] = {}
+
+    def call(*arguments: ArrayLike) -> object:
+        shapes = tuple(map(np.shape, arguments))
+        if shapes not in calls:
+            static = with_argument_shapes(module, name, shapes)
+            calls[shapes] = _compiled_or_interpreted_module(
+                static, name, host_functions
+            )
+        return calls[shapes](*arguments)
+
+    return call
+
+
+def _compiled_or_interpreted_module(
+    module: ModuleOp, name: str, host_functions: Mapping[str, Callable[..., object]]
+) -> Callable[..., object]:
     try:
         return execution.compile(module, name, host_functions=host_functions)
     except (execution.CompilationError, ImportError) as e:

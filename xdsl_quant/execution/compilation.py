@@ -16,6 +16,7 @@ from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.runtime.argument_shapes import with_argument_shapes
 from xdsl_quant.runtime.entry_function import check_function_name
 from xdsl_quant.runtime.host_functions import HostFunctions, checked_host_functions
 from xdsl_quant.runtime.kernel_sets import check_kernel_set, select_kernels
@@ -107,9 +108,9 @@ def compile(
 
     Args:
         module: a module, its text or bytes, or the path of a file; not modified. It
-            may use every dialect that `xdsl-opt` loads. Dynamic sizes of a
-            `.tflite` file are fixed to the sizes stored in it, usually a batch size of
-            1: see [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
+            may use every dialect that `xdsl-opt` loads. Dynamic sizes of the arguments
+            of a TensorFlow Lite model are fixed to the sizes stored in its file, or 1:
+            see [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
         entry: function name; by default the only public function, or else `main`.
         rounding_mode: rounding mode of `lower-quant-ops`. With `truncate`, casts of
             values outside the storage type are undefined.
@@ -171,7 +172,7 @@ def _compile(
 
     @cache
     def load() -> ModuleOp:
-        loaded = _loaded_module(given)
+        loaded = _loaded_module(given, request.entry)
         select_kernels(loaded, request.kernels)
         if model_path(given) is not None and _module_digest(given) != digest:
             raise CompilationError(
@@ -246,7 +247,7 @@ def _resources(module: ModuleOp) -> Iterator[ResourceData]:
                     yield resource_data(value) or b""
 
 
-def _loaded_module(module: Model) -> ModuleOp:
+def _loaded_module(module: Model, entry: str | None) -> ModuleOp:
     try:
         # Lowered ops need static operand sizes.
         loaded = as_module(module, static=True)
@@ -254,4 +255,8 @@ def _loaded_module(module: Model) -> ModuleOp:
             verify_module(loaded)
     except IRError as e:
         raise CompilationError(str(e)) from None
-    return loaded
+    try:
+        return with_argument_shapes(loaded, entry)
+    except ValueError:
+        # Looking up the function reports it.
+        return loaded

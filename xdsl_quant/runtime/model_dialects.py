@@ -1,8 +1,10 @@
 """Hooks by which a dialect of float models adapts the quantizer to its ops."""
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 BlockScales: TypeAlias = Literal["expressed", "f16"]
@@ -39,4 +41,12 @@ class ModelDialect:
         Replace contractions of float activations and quantized weights by integer
         contractions, except ops that quantize their activations themselves. Weights that
         such ops require as constants are folded.
+        """
+
+    def set_argument_shapes(
+        self, module: ModuleOp, function: FuncOp, shapes: Sequence[Sequence[int]]
+    ) -> None:
+        """
+        Set the shapes of the arguments of a function in place, and infer the shapes of
+        results; do nothing if ops of the dialect support dynamic sizes.
         """

@@ -1,7 +1,10 @@
 """Float TensorFlow Lite models: contractions that quantize activations at run time."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, ModuleOp, TensorType, i32
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -23,6 +26,7 @@ from .dialect import (
 )
 from .dialect_ops import TFL_OPS
 from .lowering.kernels import block_type, has_hybrid_kernel
+from .lowering.tfl_infer_shapes import set_argument_shapes
 
 
 class _TFLModels(ModelDialect):
@@ -48,6 +52,11 @@ class _TFLModels(ModelDialect):
     def set_zero_points(self, product: Operation, *, wanted: bool) -> None:
         if isinstance(product, FullyConnectedOp):
             product.asymmetric_quantize_inputs = BoolAttr.from_bool(wanted)
+
+    def set_argument_shapes(
+        self, module: ModuleOp, function: FuncOp, shapes: Sequence[Sequence[int]]
+    ) -> None:
+        set_argument_shapes(module, function, shapes)
 
     def quantize_activations(self, module: ModuleOp) -> None:
         """Fold weights with block scales to constants, which their kernels require."""

@@ -24,6 +24,7 @@ SLICE = QuantizationUniverse(
             "convert-tfl-to-stablehlo",
             "convert-tfl-to-tosa",
             "tfl-fuse-qdq",
+            "tfl-infer-shapes",
             "tfl-variables-to-arguments",
         ),
     ),

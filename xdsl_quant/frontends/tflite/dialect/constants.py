@@ -22,17 +22,20 @@ from .base import (
     Requires,
     TFLOp,
     data_movement_traits,
+    require_operand_types,
     require_rank,
     result_has_operand_type,
 )
 
 __all__ = [
+    "BroadcastArgsOp",
     "ConstOp",
     "CustomOp",
     "FillOp",
     "NoValueOp",
     "QConstOp",
     "RangeOp",
+    "RankOp",
     "ShapeOp",
 ]
 
@@ -122,6 +125,57 @@ class ShapeOp(TFLOp):
     output = result_def(kinds.tensor_of("i32 i64"))
 
     traits = traits_def(Pure(), quant.AcceptsStoredValues())
+
+
+@irdl_op_definition
+class RankOp(TFLOp):
+    """
+    Number of dimensions of a tensor.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.rank"(%0) : (tensor<2x3xf32>) -> tensor<i32>
+    ```
+    """
+
+    name = "tfl.rank"
+
+    input = operand_def(kinds.ANY)
+    output = result_def(kinds.tensor_of("i32"))
+
+    traits = traits_def(Pure(), quant.AcceptsStoredValues())
+
+
+@irdl_op_definition
+class BroadcastArgsOp(TFLOp):
+    """
+    Shape to which tensors of two shapes broadcast.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.broadcast_args"(%0, %1)
+        : (tensor<2xi32>, tensor<3xi32>) -> tensor<3xi32>
+    ```
+    """
+
+    name = "tfl.broadcast_args"
+
+    s0 = operand_def(kinds.tensor_of("i32 i64"))
+    s1 = operand_def(kinds.tensor_of("i32 i64"))
+    r0 = result_def(kinds.tensor_of("i32 i64"))
+
+    traits = traits_def(
+        Requires(
+            require_operand_types(
+                0, 1, "BroadcastArgs op operands have same element type"
+            ),
+            require_rank(0, 1),
+            require_rank(1, 1),
+        ),
+        Pure(),
+    )
 
 
 _FILL_ELEMENTS = kinds.tensor_of("f32 f16 f8E4M3FN f8E5M2 i32 i64 i1 QI8 QI16 string")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 EXPORTED_NAMES = "tf_saved_model.exported_names"
@@ -38,3 +39,16 @@ def strings(attribute: Attribute | None) -> Sequence[str]:
         return ()
     elements = cast(ArrayAttr[Attribute], attribute)
     return [element.data for element in elements if isinstance(element, StringAttr)]
+
+
+def entry_input_names(function: FuncOp) -> Mapping[str, int]:
+    """Return the positions of a function's arguments by name: SSA, tensor and signature."""
+    names = {a.name_hint: i for i, a in enumerate(function.args) if a.name_hint}
+    entry = function.attributes.get("tf.entry_function")
+    inputs = entry.data.get("inputs") if isinstance(entry, DictionaryAttr) else None
+    if isinstance(inputs, StringAttr):
+        names |= {name: i for i, name in enumerate(inputs.data.split(","))}
+    for index, attributes in enumerate(function.arg_attrs or ()):
+        for name in strings(attributes.data.get(INDEX_PATH)):
+            names[name] = index
+    return names

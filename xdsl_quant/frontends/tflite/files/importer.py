@@ -51,6 +51,7 @@ from xdsl_quant.frontends.tflite.dialect.signatures import (
     name_attributes,
 )
 from xdsl_quant.frontends.tflite.formulas.fixed_point import checked_log2
+from xdsl_quant.frontends.tflite.lowering.tfl_infer_shapes import infer_shapes
 from xdsl_quant.runtime.loading import IRError, verify_module
 
 from .block_types import type_of_blocks
@@ -68,7 +69,7 @@ from .model import (
 from .options import properties_of
 from .reader import read_tflite_model
 from .schema import COMPOSITE, enumerator
-from .sizes import with_input_shapes, with_static_sizes
+from .sizes import with_input_shapes, with_static_inputs
 
 _SMALLEST_SCALE = float(np.finfo(np.float32).smallest_normal)
 """Replacement for scale 0, which some files have for constants of zeros."""
@@ -112,15 +113,14 @@ def read_tflite(
     Read a TensorFlow Lite model.
 
     Each subgraph becomes a function, the first one `@main`. Tensor names become locations;
-    scales and zero points become `!quant.uniform` types.
+    scales and zero points become `!quant.uniform` types. Shapes of op results are inferred
+    from those of inputs; sizes that depend on `?` or on elements stay dynamic.
 
     Args:
         source: a path, or the bytes of a file.
-        shapes: shapes of the inputs of `@main` by tensor name or signature name. If all
-            dynamic inputs get the file's static shapes, the whole module is static;
-            otherwise op results keep their dynamic sizes.
-        static: use the file's static shapes, in which unknown sizes are 1, instead of
-            dynamic sizes (`?`).
+        shapes: shapes of the inputs of `@main` by tensor name or signature name.
+        static: use the file's static shapes of inputs, in which unknown sizes are 1,
+            instead of dynamic sizes (`?`).
 
     Returns:
         The verified module.
@@ -144,9 +144,10 @@ def _imported(
     try:
         if shapes:
             model = with_input_shapes(model, shapes)
-        module = _module(with_static_sizes(model) if static else model)
+        module = _module(with_static_inputs(model) if static else model)
     except TFLiteFileError as e:
         raise TFLiteFileError(f"{name}: error: {e}") from None
+    infer_shapes(module)
     try:
         verify_module(module)
     except IRError as e:

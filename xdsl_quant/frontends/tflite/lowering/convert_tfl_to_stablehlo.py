@@ -58,6 +58,7 @@ from xdsl_quant.unsupported import Unsupported
 from .fallbacks import without_conversion
 from .stablehlo import data_movement, elementwise, products
 from .stablehlo.building import Lowering, StableHLOBuilder
+from .tfl_infer_shapes import fold_shapes
 
 Form: TypeAlias = Callable[[StableHLOBuilder], Sequence[SSAValue]]
 """Function that builds the replacement of an op, and returns its results."""
@@ -212,6 +213,10 @@ class TFLToStablehlo(CheckedPattern[Form]):
         replace_with_built(op, rewriter, build)
 
 
+_SHAPE_ARITHMETIC = tfl.FillOp | tfl.RangeOp | tfl.RankOp | tfl.ShapeOp
+"""Ops without a form in StableHLO, which are folded."""
+
+
 @dataclass(frozen=True)
 class ConvertTFLToStablehloPass(CountingPass):
     """
@@ -229,6 +234,13 @@ class ConvertTFLToStablehloPass(CountingPass):
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         tfl_ops = ops_of_dialect(op, "tfl")
+        if any(isinstance(inner, _SHAPE_ARITHMETIC) for inner in tfl_ops):
+            module = op.clone()
+            if fold_shapes(module):
+                outcome = self.rewrite(ctx, module)
+                op.detach_region(op.body)
+                op.add_region(module.detach_region(module.body))
+                return outcome
         pattern = TFLToStablehlo()
         with without_garbage_collection():
             pattern.plan_module(op)

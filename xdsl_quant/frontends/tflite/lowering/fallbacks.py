@@ -23,8 +23,8 @@ Fallback: TypeAlias = tuple[Operation, str]
 _STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
 
 SIZES_HINT = (
-    "set the input shapes when reading the file, e.g. with option 'static' of "
-    "'read_tflite' or 'xdsl-quant import'"
+    "set dynamic argument shapes with 'tfl-infer-shapes{static=true}'; sizes that depend "
+    "on data are unsupported"
 )
 """Advice in messages about dynamic sizes."""
 

@@ -231,6 +231,8 @@ def _samples() -> list[Sample]:
     add("pseudo_qconst", "", q, f"qtype = {q}; value = dense<7> : tensor<2x3xi8>")
     add("no_value", "", "none", "value")
     add("shape", f, i)
+    add("rank", f, "tensor<i32>")
+    add("broadcast_args", f"{i}; {i}", i)
     add("fill", f"{i}; tensor<f32>", f)
     add("range", "tensor<i32>; tensor<i32>; tensor<i32>", "tensor<?xi32>")
     add(

@@ -377,8 +377,8 @@ Q = "!quant.uniform<i8:f32, 0.5>"
               func.return %x : tensor<?x{Q}>
             }}""",
             [
-                "with a dynamic shape; set the input shapes when reading the file, "
-                "e.g. with option 'static'"
+                "with a dynamic shape; set dynamic argument shapes with "
+                "'tfl-infer-shapes{static=true}'"
             ],
         ),
         (

@@ -90,6 +90,14 @@ def _shape(op: tfl.ShapeOp, value: Array) -> Array:
     return np.array(np.shape(value))
 
 
+def _rank(op: tfl.RankOp, value: Array) -> Array:
+    return np.array(np.ndim(value))
+
+
+def _broadcast_args(op: tfl.BroadcastArgsOp, a: Array, b: Array) -> Array:
+    return np.array(np.broadcast_shapes(tuple(integers_of(a)), tuple(integers_of(b))))
+
+
 def _squeeze(op: tfl.SqueezeOp, value: Array) -> Array:
     dims = [d.value.data for d in op.squeeze_dims or ()]
     return np.squeeze(value, tuple(dims) if dims else None)
@@ -380,6 +388,8 @@ DATA_MOVEMENT: Mapping[type[Operation], Implementation] = {
     tfl.ConstOp: _constant,
     tfl.QConstOp: _constant,
     tfl.ShapeOp: _shape,
+    tfl.RankOp: _rank,
+    tfl.BroadcastArgsOp: _broadcast_args,
     tfl.FillOp: _fill,
     tfl.RangeOp: _range,
 }
