@@ -40,6 +40,10 @@ _held: dict[Path, str] = {}
 """Lock files that this process holds, with the text that names the holder."""
 
 
+class CheckpointError(ValueError):
+    """Raised for a checkpoint that is damaged, or belongs to another run."""
+
+
 @contextmanager
 def locked(checkpoint: Path) -> Generator[None]:
     """
@@ -187,26 +191,35 @@ class Checkpoint:
 
         Raises:
             OSError: if the file cannot be read.
-            ValueError: if the file is damaged, or belongs to another task or observer,
-                or exactly one of this run and the earlier run collects histograms.
+            CheckpointError: if the file is damaged, or belongs to another task or
+                observer, or exactly one of this run and the earlier run collects
+                histograms.
         """
         if self._path is None or not self._path.exists():
             return Statistics(observer), ""
+        try:
+            return self._read(self._path, observer, histograms)
+        except ValueError as e:
+            raise CheckpointError(str(e)) from None
+
+    def _read(
+        self, path: Path, observer: str, histograms: bool
+    ) -> tuple[Statistics, str]:
         content = read_content(
-            self._path,
+            path,
             "delete it",
             needs_digest=True,
             other_file="; use another file for the checkpoint",
         )
-        statistics = Statistics.from_content(content, str(self._path))
+        statistics = Statistics.from_content(content, str(path))
         if content.get("task") != self._task:
             raise ValueError(
-                f"checkpoint {self._path} belongs to another module, function or "
+                f"checkpoint {path} belongs to another module, function or "
                 "channel dimension; delete it, or use another file"
             )
         if parse_observer(statistics.observer) != parse_observer(observer):
             raise ValueError(
-                f"checkpoint {self._path} belongs to observer '{statistics.observer}', not "
+                f"checkpoint {path} belongs to observer '{statistics.observer}', not "
                 f"'{observer}'; delete it, or use the same observer"
             )
         kind = parse_observer(observer).OBSERVATION
@@ -215,7 +228,7 @@ class Checkpoint:
             if are_beside != (known.extra_histogram is not None):
                 other, this = ("without", "with") if are_beside else ("with", "without")
                 raise ValueError(
-                    f"checkpoint {self._path} belongs to a run {other} histograms, "
+                    f"checkpoint {path} belongs to a run {other} histograms, "
                     f"expected one {this} histograms; delete it, or use another file"
                 )
         return statistics, cast("str", content["inputs"])
@@ -225,7 +238,7 @@ class Checkpoint:
         Skip the first `count` batches, which the statistics already cover.
 
         Raises:
-            ValueError: if there are fewer batches, or their digest is not `inputs`.
+            CheckpointError: if there are fewer batches, or their digest is not `inputs`.
         """
         given, skipped = "", 0
         for skipped, (_, batch) in enumerate(islice(batches, count), 1):
@@ -238,8 +251,8 @@ class Checkpoint:
         if given != inputs:
             raise self._mismatch("other inputs")
 
-    def _mismatch(self, content: str) -> ValueError:
-        return ValueError(
+    def _mismatch(self, content: str) -> CheckpointError:
+        return CheckpointError(
             f"checkpoint {self._path} belongs to {content}; delete it, or pass the same "
             "inputs in the same batches"
         )

@@ -53,7 +53,7 @@ _BYTECODE = b"ML\xefR"
 """First bytes of MLIR bytecode."""
 
 
-_TEXT_SUFFIX = ".mlir"
+TEXT_SUFFIX = ".mlir"
 
 
 _WORD = r"[^\s{}()]+"
@@ -214,7 +214,7 @@ def as_module(model: Model, *, static: bool = False) -> ModuleOp:
     if fullmatch(_WORD, cast(str, model)):
         raise IRError(
             f"{model}: error: expected MLIR text or the name of a "
-            f"{suffixes(_TEXT_SUFFIX)} file"
+            f"{suffixes(TEXT_SUFFIX)} file"
         )
     return parse_module(cast(str, model))
 
@@ -232,7 +232,7 @@ def _with_own_ops(module: ModuleOp) -> ModuleOp:
 def model_path(model: object) -> Path | None:
     """Return the path of a model given as a file; `None` for modules, text and bytes."""
     if isinstance(model, str):
-        known = (_TEXT_SUFFIX, *plugins().model_formats)
+        known = (TEXT_SUFFIX, *plugins().model_formats)
         is_name = not search(r"[\n\r]", model) and has_suffix(model, *known)
         return Path(model) if is_name else None
     is_path = isinstance(model, os.PathLike)
@@ -242,9 +242,9 @@ def model_path(model: object) -> Path | None:
 def _module_of_file(path: Path, static: bool) -> ModuleOp:
     if is_model_file(path):
         return read_model_file(path, static=static)
-    if not has_suffix(path, _TEXT_SUFFIX):
+    if not has_suffix(path, TEXT_SUFFIX):
         raise IRError(
-            f"{path}: error: unknown kind of file, expected {suffixes(_TEXT_SUFFIX)}"
+            f"{path}: error: unknown kind of file, expected {suffixes(TEXT_SUFFIX)}"
         )
     try:
         with path.open("rb") as stream:
@@ -255,9 +255,8 @@ def _module_of_file(path: Path, static: bool) -> ModuleOp:
 
 
 def _module_of_bytes(content: bytes, static: bool) -> ModuleOp:
-    for format_ in plugins().model_formats.values():
-        if format_.is_content(content):
-            return _read_by_format(format_, content, None, static)
+    if (format_ := format_of_content(content)) is not None:
+        return read_by_format(format_, content, None, static)
     return parse_module(read_utf8(io.BytesIO(content), "module"))
 
 
@@ -321,6 +320,12 @@ def model_format(source: object) -> ModelFormat | None:
     )
 
 
+def format_of_content(content: bytes) -> ModelFormat | None:
+    """Return the format of the bytes of a model file; `None` for other bytes."""
+    formats = plugins().model_formats.values()
+    return next((f for f in formats if f.is_content(content)), None)
+
+
 def is_model_file(source: object) -> TypeGuard[str | os.PathLike[str]]:
     """Return True if `source` is the path of a model file, not the text of a module."""
     return model_format(source) is not None
@@ -354,17 +359,25 @@ def read_model_file(
             f"{path}: error: unknown kind of file, expected a {suffixes()} file"
         )
     try:
-        return _read_by_format(format_, Path(path), shapes, static)
+        return read_by_format(format_, Path(path), shapes, static)
     except OSError as e:
         raise IRError(f"{path}: error: {(e.strerror or str(e)).lower()}") from None
 
 
-def _read_by_format(
+def read_by_format(
     format_: ModelFormat,
     source: Path | bytes,
     shapes: Mapping[str, Sequence[int]] | None,
     static: bool,
 ) -> ModuleOp:
+    """
+    Read the path or bytes of a model file.
+
+    Raises:
+        IRError: if the file is damaged, or the module is invalid.
+        OSError: if the file cannot be read.
+        ImportError: if the package that reads the file is not installed.
+    """
     read = format_.reader()
     try:
         with without_garbage_collection():

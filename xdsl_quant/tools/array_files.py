@@ -21,6 +21,7 @@ from xdsl_quant.runtime.array_archives import (
     check_members,
 )
 from xdsl_quant.runtime.atomic_files import has_suffix
+from xdsl_quant.runtime.loading import TEXT_SUFFIX, model_format, suffixes
 
 from .failures import Failure, naming_failures, open_output
 
@@ -218,12 +219,29 @@ def check_output(path: str, count: int) -> None:
     Check that the suffix of an output file suits `count` results; `-` needs none.
 
     Raises:
-        ValueError: if the file is neither .npy nor .npz, or .npy and `count` is not 1.
+        Failure: if the file is neither .npy nor .npz, or .npy and `count` is not 1.
     """
     if path != "-" and not has_suffix(path, ".npy", ".npz"):
-        raise ValueError(f"unknown file type: '{path}'; use .npy or .npz")
+        raise Failure(f"-o {path}: error: expected a .npy or .npz file")
     if has_suffix(path, ".npy") and count != 1:
-        raise ValueError(f"a .npy file holds one result, found {count}; use .npz")
+        raise Failure(
+            f"-o {path}: error: a .npy file holds one result, found {count}; use .npz"
+        )
+
+
+def check_model_output(path: str) -> None:
+    """
+    Check the suffix of a model file to write; `-` and files without suffix are text.
+
+    Raises:
+        Failure: if the suffix is unknown.
+    """
+    if (
+        Path(path).suffix
+        and not has_suffix(path, TEXT_SUFFIX)
+        and not model_format(path)
+    ):
+        raise Failure(f"-o {path}: error: expected a {suffixes(TEXT_SUFFIX)} file")
 
 
 def write_results(path: str, results: Sequence[Array]) -> None:

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.calibration import Statistics, calibrate
+from xdsl_quant.calibration.checkpoint import CheckpointError
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.observers import parse_observer
@@ -68,7 +69,11 @@ def _calibrate(options: argparse.Namespace) -> None:
     functions = _instrument(module, options)
     batches = _batches(options, functions[0])
     shown = shows_progress(options)
-    with naming_failures(options.module, TypeError, ValueError, ImportError, OSError):
+    errors = TypeError, ValueError, ImportError, OSError
+    with (
+        naming_failures(options.module, *errors),
+        naming_failures(f"--checkpoint {options.checkpoint}", CheckpointError),
+    ):
         statistics = calibrate(
             module,
             with_progress(batches, len(batches)) if shown else batches,

@@ -1,6 +1,7 @@
 """Reading the module of a command, and reporting errors in one line."""
 
 import argparse
+import io
 import os
 import sys
 import traceback
@@ -8,24 +9,30 @@ import warnings
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 from xdsl_quant.diagnostics import colored
 from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,
+    format_of_content,
     model_format,
+    multiverse,
     parse_module,
     parse_passes,
+    read_by_format,
     read_model_file,
     read_utf8,
     suffixes,
 )
-from xdsl_quant.runtime.plugins import PluginError
+from xdsl_quant.runtime.plugins import PluginError, dialects_in
+
+_INFER_SHAPES = "tfl-infer-shapes"
 
 _TRACEBACK = "XDSL_QUANT_TRACEBACK"
 """Environment variable that makes a command print the traceback of a bug."""
@@ -242,20 +249,33 @@ def read_module(options: argparse.Namespace, ctx: Context | None = None) -> Modu
     path: str = options.module
     shapes = dict(map(_input_shape, options.shape))
     is_file = model_format(path) is not None
-    if not is_file and (shapes or options.static):
-        raise Failure(
-            f"{path}: error: --shape and --static are for {suffixes()} files; the sizes of "
-            "a module are in its types"
-        )
-    text = "" if is_file else read_text(path)
+    stdin = standard_input() if path == "-" else None
+    format_ = format_of_content(stdin.getvalue()) if stdin is not None else None
+    text = "" if is_file or format_ is not None else read_text(path, stdin)
     with naming_failures(path, IRError, ImportError):
         passes = parse_passes(options.passes)
         if is_file:
             module = read_model_file(path, shapes=shapes, static=options.static)
+        elif stdin is not None and format_ is not None:
+            module = read_by_format(format_, stdin.getvalue(), shapes, options.static)
         else:
             module = parse_module(text, path, ctx)
+            if shapes or options.static:
+                passes = [_shape_pass(options, module), *passes]
         apply_passes(module, passes, ctx)
         return module
+
+
+def _shape_pass(options: argparse.Namespace, module: ModuleOp) -> ModulePass:
+    """Return the pass that applies --shape and --static to a module."""
+    load = multiverse().all_passes.get(_INFER_SHAPES)
+    if load is None or "tfl" not in dialects_in(module):
+        raise Failure(
+            f"{options.module}: error: --shape and --static are for {suffixes()} models; "
+            "the sizes of a module of another dialect are in its types"
+        )
+    arguments = {"shapes": tuple(options.shape), "static": options.static}
+    return cast(Any, load())(**arguments)
 
 
 def read_type_or_module(options: argparse.Namespace) -> str | ModuleOp:
@@ -292,15 +312,21 @@ def _input_shape(text: str) -> tuple[str, list[int]]:
     return name, [int(number) for number in numbers]
 
 
-def read_text(path: str) -> str:
+def standard_input() -> io.BytesIO:
+    """Read standard input, which may be a model file."""
+    with naming_failures("-", OSError):
+        return io.BytesIO(sys.stdin.buffer.read())
+
+
+def read_text(path: str, stdin: BinaryIO | None = None) -> str:
     """
-    Read the text of a module from a file, or from standard input for `-`.
+    Read the text of a module from a file, or from `stdin` if it is given.
 
     Raises:
         Failure: if the file cannot be read or is not UTF-8 text.
     """
     with naming_failures(path, OSError, IRError):
-        if path == "-":
-            return read_utf8(sys.stdin.buffer, path)
+        if stdin is not None:
+            return read_utf8(stdin, path)
         with Path(path).open("rb") as stream:
             return read_utf8(stream, path)

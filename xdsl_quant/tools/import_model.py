@@ -14,7 +14,7 @@ from xdsl.utils.hints import isa
 from xdsl_quant.runtime.loading import model_format, multiverse_context
 from xdsl_quant.runtime.plugins import ModelFileError
 
-from .array_files import check_files
+from .array_files import check_files, check_model_output
 from .commands import parse_arguments
 from .failures import exit_code, naming_failures, open_output, read_module
 
@@ -31,6 +31,7 @@ def _import(options: argparse.Namespace) -> None:
     source = options.module
     output = None if options.output == "-" else options.output
     check_files(options, {"-o": output})
+    check_model_output(output or "")
     ctx = multiverse_context()
     # Files may contain ops that the tfl dialect lacks.
     ctx.allow_unregistered = True

@@ -3,11 +3,11 @@
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
+from xdsl_quant.calibration.checkpoint import CheckpointError
 from xdsl_quant.quantizer import (
     Budget,
     MixedModel,
@@ -32,7 +32,13 @@ from xdsl_quant.transforms.propagation.target_files import TargetError, read_tar
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
-from .array_files import check_files, check_report, data_file, read_samples
+from .array_files import (
+    check_files,
+    check_model_output,
+    check_report,
+    data_file,
+    read_samples,
+)
 from .commands import parse_arguments
 from .failures import (
     Failure,
@@ -55,15 +61,18 @@ def _quantize_model(options: argparse.Namespace) -> None:
     _check_files(options)
     recipe, budget, target = _read_recipe(options)
     is_page = _writes_page(options)
-    if Path(options.output).suffix.lower() not in ("", ".mlir", ".tflite"):
-        raise Failure(f"-o {options.output}: error: expected a .mlir or .tflite file")
+    check_model_output(options.output)
     module = read_module(options)
     # Calibration may take long, so check samples and output first.
     batches, test_batches = _read_samples(options, module)
     if (file_format := model_format(options.output)) is not None:
         _check_has_file(file_format, module, recipe, options)
     data = data_file(options)
-    with naming_failures(options.module, *_ERRORS), naming_failures(data, DataError):
+    with (
+        naming_failures(options.module, *_ERRORS),
+        naming_failures(data, DataError),
+        naming_failures(f"--checkpoint {options.checkpoint}", CheckpointError),
+    ):
         model = quantize(
             module,
             batches,

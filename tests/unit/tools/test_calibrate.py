@@ -321,8 +321,8 @@ def test_checkpoint_of_other_inputs(capsys: pytest.CaptureFixture[str]):
     outputs(capsys, "m.mlir", *options, "2")
     Path("stats.json").unlink()
     message = (
-        "m.mlir: error: checkpoint c.json belongs to {}; delete it, or pass the same "
-        "inputs in the same batches"
+        "--checkpoint c.json: error: checkpoint c.json belongs to {}; delete it, or pass "
+        "the same inputs in the same batches"
     )
     # Three batches, as before.
     np.savez("data.npz", x=X, y=-3 * X)
@@ -527,14 +527,20 @@ def test_report_of_a_run_that_was_interrupted(capsys: pytest.CaptureFixture[str]
     assert Path("stats.json").read_text() == content
 
 
+def test_damaged_checkpoint(capsys: pytest.CaptureFixture[str]):
+    Path("c.json").write_text("no JSON")
+    text = error(capsys, "m.mlir", "--inputs", "data.npz", "--checkpoint", "c.json")
+    assert text.startswith("--checkpoint c.json: error: c.json is not JSON: ")
+
+
 def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
     np.savez("bad.npz", x=np.load("nan.npy"), y=-2 * X)
     options = ("--batch-size", "2", "--checkpoint", "c.json")
     error(capsys, "m.mlir", "--inputs", "bad.npz", *options)
     options = (*options, "--report", "r.html")
     assert error(capsys, "m.mlir", "--inputs", "data.npz", *options) == (
-        "m.mlir: error: checkpoint c.json belongs to a run without histograms, "
-        "expected one with histograms; delete it, or use another file"
+        "--checkpoint c.json: error: checkpoint c.json belongs to a run without "
+        "histograms, expected one with histograms; delete it, or use another file"
     )
 
 

@@ -16,8 +16,15 @@ import numpy as np
 import pytest
 
 from tests.unit.quantizer.models import dense_layers, samples
-from xdsl_quant.tools import entry_points
-from xdsl_quant.tools.failures import Failure, exit_code, print_results, read_text
+from xdsl_quant.runtime.loading import IRError
+from xdsl_quant.tools import entry_points, failures
+from xdsl_quant.tools.failures import (
+    Failure,
+    exit_code,
+    naming_failures,
+    print_results,
+    standard_input,
+)
 
 OPTIONS = argparse.Namespace(module="m.mlir")
 SCRIPTS: dict[str, str] = tomllib.loads(
@@ -366,6 +373,10 @@ DATA = pytest.mark.parametrize(
         (b"\x1c\x00\x00\x00TFL3\x14", TFLITE),
     ],
 )
+
+
+def read_text(path: str) -> str:
+    return failures.read_text(path, standard_input() if path == "-" else None)
 
 
 @DATA

@@ -71,6 +71,33 @@ def test_file_to_text(
     assert Path("new.mlir").read_text() == expected
 
 
+@pytest.mark.parametrize("name", ["m.tflite", "m.mlir"])
+@pytest.mark.parametrize(
+    ("options", "size"), [((), "?"), (("--static",), "1"), (("--shape", "x=3x2"), "3")]
+)
+def test_standard_input(
+    name: str,
+    options: tuple[str, ...],
+    size: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    with open(name) as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert output(capsys, "-", *options) == TEXT.replace("SIZE", size)
+
+
+def test_damaged_file_on_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    Path("bad.tflite").write_bytes(Path("m.tflite").read_bytes()[:99])
+    with open("bad.tflite") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert error(capsys, "-") == (
+            "<bytes>: error: the file is damaged: an offset is beyond the end of the file"
+        )
+
+
 def test_capital_letters(capsys: pytest.CaptureFixture[str]):
     Path("M.TFLITE").write_bytes(Path("m.tflite").read_bytes())
     assert output(capsys, "M.TFLITE") == TEXT.replace("SIZE", "?")
@@ -139,6 +166,16 @@ def test_large_constants(capsys: pytest.CaptureFixture[str]):
         ),
         (("m.tflite", "-o", "no/m.mlir"), "no/m.mlir: error: missing directory"),
         (
+            ("m.tflite", "-o", "m.foo"),
+            "-o m.foo: error: expected a .mlir or .tflite file",
+        ),
+        (
+            ("m.mlir", "--shape", "x=1x3"),
+            "m.mlir:2:3: error: argument 0 has shape 1x3, but its type is "
+            "'tensor<?x2xf32>'; expected the static sizes of the type (in the pass "
+            "tfl-infer-shapes)",
+        ),
+        (
             ("m.tflite", "--shape", "x"),
             "--shape x: error: expected NAME=SIZES, e.g. x=1x16x16x3",
         ),
@@ -151,9 +188,9 @@ def test_large_constants(capsys: pytest.CaptureFixture[str]):
             "m.tflite: error: unknown input 'z'; available: 'x'",
         ),
         (
-            ("m.mlir", "--static"),
-            "m.mlir: error: --shape and --static are for .tflite files; the sizes of a "
-            "module are in its types",
+            ("arith.mlir", "--static"),
+            "arith.mlir: error: --shape and --static are for .tflite models; the sizes of "
+            "a module of another dialect are in its types",
         ),
         (
             ("bad.tflite",),

@@ -315,7 +315,7 @@ MISTAKES = {
     ),
     "two results in a .npy file": (
         ("m.mlir", "--input", "all.npz", "--output", "y.npy"),
-        "m.mlir: error: a .npy file holds one result, found 2; use .npz",
+        "-o y.npy: error: a .npy file holds one result, found 2; use .npz",
     ),
     "output in no directory": (
         ("f32.mlir", "--input", "1", "--output", "no/y.npy"),
@@ -336,7 +336,7 @@ MISTAKES = {
     ),
     "unknown suffix": (
         ("f32.mlir", "--input", "1", "--output", "y.txt"),
-        "f32.mlir: error: unknown file type: 'y.txt'; use .npy or .npz",
+        "-o y.txt: error: expected a .npy or .npz file",
     ),
     "parse error": (
         ("bad.mlir",),
@@ -383,8 +383,8 @@ MISTAKES = {
     ),
     "shape of a text": (
         ("m.mlir", "--shape", "x=2"),
-        "m.mlir: error: --shape and --static are for .tflite files; the sizes of a module "
-        "are in its types",
+        "m.mlir: error: --shape and --static are for .tflite models; the sizes of a module "
+        "of another dialect are in its types",
     ),
     "shape that does not fit": (
         (DENSE, "--shape", "x=2x5", "--input", "[[1, 2, 3, 4, 5]]"),
