@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -38,6 +39,7 @@ from .schema import (
     options_name,
     schema,
 )
+from .sparsity import SparseDimension, Sparsity, densified
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 """Exceptions of the package `tflite` for offsets outside the file."""
@@ -263,18 +265,19 @@ class _Reader:
 
     def _subgraph(self, table: _Table, index: int) -> Subgraph:
         name = table.text("Name")
-        tensors = self._tensors(table.tables("Tensors"))
+        tensors = [*self._tensors(table.tables("Tensors"))]
         where = f"subgraph {index}"
         count = len(tensors)
+        operators = [
+            self._operator(operator, i, count)
+            for i, operator in enumerate(table.tables("Operators"))
+        ]
         return Subgraph(
             name,
             tensors,
             self._tensor_indices(table, "Inputs", count, where),
             self._tensor_indices(table, "Outputs", count, where),
-            [
-                self._operator(operator, i, count)
-                for i, operator in enumerate(table.tables("Operators"))
-            ],
+            [op for op in operators if not _is_densified(op, tensors)],
         )
 
     def _tensor_indices(
@@ -322,8 +325,6 @@ class _Reader:
         name = table.text("Name")
         where = f"tensor {index} ('{name}')"
         type_ = _enumerator("TensorType", table.number("Type"), where)
-        if table.table("Sparsity") is not None:
-            raise TFLiteFileError(f"{where} is sparse, which is unsupported")
         if number := table.slot_number(_EXTERNAL_BUFFER_SLOT):
             raise TFLiteFileError(
                 f"{where} has its data in external buffer {number} of another file, which "
@@ -341,6 +342,8 @@ class _Reader:
         data = self._buffer(table.number("Buffer"), where)
         if data is not None and not data.size:
             data = None
+        if (sparsity := table.table("Sparsity")) is not None:
+            data = _dense_data(type_, shape, data, sparsity, where)
         self._check_size(type_, shape, data, where)
         return Tensor(
             name,
@@ -473,6 +476,65 @@ class _Reader:
             }
 
         return ModelSignature(key, index, names("Inputs"), names("Outputs"))
+
+
+def _is_densified(operator: Operator, tensors: list[Tensor]) -> bool:
+    """Make the result of `DENSIFY` a constant; return False for any other op."""
+    if operator.code != "DENSIFY" or (
+        len(operator.inputs),
+        len(operator.outputs),
+    ) != (1, 1):
+        return False
+    (source,), (target,) = operator.inputs, operator.outputs
+    dense, result = tensors[source], tensors[target]
+    if source == ABSENT or dense.data is None or dense.type != result.type:
+        return False
+    tensors[target] = replace(
+        result, shape=dense.shape, signature=None, data=dense.data
+    )
+    return True
+
+
+def _dense_data(
+    type_: str,
+    shape: Sequence[int],
+    data: NDArray[np.uint8] | None,
+    table: _Table,
+    where: str,
+) -> NDArray[np.uint8]:
+    """Return the bytes of all elements of a sparse tensor."""
+    bits = ITEM_BITS.get(type_, 0)
+    if data is None or bits < 8:
+        raise TFLiteFileError(
+            f"{where} is a sparse tensor of type {type_}; expected a constant whose "
+            "elements have whole bytes"
+        )
+    dimensions = [
+        _sparse_dimension(dimension, where) for dimension in table.tables("DimMetadata")
+    ]
+    order, blocks = table.integers("TraversalOrder"), table.integers("BlockMap")
+    try:
+        return densified(data, bits // 8, shape, Sparsity(order, blocks, dimensions))
+    except TFLiteFileError as e:
+        raise TFLiteFileError(f"{where} {e}") from None
+
+
+def _sparse_dimension(table: _Table, where: str) -> SparseDimension:
+    if not _enumerator("DimensionType", table.number("Format"), where).startswith("S"):
+        return SparseDimension(table.number("DenseSize"))
+    segments, indices = (
+        _sparse_vector(table, field, where)
+        for field in ("ArraySegments", "ArrayIndices")
+    )
+    return SparseDimension(table.number("DenseSize"), segments, indices)
+
+
+def _sparse_vector(table: _Table, field: str, where: str) -> NDArray[np.int64]:
+    kind = _enumerator("SparseIndexVector", table.number(f"{field}Type"), where)
+    vector = None if kind == "NONE" else table.union(field, kind)
+    if vector is None:
+        raise TFLiteFileError(f"{where} has a compressed dimension without '{field}'")
+    return vector.numbers("Values", np.int64).astype(np.int64)
 
 
 @cache
