@@ -16,12 +16,10 @@ import numpy as np
 import pytest
 
 from tests.unit.quantizer.models import dense_layers, samples
-from xdsl_quant.runtime.loading import IRError
 from xdsl_quant.tools import entry_points, failures
 from xdsl_quant.tools.failures import (
     Failure,
     exit_code,
-    naming_failures,
     print_results,
     standard_input,
 )
@@ -189,8 +187,9 @@ def test_entry_points_import_nothing_else():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert result.stdout == (
-        "xdsl_quant xdsl_quant.moved_modules xdsl_quant.rounding_mode xdsl_quant.tools "
-        "xdsl_quant.tools.commands xdsl_quant.tools.entry_points\n"
+        "xdsl_quant xdsl_quant.kernel_set xdsl_quant.moved_modules "
+        "xdsl_quant.rounding_mode xdsl_quant.tools xdsl_quant.tools.commands "
+        "xdsl_quant.tools.entry_points\n"
     )
 
 
