@@ -29,7 +29,7 @@ from xdsl_quant.dialects.verification import are_compatible_shapes, require
 from . import tensor_kinds as kinds
 from .base import COMPATIBLE_TYPES, StableHLOOp
 from .elementwise import UnaryOp
-from .syntax import FUNCTIONAL_TYPE
+from .syntax import FUNCTIONAL_TYPE, SAME_TYPE
 
 __all__ = ["BitcastConvertOp", "ReducePrecisionOp"]
 
@@ -121,8 +121,8 @@ class ReducePrecisionOp(UnaryOp):
     result = result_def(kinds.FLOAT_OR_QUANTIZED)
 
     assembly_format = (
-        "$operand `,` `format` `=` custom<FloatFormat>($exponent_bits, $mantissa_bits) "
-        "attr-dict `:` custom<SameOperandsAndResultType>(type(operands), type(results))"
+        "$operand `,` `format` `=` "
+        f"custom<ExponentAndMantissa>($exponent_bits, $mantissa_bits) {SAME_TYPE}"
     )
 
     traits = traits_def(COMPATIBLE_TYPES)

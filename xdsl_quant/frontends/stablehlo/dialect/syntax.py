@@ -271,7 +271,7 @@ class SliceRanges(assembly.CustomDirective):
 
 
 @assembly.irdl_custom_directive
-class FloatFormat(assembly.CustomDirective):
+class ExponentAndMantissa(assembly.CustomDirective):
     """`e5m10`: numbers of exponent bits and mantissa bits."""
 
     exponent_bits: assembly.AttributeVariable
@@ -458,7 +458,7 @@ DIRECTIVES = (
     ConvDimensions,
     DimensionList,
     DotDimensions,
-    FloatFormat,
+    ExponentAndMantissa,
     OperandsBeforeKeyword,
     PairwiseTypes,
     PrecisionAndAlgorithm,

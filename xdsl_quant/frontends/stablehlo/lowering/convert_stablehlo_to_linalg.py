@@ -152,6 +152,24 @@ def _check_signedness(op: Operation) -> None:
             )
 
 
+def _insert(replacements: Sequence[Replacement]) -> None:
+    """Replace ops by their lowered forms, and fold the casts between these."""
+    casts = [
+        new
+        for replacement in replacements
+        for new in replacement.block.ops
+        if isinstance(new, StorageCastOp)
+    ]
+    for replacement in replacements:
+        replacement.insert()
+    for cast in casts:
+        if (folded := cast.fold()) is not None:
+            cast.result.replace_all_uses_with(folded[0])
+    for cast in reversed(casts):
+        if cast.result.first_use is None:
+            Rewriter.erase_op(cast)
+
+
 @dataclass(frozen=True)
 class ConvertStableHLOToLinalgPass(CountingPass):
     """Convert StableHLO to linalg, tensor, arith and math, or fail and change nothing."""
@@ -180,20 +198,7 @@ class ConvertStableHLOToLinalgPass(CountingPass):
             for replacement in replacements:
                 replacement.discard()
             raise
-        casts = [
-            new
-            for replacement in replacements
-            for new in replacement.block.ops
-            if isinstance(new, StorageCastOp)
-        ]
-        for replacement in replacements:
-            replacement.insert()
-        for cast in casts:
-            if (folded := cast.fold()) is not None:
-                cast.result.replace_all_uses_with(folded[0])
-        for cast in reversed(casts):
-            if cast.result.first_use is None:
-                Rewriter.erase_op(cast)
+        _insert(replacements)
         for inner in control_flow:
             convert_control_flow(inner)
         if has_signs:

@@ -27,15 +27,17 @@ def check_control_flow(op: ControlFlowOp) -> None:
     if any(isinstance(type_, TokenType) for type_ in types):
         raise Unsupported("has a token, which has no conversion to linalg")
     if isinstance(op, WhileOp):
-        _check_types("operands", op.operand_types, types)
+        _check_carried_types("operands", op.operand_types, types)
         for region in op.regions:
-            _check_types("arguments of a region", region.block.arg_types, types)
+            _check_carried_types("arguments of a region", region.block.arg_types, types)
     returning = [op.body] if isinstance(op, WhileOp) else op.regions
     for region in returning:
-        _check_types("a region that returns", _terminator(region).operand_types, types)
+        _check_carried_types(
+            "a region that returns", _terminator(region).operand_types, types
+        )
 
 
-def _check_types(
+def _check_carried_types(
     words: str, actual: Sequence[Attribute], expected: Sequence[Attribute]
 ) -> None:
     if (*actual,) != (*expected,):
@@ -62,7 +64,7 @@ def convert_control_flow(op: ControlFlowOp) -> None:
         case IfOp():
             _return_to_yield(op.true_branch)
             _return_to_yield(op.false_branch)
-            condition = _scalar(builder, op.pred)
+            condition = _extracted_scalar(builder, op.pred)
             branches = (op.detach_region(region) for region in (*op.regions,))
             new = scf.IfOp(condition, op.result_types, next(branches), next(branches))
         case CaseOp():
@@ -74,7 +76,7 @@ def convert_control_flow(op: ControlFlowOp) -> None:
     Rewriter.replace_op(op, (), new.results)
 
 
-def _scalar(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+def _extracted_scalar(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
     element_type = signless(scalar_or_element_type(value.type))
     return builder.op(tensor.ExtractOp, (value,), element_type)
 
@@ -89,7 +91,7 @@ def _return_to_yield(region: Region) -> None:
 def _converted_while(op: WhileOp) -> scf.WhileOp:
     terminator = _terminator(op.cond)
     builder = LoweringBuilder.before(terminator)
-    condition = _scalar(builder, terminator.operands[0])
+    condition = _extracted_scalar(builder, terminator.operands[0])
     Rewriter.replace_op(terminator, scf.ConditionOp(condition, *op.cond.block.args))
     _return_to_yield(op.body)
     cond, body = (op.detach_region(region) for region in (*op.regions,))
@@ -98,7 +100,7 @@ def _converted_while(op: WhileOp) -> scf.WhileOp:
 
 def _converted_case(builder: LoweringBuilder, op: CaseOp) -> scf.IfOp:
     """Return nested conditionals; the innermost one also has the last branch."""
-    index = _scalar(builder, op.index)
+    index = _extracted_scalar(builder, op.index)
     regions = [op.detach_region(region) for region in (*op.regions,)]
     for region in regions:
         _return_to_yield(region)

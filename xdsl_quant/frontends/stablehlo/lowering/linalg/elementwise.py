@@ -170,7 +170,7 @@ def _is_finite(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValu
     return builder.add(arith.CmpfOp(builder.add(math.AbsFOp(value)), infinity, "olt"))
 
 
-def _shift(op_type: _MakeOp) -> Formula:
+def _bounded_shift(op_type: _MakeOp) -> Formula:
     """Return a formula that shifts out all bits for shifts by the bit width or more."""
 
     def formula(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
@@ -286,9 +286,9 @@ FORMULAS: dict[str, Formula] = {
     "stablehlo.round_nearest_even": _uniform_formula(math.RoundEvenOp),
     "stablehlo.rsqrt": _uniform_formula(math.RsqrtOp),
     "stablehlo.select": _uniform_formula(arith.SelectOp),
-    "stablehlo.shift_left": _shift(arith.ShLIOp),
-    "stablehlo.shift_right_arithmetic": _shift(arith.ShRSIOp),
-    "stablehlo.shift_right_logical": _shift(arith.ShRUIOp),
+    "stablehlo.shift_left": _bounded_shift(arith.ShLIOp),
+    "stablehlo.shift_right_arithmetic": _bounded_shift(arith.ShRSIOp),
+    "stablehlo.shift_right_logical": _bounded_shift(arith.ShRUIOp),
     "stablehlo.sign": _sign,
     "stablehlo.sine": _uniform_formula(math.SinOp),
     "stablehlo.sqrt": _uniform_formula(math.SqrtOp),
