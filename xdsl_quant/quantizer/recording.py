@@ -128,7 +128,7 @@ def lower_stablehlo(module: ModuleOp) -> None:
     with quantized weights quantize their activations.
     """
     quantize_activations(module)
-    if any(op.name.startswith("stablehlo.") for op in module.walk()):
+    if any(op.name.startswith(("chlo.", "stablehlo.")) for op in module.walk()):
         apply_passes(module, _TO_LINALG, is_routine=True)
 
 

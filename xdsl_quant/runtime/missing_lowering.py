@@ -82,7 +82,7 @@ def compiler_advice(ops: Iterable[Operation]) -> str | None:
 
 def _stablehlo_ops(ops: Iterable[Operation]) -> Sequence[Operation]:
     walked = (inner for op in ops for inner in op.walk())
-    return [op for op in walked if op.name.startswith("stablehlo.")]
+    return [op for op in walked if op.name.startswith(("chlo.", "stablehlo."))]
 
 
 def _has_quantized_types(ops: Iterable[Operation]) -> bool:

@@ -61,7 +61,10 @@ def _add_names(own: type[IRDLOperation], other: type[IRDLOperation]) -> None:
 
 
 SLICE = QuantizationUniverse(
-    all_dialects={"stablehlo": lazy(f"{_HERE}.dialect", "StableHLO")},
+    all_dialects={
+        "chlo": lazy(f"{_HERE}.dialect.chlo", "CHLO"),
+        "stablehlo": lazy(f"{_HERE}.dialect", "StableHLO"),
+    },
     all_passes=pass_factories(
         f"{_HERE}.lowering",
         (
@@ -80,7 +83,9 @@ SLICE = QuantizationUniverse(
     ),
     on_load={"stablehlo": _prefer_own_stablehlo},
     own_op_copies={"stablehlo": lazy(f"{_HERE}.lowering.adoption", "with_own_ops")},
-    dialect_ops={"stablehlo": lazy(f"{_HERE}.dialect_ops", "STABLEHLO_OPS")},
+    dialect_ops=dict.fromkeys(
+        ("chlo", "stablehlo"), lazy(f"{_HERE}.dialect_ops", "STABLEHLO_OPS")
+    ),
     model_dialects={"stablehlo": lazy(f"{_HERE}.models", "STABLEHLO_MODELS")},
     rule_sets={"stablehlo": lazy(f"{_HERE}.constraints", "STABLEHLO_RULES")},
 )

@@ -191,6 +191,17 @@ SIGNED_NUMBER = _tensor_of(ElementGroup.SIGNED, *_FLOAT)
 SIGNED_REAL_NUMBER = _tensor_of(
     ElementGroup.SIGNED, ElementGroup.FLOAT, ElementGroup.PER_TENSOR
 )
+
+
+def _chlo_kind(kind: TypeKind[RankedTensor]) -> TypeKind[RankedTensor]:
+    """Return a kind with CHLO's description. CHLO also accepts unranked tensors."""
+    return TypeKind(kind.description.removeprefix("ranked "), kind.accepts)
+
+
+CHLO_FLOAT = _chlo_kind(FLOAT_TENSOR)
+CHLO_FLOAT_OR_COMPLEX = _chlo_kind(FLOAT_OR_COMPLEX_NOT_QUANTIZED)
+CHLO_PRED = _chlo_kind(PRED_TENSOR)
+CHLO_TENSOR = _chlo_kind(TENSOR_OR_PER_AXIS)
 I32_TENSOR: TypeKind[RankedTensor] = TypeKind(
     "ranked tensor of 32-bit signless integer values",
     lambda type_: (

@@ -49,6 +49,7 @@ from .linalg import (
     elementwise,
     reduction,
     representations,
+    sorting,
 )
 from .linalg.control_flow import (
     ControlFlowOp,
@@ -78,6 +79,8 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     data_movement.LowerReshape(),
     dynamic_slices.LowerReverse(),
     data_movement.LowerSlice(),
+    sorting.LowerSort(),
+    sorting.LowerTopK(),
     data_movement.LowerTranspose(),
 )
 """Rewrite patterns of the pass."""
@@ -123,7 +126,7 @@ def _check_cast(op: Operation) -> None:
 def _is_lowered(op: Operation) -> bool:
     """Return True if the pass must replace an op."""
     name = op_name(op)
-    return name.startswith("stablehlo.") or name in elementwise.FORMULAS
+    return name.startswith(("chlo.", "stablehlo.")) or name in elementwise.FORMULAS
 
 
 def _is_lowered_with_parent(op: Operation) -> bool:

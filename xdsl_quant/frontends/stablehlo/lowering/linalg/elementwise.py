@@ -23,6 +23,7 @@ from xdsl_quant.transforms.building.signless_types import signless
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches.arith import RemFOp
 
+from .inverse_error_function import inverse_error_function
 from .lowering import (
     LinalgLowering,
     Values,
@@ -170,6 +171,28 @@ def _is_finite(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValu
     return builder.add(arith.CmpfOp(builder.add(math.AbsFOp(value)), infinity, "olt"))
 
 
+def _complement_of_erf(
+    builder: LoweringBuilder, op: Operation, args: Values
+) -> SSAValue:
+    one = builder.number(1, args[0].type)
+    return builder.add(arith.SubfOp(one, builder.add(math.ErfOp(args[0]))))
+
+
+_INFINITE = {
+    "chlo.is_inf": float("inf"),
+    "chlo.is_neg_inf": float("-inf"),
+    "chlo.is_pos_inf": float("inf"),
+}
+
+
+def _is_infinite(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
+    (value,), name = args, op_name(op)
+    if name == "chlo.is_inf":
+        value = builder.add(math.AbsFOp(value))
+    infinity = builder.number(_INFINITE[name], value.type)
+    return builder.add(arith.CmpfOp(value, infinity, "oeq"))
+
+
 def _bounded_shift(op_type: _MakeOp) -> Formula:
     """Return a formula that shifts out all bits for shifts by the bit width or more."""
 
@@ -228,14 +251,14 @@ def _compare(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
         if kind is None or kind.data.value != "TOTALORDER":
             ordering = "u" if direction == "NE" else "o"
             return builder.add(arith.CmpfOp(lhs, rhs, ordering + direction.lower()))
-        lhs, rhs = (_in_total_order(builder, value) for value in args)
+        lhs, rhs = (in_total_order(builder, value) for value in args)
     prefix = (
         "" if direction in ("EQ", "NE") else "u" if is_unsigned_type(type_) else "s"
     )
     return builder.add(arith.CmpiOp(lhs, rhs, prefix + direction.lower()))
 
 
-def _in_total_order(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+def in_total_order(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
     """Return a signed integer that is ordered like a float in IEEE 754's total order."""
     type_ = IntegerType(bit_width(value.type))
     bits = builder.add(arith.BitcastOp(value, type_))
@@ -253,6 +276,22 @@ def _clamp(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
 
 
 FORMULAS: dict[str, Formula] = {
+    "chlo.acos": _uniform_formula(math.AcosOp),
+    "chlo.acosh": _uniform_formula(math.AcoshOp),
+    "chlo.asin": _uniform_formula(math.AsinOp),
+    "chlo.asinh": _uniform_formula(math.AsinhOp),
+    "chlo.atan": _uniform_formula(math.AtanOp),
+    "chlo.atanh": _uniform_formula(math.AtanhOp),
+    "chlo.cosh": _uniform_formula(math.CoshOp),
+    "chlo.erf": _uniform_formula(math.ErfOp),
+    "chlo.erf_inv": inverse_error_function,
+    "chlo.erfc": _complement_of_erf,
+    "chlo.is_inf": _is_infinite,
+    "chlo.is_neg_inf": _is_infinite,
+    "chlo.is_pos_inf": _is_infinite,
+    "chlo.sinh": _uniform_formula(math.SinhOp),
+    "chlo.square": lambda b, _, args: b.add(arith.MulfOp(args[0], args[0])),
+    "chlo.tan": _uniform_formula(math.TanOp),
     "stablehlo.abs": _typed_formula(_by_kind(math.AbsFOp, math.AbsIOp)),
     "stablehlo.add": _typed_formula(_ADD),
     "stablehlo.and": _uniform_formula(arith.AndIOp),

@@ -124,7 +124,8 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
                 for new in (value, results[-1]):
                     new.name_hint = new.name_hint or result.name_hint
         except Unsupported:
-            block.erase()
+            # The ops of an unfinished region still use values of the block.
+            block.erase(safe_erase=False)
             raise
         # A result may be the result of another op, which is replaced later: operands of the
         # terminator follow the replacement.
