@@ -21,7 +21,7 @@ from ..building import (
     iterator_types_of,
 )
 from ..mlir_bindings import arith, ir, llvm, memref, scf, vector
-from .byte_values import BYTES, constant_numbers, evaluated
+from .byte_values import BYTES, evaluated, repeated_number
 from .memrefs import constant_of
 
 _BYTES = 64
@@ -71,7 +71,7 @@ def _table_of(op: ir.Operation) -> Array | None:
     known: dict[ir.Value, Array] = {block.arguments[0]: BYTES}
 
     def numbers_of(value: ir.Value) -> Array | None:
-        return known[value] if value in known else constant_numbers(value)
+        return known[value] if value in known else repeated_number(value)
 
     *ops, end = mlir.operations_of(block)
     for inner in ops:

@@ -43,7 +43,7 @@ _COMPARISONS = (
 _Float = ir.F16Type | ir.F32Type
 
 
-def constant_numbers(value: ir.Value) -> Array | None:
+def repeated_number(value: ir.Value) -> Array | None:
     """Return the repeated number of an `arith.constant`; `None` for other values."""
     number = mlir.number_of(value)
     return None if number is None else _as_type(np.full(256, number), value.type)
@@ -71,7 +71,7 @@ def evaluated(
             # Unused byte values may be out of bounds.
             return table.take(first, mode="clip")
         case "arith.bitcast":
-            return _bits_as_type(first, type_)
+            return _bitcast(first, type_)
         case "arith.cmpi":
             predicate = mlir.attribute_of(op, "predicate", ir.IntegerAttr).value
             compare = dict(enumerate(_COMPARISONS)).get(predicate)
@@ -81,7 +81,7 @@ def evaluated(
         case "arith.extf" if not isinstance(op.operands[0].type, _Float):
             return None
         case "arith.shli" | "arith.shrsi":
-            if operands[1].min() < 0 or operands[1].max() >= _width(type_):
+            if operands[1].min() < 0 or operands[1].max() >= _width_of(type_):
                 return None
         case _:
             pass
@@ -91,7 +91,7 @@ def evaluated(
         return _as_type(function(*operands), type_)
 
 
-def _width(type_: ir.Type) -> int:
+def _width_of(type_: ir.Type) -> int:
     return 64 if isinstance(type_, ir.IndexType) else mlir.bits(type_)
 
 
@@ -101,11 +101,11 @@ def _as_type(numbers: Array, type_: ir.Type) -> Array | None:
         return numbers.astype(f"f{type_.width // 8}")
     if not isinstance(type_, ir.IntegerType | ir.IndexType):
         return None
-    unused = 64 - _width(type_)
+    unused = 64 - _width_of(type_)
     return numbers.astype(np.int64) << unused >> unused
 
 
-def _bits_as_type(numbers: Array, type_: ir.Type) -> Array | None:
+def _bitcast(numbers: Array, type_: ir.Type) -> Array | None:
     if numbers.dtype.kind == "f":
         numbers = numbers.view(f"i{numbers.itemsize}").astype(np.int64)
     if isinstance(type_, _Float):

@@ -16,7 +16,7 @@ from xdsl_quant.numerics.arrays import Array
 
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import Op, arith, ir, memref
-from .byte_values import BYTES, constant_numbers, evaluated
+from .byte_values import BYTES, evaluated, repeated_number
 from .memrefs import clone_global, read_global
 
 
@@ -116,7 +116,7 @@ def _next_numbers(
     sources, table = [*op.operands], None
     if op.name == "memref.load":
         table = _float_table(sources.pop(0), symbols)
-    known = [numbers if each == value else constant_numbers(each) for each in sources]
+    known = [numbers if each == value else repeated_number(each) for each in sources]
     operands = [each for each in known if each is not None]
     if len(operands) < len(known):
         return None
