@@ -29,6 +29,9 @@ NAMES = {
     "numerics.formats": r"formats|nf4|gguf|\bmx",
     "proving": r"prov(e|ing)\b",
     "rosetta": r"rosetta",
+    "transforms.float_layers": (
+        r"float_layers|(fold|equalize|smooth|split)-(batch|layers|activations|reductions)"
+    ),
 }
 """Slices that can be deleted, and patterns of the texts that name them."""
 

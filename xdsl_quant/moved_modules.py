@@ -41,6 +41,17 @@ _FOLDERS = {
     ),
     "xdsl_quant.transforms.stablehlo": "xdsl_quant.frontends.stablehlo.lowering",
     "xdsl_quant.transforms.tfl": "xdsl_quant.frontends.tflite.lowering",
+    **{
+        f"xdsl_quant.transforms.weights.{name}": (
+            f"xdsl_quant.transforms.float_layers.{name}"
+        )
+        for name in (
+            "quant_equalize_layers",
+            "quant_fold_batch_norm",
+            "quant_smooth_activations",
+            "quant_split_reductions",
+        )
+    },
     "xdsl_quant.xdsl_patches.tosa": "xdsl_quant.frontends.tosa.patches",
     "xdsl_quant.xdsl_patches.tosa_ops": "xdsl_quant.frontends.tosa.ops",
 }

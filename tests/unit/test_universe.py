@@ -125,5 +125,7 @@ def test_the_plugin_imports_nothing_heavy():
         "'xdsl_quant.frontends.tflite', 'xdsl_quant.frontends.tflite.slice', "
         "'xdsl_quant.frontends.tosa', 'xdsl_quant.frontends.tosa.slice', "
         "'xdsl_quant.moved_modules', 'xdsl_quant.runtime', 'xdsl_quant.runtime.plugins', "
-        "'xdsl_quant.universe', 'xdsl_quant.xdsl_patches']\n"
+        "'xdsl_quant.transforms', 'xdsl_quant.transforms.float_layers', "
+        "'xdsl_quant.transforms.float_layers.slice', 'xdsl_quant.universe', "
+        "'xdsl_quant.xdsl_patches']\n"
     )

@@ -86,10 +86,10 @@ def pass_factories(
 
     Args:
         room: dotted name of the folder in the package.
-        names: pass names; by default one for each module of the folder.
+        names: pass names; by default one for each module of the folder but `slice`.
     """
     folder = Path(__file__).parents[1].joinpath(*room.split("."))
-    modules = sorted(path.stem for path in folder.glob("[!_]*.py"))
+    modules = sorted({path.stem for path in folder.glob("[!_]*.py")} - {"slice"})
     return {
         name: partial(_pass_class, f"xdsl_quant.{room}.{name.replace('-', '_')}", name)
         for name in names or [module.replace("_", "-") for module in modules]

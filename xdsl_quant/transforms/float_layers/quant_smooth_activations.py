@@ -48,7 +48,7 @@ from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.unsupported import Unsupported
 
-from .layers.channels import (
+from ..weights.layers.channels import (
     are_finite_in,
     broadcast_along,
     build_channel_constant,
@@ -56,7 +56,7 @@ from .layers.channels import (
     constant_numbers,
     largest_weights,
 )
-from .layers.layer import (
+from ..weights.layers.layer import (
     SCALING_ACTIVATIONS,
     Layer,
     fused_activation,
@@ -64,7 +64,7 @@ from .layers.layer import (
     replace_constant,
     scales_with,
 )
-from .quant_quantize_weights import weight_of
+from ..weights.quant_quantize_weights import weight_of
 
 
 class Constant(NamedTuple):

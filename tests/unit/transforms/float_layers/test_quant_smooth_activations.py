@@ -11,15 +11,22 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleO
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
 
+from tests.unit.transforms.weights.layers import (
+    CONVOLUTION,
+    Array,
+    constant,
+    normal,
+    relative,
+    run,
+    type_of,
+)
 from xdsl_quant.dialects.quant import StatisticsOp
 from xdsl_quant.dialects.quant.instrumentation import ranges_of
 from xdsl_quant.runtime.loading import apply_passes, parse_module
-from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
-from xdsl_quant.transforms.weights.quant_smooth_activations import (
+from xdsl_quant.transforms.float_layers.quant_smooth_activations import (
     QuantSmoothActivationsPass,
 )
-
-from .layers import CONVOLUTION, Array, constant, normal, relative, run, type_of
+from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
 PASS = "quant-smooth-activations"
 

@@ -23,9 +23,15 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
-from .layers.channels import broadcast_along, largest_weights
-from .layers.layer import SCALING_ACTIVATIONS, Layer, layer_of, only_user, scales_with
-from .quant_quantize_weights import weight_of
+from ..weights.layers.channels import broadcast_along, largest_weights
+from ..weights.layers.layer import (
+    SCALING_ACTIVATIONS,
+    Layer,
+    layer_of,
+    only_user,
+    scales_with,
+)
+from ..weights.quant_quantize_weights import weight_of
 
 _BALANCED = 0.01
 """Largest deviation of factors from 1 for which weights stay unchanged."""

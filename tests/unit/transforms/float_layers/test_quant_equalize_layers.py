@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.unit.transforms.weights.layers import (
+    CONVOLUTION,
+    Array,
+    constant,
+    normal,
+    relative,
+    run,
+    type_of,
+)
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
-
-from .layers import CONVOLUTION, Array, constant, normal, relative, run, type_of
 
 PASS = "quant-equalize-layers"
 EXACT = "quant-equalize-layers{factors=power-of-two}"

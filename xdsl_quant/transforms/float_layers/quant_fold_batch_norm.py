@@ -41,8 +41,8 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.numerics.arrays import Floats
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
-from .layers.channels import broadcast_along, channel_numbers
-from .layers.layer import erase_unused, fused_activation, layer_of, only_user
+from ..weights.layers.channels import broadcast_along, channel_numbers
+from ..weights.layers.layer import erase_unused, fused_activation, layer_of, only_user
 
 _SYMMETRIC = Adds, Multiplies
 _FOLDED = *_SYMMETRIC, Subtracts, Divides

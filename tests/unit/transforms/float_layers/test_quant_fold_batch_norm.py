@@ -5,10 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit.transforms.weights.layers import (
+    CONVOLUTION,
+    Array,
+    constant,
+    normal,
+    relative,
+    run,
+    type_of,
+)
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
-
-from .layers import CONVOLUTION, Array, constant, normal, relative, run, type_of
 
 X, Y = type_of(4, 6), type_of(4, 3)
 W, S, T = normal(6, 3), normal(3, seed=1), normal(3, seed=2)

@@ -1,0 +1,1 @@
+"""Passes on layers of float models: the model computes the same, but quantizes better."""
