@@ -76,6 +76,7 @@ from .types import (
     StorageOptions,
     StoredQuantizedType,
     UniformQuantizedType,
+    blocks_text,
     common_arguments,
     numeric,
     verify_blocks,
@@ -729,11 +730,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     def description(self) -> Iterator[tuple[str, object]]:
         yield from super().description()
-        counts = " x ".join(map(str, self.get_scales_shape()))
-        sizes = [
-            f"size {size} along dimension {axis}" for axis, size in self.block_size_info
-        ]
-        yield "blocks", ", ".join((counts, *sizes)) if sizes else "one"
+        text = blocks_text(self.get_scales_shape(), self.block_size_info)
+        yield "blocks", text or "one"
         for name, numbers in self.block_parameter_attrs.items():
             noun, type_ = name.replace("_", " "), numbers.quantized_type
             stored = numbers.element_type

@@ -50,14 +50,6 @@ OpFinding = tuple[str, Finding]
 """Position of a type or attribute on an op, e.g. `result #0`, and the finding about it."""
 
 
-def _no_findings(_: object) -> Iterable[Finding]:
-    return ()
-
-
-def _no_op_findings(op: Operation) -> Iterable[OpFinding]:
-    return ()
-
-
 @dataclass(frozen=True)
 class RuleSet:
     """Rules for the quantized types of a module."""
@@ -69,11 +61,11 @@ class RuleSet:
     """Function that returns the findings about a type."""
 
     value_findings: Callable[[Operation], Callable[[SSAValue], Iterable[Finding]]] = (
-        lambda _: _no_findings
+        lambda _: lambda _: ()
     )
     """Function that takes a module, and returns a function from a value to its findings."""
 
-    op_findings: Callable[[Operation], Iterable[OpFinding]] = _no_op_findings
+    op_findings: Callable[[Operation], Iterable[OpFinding]] = lambda _: ()
     """Function that returns the findings about an op."""
 
 

@@ -649,6 +649,12 @@ def verify_blocks(dimensions: Sequence[int], sizes: Sequence[int]) -> None:
             raise VerifyException(f"illegal block size: {size}")
 
 
+def blocks_text(counts: Sequence[int], sizes: Iterable[tuple[int, int]]) -> str:
+    """Format the number of blocks along each dimension, and their sizes by dimension."""
+    texts = (f"size {size} along dimension {axis}" for axis, size in sizes)
+    return ", ".join((" x ".join(map(str, counts)), *texts))
+
+
 def zero_points_attr(values: Iterable[int] | None, count: int) -> Ints:
     """Convert the zero points of a constructor; `None` stands for `count` zeros."""
     if values is None:
@@ -1240,11 +1246,7 @@ class UniformQuantizedSubChannelType(UniformType):
         return f":{{{blocks}}}, {elements[0]}"
 
     def _scale_description(self) -> Iterator[tuple[str, object]]:
-        counts = " x ".join(map(str, self.get_scales_shape()))
-        sizes = [
-            f"size {size} along dimension {axis}" for axis, size in self.block_size_info
-        ]
-        yield "blocks", ", ".join((counts, *sizes))
+        yield "blocks", blocks_text(self.get_scales_shape(), self.block_size_info)
         yield from super()._scale_description()
 
 

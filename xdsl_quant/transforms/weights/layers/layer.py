@@ -144,7 +144,8 @@ class Layer:
         if self.bias is not None and self.bias.op is self.product:
             type_ = copy.operands[self.bias.operand].type
             if isinstance(type_, ShapedType):
-                ops.append(constant_like(self.weight.value, _zeros(type_), type_))
+                zeros = np.zeros(type_.get_shape())
+                ops.append(constant_like(self.weight.value, zeros, type_))
                 copy.operands[self.bias.operand] = ops[-1].results[0]
         return *ops, without_activation(copy)
 
@@ -263,10 +264,6 @@ def without_activation(op: Operation) -> Operation:
     if fused_activation(op) != "NONE":
         op.properties[_ACTIVATION] = StringAttr("NONE")
     return op
-
-
-def _zeros(type_: ShapedType) -> NDArray[np.float64]:
-    return np.zeros(type_.get_shape())
 
 
 def _bias_of_channels(
