@@ -50,8 +50,8 @@ def _can_be_outlined(nest: ir.Operation) -> bool:
     changed = {v for op in ops if op.name not in _LOADS for v in op.operands}
     memrefs = [v for v in _captured_values(nest) if isinstance(v.type, ir.MemRefType)]
     views: dict[ir.Value, list[ir.Value]] = {}
-    for value in memrefs:
-        views.setdefault(buffer_of(value), []).append(value)
+    for view in memrefs:
+        views.setdefault(buffer_of(view), []).append(view)
     return all(map(is_distinct_buffer, views)) and all(
         len(each) == 1 or not changed & {*each} for each in views.values()
     )
