@@ -1,8 +1,8 @@
 """
 Exponential functions as arithmetic, which LLVM vectorizes; libm calls are not.
 
-Results are within 1 ulp (`exp` of f32) or 3 ulp (`tanh`) of the exact ones, and do not
-depend on the CPU: multiplications and additions are not fused.
+Results are within 1 ulp (`exp` of f32) or 3 ulp (`tanh`, `expm1` of f32) of the exact
+ones, and do not depend on the CPU: multiplications and additions are not fused.
 """
 
 import math
@@ -39,8 +39,8 @@ weights that equalize the relative error of `exp(x)`, at most 2**-28.
 """
 
 
-class _TanhFormat(NamedTuple):
-    """Constants of `tanh` for a float format."""
+class _Format(NamedTuple):
+    """Constants of `tanh` and `expm1` for a float format."""
 
     mantissa: int
     """Number of stored mantissa bits."""
@@ -59,9 +59,9 @@ class _TanhFormat(NamedTuple):
 
 _LN2_F64 = math.ldexp(round(math.ldexp(math.log(2), 40)), -40)
 
-_F32_TANH = _TanhFormat(23, 127, 10, (_LN2_HIGH, math.log(2) - _LN2_HIGH), _EXP)
+_F32 = _Format(23, 127, 10, (_LN2_HIGH, math.log(2) - _LN2_HIGH), _EXP)
 
-_F64_TANH = _TanhFormat(
+_F64 = _Format(
     52,
     1023,
     20,
@@ -78,17 +78,19 @@ _F64_TANH = _TanhFormat(
 
 def expand_exponentials(module: ir.Module) -> None:
     """
-    Replace `exp` of f32, `tanh` of f32 and f64, and squares and cubes by arithmetic.
+    Replace `exp` and `expm1` of f32, `tanh` of f32 and f64, and squares and cubes by
+    arithmetic.
     """
-    for op in mlir.ops_in(module, "math.exp", "math.powf", "math.tanh"):
-        value = op.operands[0]
+    f32_functions = {"math.exp": _exp, "math.expm1": _expm1}
+    for op in mlir.ops_in(module, *f32_functions, "math.powf", "math.tanh"):
+        value, result = op.operands[0], None
         with ir.InsertionPoint(op), op.location:
             if op.name == "math.powf":
                 result = _power(value, mlir.number_of(op.operands[1]))
             elif op.name == "math.tanh":
                 result = _tanh(value)
-            else:
-                result = _exp(value) if isinstance(value.type, ir.F32Type) else None
+            elif isinstance(value.type, ir.F32Type):
+                result = f32_functions[op.name](value)
         if result is not None:
             mlir.replace_op(op, result)
 
@@ -103,10 +105,10 @@ def _power(value: ir.Value, exponent: float | None) -> ir.Value | None:
 
 def _tanh(value: ir.Value) -> ir.Value | None:
     """
-    Return `t / (t + 2)` with the sign of `x`, where `t` is `exp(2 * abs(x)) - 1`: the sum
-    of `2**n * (exp(r) - 1)` and `2**n - 1`. Return `None` for other types.
+    Return `t / (t + 1)` with the sign of `x`, where `t` is `expm1(2 * abs(x)) / 2`. Return
+    `None` for other types.
     """
-    formats = {"f32": _F32_TANH, "f64": _F64_TANH}
+    formats = {"f32": _F32, "f64": _F64}
     if (format_ := formats.get(str(value.type))) is None:
         return None
     number = partial(arith.constant, value.type)
@@ -114,25 +116,44 @@ def _tanh(value: ir.Value) -> ir.Value | None:
     # NaN is kept, as the comparison is false.
     is_large = arith.cmpf(arith.CmpFPredicate.OGT, size, limit)
     size = arith.select(is_large, limit, size)
-    double = arith.addf(size, size)
-    rounding = number(1.5 * 2.0**format_.mantissa + format_.bias)
-    shifted = arith.addf(arith.mulf(double, number(1 / math.log(2))), rounding)
+    half = _half_expm1(arith.addf(size, size), format_)
+    ratio = arith.divf(half, arith.addf(half, number(1.0)))
+    return math_dialect.copysign(ratio, value)
+
+
+def _expm1(value: ir.Value) -> ir.Value:
+    """Return `exp(x) - 1` with the sign of `x`. NaN is kept."""
+    low, high = _f32_constant(-18), _f32_constant(_HIGH)
+    ordered = arith.CmpFPredicate
+    is_low = arith.cmpf(ordered.OLT, value, low)
+    inside = arith.select(is_low, low, value)
+    is_high = arith.cmpf(ordered.OGT, inside, high)
+    half = _half_expm1(arith.select(is_high, high, inside), _F32)
+    return math_dialect.copysign(arith.addf(half, half), value)
+
+
+def _half_expm1(value: ir.Value, format_: _Format) -> ir.Value:
+    """
+    Return half of `exp(x) - 1`: the sum of `2**(n - 1) * (exp(r) - 1)` and
+    `2**(n - 1) - 1/2`, where `n` is an integer and `r` the rest.
+    """
+    number = partial(arith.constant, value.type)
+    rounding = number(1.5 * 2.0**format_.mantissa + format_.bias - 1)
+    shifted = arith.addf(arith.mulf(value, number(1 / math.log(2))), rounding)
     n = arith.subf(shifted, rounding)
-    r = double
+    r = value
     for part in format_.ln2:
         r = arith.subf(r, arith.mulf(n, number(part)))
     curve = arith.mulf(_polynomial(r, format_.coefficients), arith.mulf(r, r))
     bits = ir.IntegerType.get_signless(mlir.bits(value.type))
-    # The last bits of `shifted` are n plus the exponent bias.
+    # The last bits of `shifted` are n - 1 plus the exponent bias.
     exponent = arith.shli(
         arith.bitcast(bits, shifted), arith.constant(bits, format_.mantissa)
     )
     scale = arith.bitcast(value.type, exponent)
-    grown = arith.addf(
-        arith.mulf(scale, arith.addf(r, curve)), arith.subf(scale, number(1.0))
+    return arith.addf(
+        arith.mulf(scale, arith.addf(r, curve)), arith.subf(scale, number(0.5))
     )
-    ratio = arith.divf(grown, arith.addf(grown, number(2.0)))
-    return math_dialect.copysign(ratio, value)
 
 
 def _f32_constant(value: float) -> ir.Value:

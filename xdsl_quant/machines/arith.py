@@ -98,6 +98,16 @@ _FLOAT_OPS: Mapping[str, type[Operation]] = {
     "trunc": math.TruncOp,
 }
 
+_ERFCX = (
+    *(0.21161156076558546, 0.21068279807594337, 0.20507229006072608),
+    *(0.12246977956041119, 0.27140034185946227, -0.2259534873318343),
+    *(0.42928435292394707, -0.2857768655746619, 0.06120922502972256),
+)
+"""
+Coefficients of `exp(x**2) * erfc(x)` as a polynomial of `t = 1 / (1 + 0.375 * x)`, which
+starts with `t`: fitted for `x` up to 10 with a relative error of at most 2**-26.
+"""
+
 _LOGICAL_OPS = {"and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp}
 
 
@@ -341,4 +351,20 @@ class FloatExpression(Real):
         op = arith.CmpfOp(*operands, predicate)
         return Condition(self.builder, self.builder.add(op))
 
-    PRIMITIVES: ClassVar = {"erfc": Real.erfc}
+    def erfc(self) -> FloatExpression:
+        """
+        Return the complementary error function. For `f32`, it is `exp(-x**2)` times a
+        polynomial of `t = 1 / (1 + 0.375 * x)`, for positive `x`; the relative error is
+        below 1.2e-6 for `x` below 2.8, and grows with `x**2`.
+        """
+        if self.type != f32:
+            return super().erfc()
+        size = self.absolute()
+        t = 1 / (1 + 0.375 * size)
+        curve = t * _ERFCX[-1]
+        for coefficient in reversed(_ERFCX[:-1]):
+            curve = (curve + coefficient) * t
+        tail = curve * self.function("exp", -(size * size))
+        return cast(FloatExpression, (self < 0).chosen(2 - tail, tail))
+
+    PRIMITIVES: ClassVar = {"erfc": erfc}

@@ -260,4 +260,4 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 @primitive
 def erfc(values: Array) -> Array:
-    return _erfc(values)
+    return _erfc(values).astype(values.dtype)

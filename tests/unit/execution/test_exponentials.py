@@ -1,5 +1,7 @@
 """Exponentials of f32 are as accurate as those of libm, and the same on each CPU."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -62,6 +64,33 @@ def test_tanh(type_: str, dtype: type[np.floating]):
     np.testing.assert_array_max_ulp(values[:-1], expected[:-1], 3)
     np.testing.assert_array_equal(np.signbit(values[:-1]), np.signbit(x[:-1]))
     assert np.isnan(values[-1])
+
+
+def test_expm1():
+    x = np.concatenate([X, [0, -0.0, np.inf, -np.inf, np.nan, 88.72]])
+    values, _ = compile(TEXT.replace("exp", "expm1"))(
+        x := x.astype(np.float32), np.float32(0)
+    )
+    with np.errstate(over="ignore"):
+        expected = np.expm1(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_max_ulp(values, expected, 2)
+    np.testing.assert_array_equal(np.signbit(values), np.signbit(expected))
+
+
+GELU = """
+func.func @f(%x: tensor<4000xf32>) -> tensor<4000xf32> {
+  %0 = "tfl.gelu"(%x) <{approximate = false}> : (tensor<4000xf32>) -> tensor<4000xf32>
+  return %0 : tensor<4000xf32>
+}"""
+
+
+def test_complementary_error_function():
+    """The relative error of its exponential grows with the square of the operand."""
+    x = np.linspace(-12, 9, 4000).astype(np.float32)
+    exact = np.array([0.5 * v * math.erfc(-v * math.sqrt(0.5)) for v in x.tolist()])
+    errors = np.abs(compile(GELU)(x) / exact - 1)
+    assert errors[np.abs(x) < 4].max() < 1.2e-6
+    assert errors.max() < 2e-5
 
 
 @pytest.mark.parametrize("exponent", [2.0, 3.0, 2.5])

@@ -64,13 +64,13 @@ def elu(values: Array) -> Array:
 
 def gelu(values: Array, approximate: bool = False) -> Array:
     """Return `x * Phi(x)` (standard normal distribution function), or approximate it."""
-    wide = values.astype(np.float64)
+    number = values.dtype.type
     if approximate:
-        inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
-        factor = 1 + np.tanh(inner)
+        cubic = number(0.044715) * (values * values * values)
+        factor = 1 + np.tanh(number(math.sqrt(2 / math.pi)) * (values + cubic))
     else:
-        factor = erfc(-wide * math.sqrt(0.5))
-    return (0.5 * wide * factor).astype(values.dtype)
+        factor = erfc(values * number(-math.sqrt(0.5)))
+    return number(0.5) * values * factor
 
 
 def hard_swish(values: Array) -> Array:
