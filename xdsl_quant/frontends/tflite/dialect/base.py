@@ -40,6 +40,7 @@ from xdsl.traits import ConstantLike, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.op_messages import mlir_message
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType
 from xdsl_quant.dialects.quant import traits as quant
 from xdsl_quant.dialects.quant.types import (
     QuantizedType,
@@ -59,6 +60,12 @@ from .property_kinds import PropertyError
 from .tensor_kinds import is_tensor, tensor_of
 
 Shape = tuple[int, ...]
+
+NO_KERNEL_FOR_BLOCKS = (
+    "has an operand of '!quant.block_scaled', for which no kernel is implemented; use "
+    "'tfl.dequantize'"
+)
+"""Message after the name of an op whose operands have block scales."""
 
 
 # Shapes and constants
@@ -300,6 +307,14 @@ def _same_type(op: Operation) -> str | None:
         f"inferred type(s) '{operand.type}' are incompatible with return type(s) of "
         f"operation '{result.type}'"
     )
+
+
+def without_blocks(op: Operation) -> str | None:
+    """Require operands without block scales, for ops whose kernels lack them."""
+    types = map(scalar_or_element_type, op.operand_types)
+    if any(isinstance(type_, BlockScaledQuantizedType) for type_ in types):
+        return NO_KERNEL_FOR_BLOCKS
+    return None
 
 
 def _has_results(op: Operation) -> str | None:

@@ -42,6 +42,7 @@ from .base import (
     result_has_operand_type,
     shape_of,
     static_shape_of,
+    without_blocks,
 )
 
 __all__ = [
@@ -82,7 +83,10 @@ class ConvolutionOp(TFLOp, ABC):
     output = result_def(_F32_QI8_QUI8_QI16)
 
     traits = traits_def(
-        Pure(), quant.MultipliesAndAccumulates(), quant.AccumulatorUniformScale(2)
+        Pure(),
+        Requires(without_blocks),
+        quant.MultipliesAndAccumulates(),
+        quant.AccumulatorUniformScale(2),
     )
 
 
@@ -195,6 +199,7 @@ class TransposeConvOp(TFLOp):
             require_rank(1, 4),
             require_rank(2, 4),
             result_has_operand_type(2, "input and output must have same element type"),
+            without_blocks,
         ),
         quant.MultipliesAndAccumulates(2, 1),
         quant.ChannelCoefficient(1, 0, -1, (3, 3)),
@@ -307,6 +312,7 @@ class BatchMatMulOp(TFLOp):
         Requires(
             has_rank(0, 2, None, "operand 0 is 2-D"),
             has_rank(1, 2, None, "operand 1 is 2-D"),
+            without_blocks,
         ),
         quant.MultipliesAndAccumulates(),
     )
@@ -386,7 +392,8 @@ class SVDFOp(TFLOp):
         Requires(
             result_has_operand_type(
                 0, "the input and result tensor elemental types must be same"
-            )
+            ),
+            without_blocks,
         ),
         quant.MultipliesAndAccumulates(),
         quant.AffineOpCoefficient(),

@@ -1,5 +1,5 @@
 """
-Products of float activations and 4-bit weights with a scale for each block of a row, as
+Products of float activations and weights with a scale for each block of a row, as
 LiteRT's default kernels (XNNPACK) compute them; its reference kernels do not.
 
 Each row of activations is quantized at run time to 8 bits, with a zero point. Results are
@@ -57,7 +57,7 @@ def fully_connected(
     Args:
         values: `f32` values whose last dimension is `inputs`, or that can be reshaped to
             `[-1, inputs]`.
-        weights: constant integers `[outputs, inputs]` from -8 to 7.
+        weights: constant integers `[outputs, inputs]` of up to 8 bits.
         scales: `[outputs, blocks]`, rounded to `bf16` as in the kernel.
         bias: `[outputs]`, or `None`.
         keep_num_dims: keep all dimensions but the last, instead of flattening them to

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import InterpretationError
 
 from tests.unit.frontends.tflite import files
 from tests.unit.frontends.tflite.files.litert import LiteRT
-from xdsl_quant.execution import compile
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.execution import CompilationError, compile
+from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite import read_tflite, write_tflite
+from xdsl_quant.frontends.tflite.files.model import TFLiteFileError
 from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
 from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.runtime.arrays import numpy_dtype, shape_of
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.arrays import dense_elements
+from xdsl_quant.runtime.loading import IRError, parse_module
 
 Floats = NDArray[np.float32]
 
@@ -58,14 +63,16 @@ def model(
     x: str,
     y: str,
     activation: str = "NONE",
+    bits: int = 4,
 ) -> str:
     """A product by random weights, with scales that are not representable in `bf16`."""
     inputs = blocks * size
     scales = rng.uniform(0.01, 0.02, (outputs, blocks)).astype(np.float16)
-    values = rng.integers(-8, 8, (outputs, inputs)).tolist()
+    half = 2 ** (bits - 1)
+    values = rng.integers(-half, half, (outputs, inputs)).tolist()
     bias = rng.normal(0, 1, outputs).astype(np.float32).tolist()
     type_ = (
-        f"!quant.block_scaled<i4:f32:{{0:1, 1:{size}}}, scales = "
+        f"!quant.block_scaled<i{bits}:f32:{{0:1, 1:{size}}}, scales = "
         f"dense<{scales.astype(np.float64).tolist()}> : tensor<{outputs}x{blocks}xf16>>"
     )
     weights = f"tensor<{outputs}x{inputs}x{type_}>"
@@ -73,7 +80,8 @@ def model(
     return f"""
         func.func @main(%x: {x}) -> {y} {{
           %w = "tfl.pseudo_qconst"() <{{qtype = {weights},
-            value = dense<{values}> : tensor<{outputs}x{inputs}xi4>}}> : () -> {weights}
+            value = dense<{values}> : tensor<{outputs}x{inputs}xi{bits}>}}>
+            : () -> {weights}
           %b = "tfl.pseudo_const"() <{{value = dense<{bias}> : tensor<{outputs}xf32>}}>
             : () -> tensor<{outputs}xf32>
           %y = "tfl.fully_connected"(%x, %w, %b) <{{
@@ -164,14 +172,78 @@ def dequantized(file: bytes, name: str, bits: int) -> Floats:
     return products.reshape(rows, -1).astype(np.float32)
 
 
-def test_products_without_a_kernel_are_those_of_floats():
-    """LiteRT refuses the file, whose weights have 2 bits."""
-    file = (RECIPES / "dynamic_wi2b32_afp32.tflite").read_bytes()
-    x = np.random.default_rng(0).normal(0, 1, (2, 64)).astype(np.float32)
-    module = read_tflite(file)
-    _, _, result = run_function(module, "main", x, np.array([0, 0], np.int32))
-    expected = x @ dequantized(file, "other_weights", 2).T
-    np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-5)
+def rounded_to_bf16(scales: Floats) -> Floats:
+    """`f32` numbers with 8 significant bits; ties become even."""
+    significands, exponents = np.frexp(scales.astype(np.float64))
+    return np.ldexp(np.rint(significands * 256), exponents - 8).astype(np.float32)
+
+
+def constants(module: ModuleOp) -> tuple[NDArray[Any], Floats, Floats]:
+    """Stored weights, their scales, and the bias."""
+    (weights,) = (op for op in module.walk() if isinstance(op, tfl.QConstOp))
+    (bias,) = (op for op in module.walk() if isinstance(op, tfl.ConstOp))
+    type_: Any = scalar_or_element_type(weights.output.type)
+    scales = type_.get_numbers()["scales"].astype(np.float32)
+    return dense_elements(weights.value), scales, dense_elements(bias.value)
+
+
+def real_product(x: Floats, stored: NDArray[Any], scales: Floats) -> Floats:
+    """
+    Products of quantized rows and weights in `f64`; the sums of the kernel are within
+    4e-6 of the largest one.
+    """
+    low, high = np.minimum(x.min(1), 0), np.maximum(x.max(1), 0)
+    inverse = np.float32(255) / (high - low)
+    where: Any = np.where
+    zero_points: Floats = where(
+        (-128 + low * inverse) + (127 + high * inverse) > 0,
+        -128 - low * inverse,
+        127 - high * inverse,
+    )
+    zero_points = np.rint(zero_points)[:, None]
+    rows = np.clip(np.rint(x * inverse[:, None]) + zero_points, -128, 127)
+    size = stored.shape[1] // scales.shape[1]
+    weights = stored * np.repeat(scales.astype(np.float64), size, axis=1)
+    return ((rows - zero_points) / inverse[:, None] @ weights.T).astype(np.float32)
+
+
+@pytest.mark.parametrize("bits", [2, 8])
+def test_fully_connected_of_other_widths(bits: int):
+    """LiteRT refuses these files; the formula is that of 4 bits."""
+    rng = np.random.default_rng(bits)
+    types = "tensor<4x96xf32>", "tensor<4x5xf32>"
+    module = parse_module(model(rng, 5, 3, 32, *types, bits=bits), "m.mlir")
+    x = rng.normal(0.5, 1, (4, 96)).astype(np.float32)
+    (result,) = run_function(module, "main", x)
+    np.testing.assert_array_equal(np.asarray(compile(module)(x)), result)
+    stored, scales, bias = constants(module)
+    expected = real_product(x, stored, rounded_to_bf16(scales)) + bias
+    limit = TOLERANCE * np.abs(expected).max()
+    np.testing.assert_allclose(np.asarray(result), expected, rtol=0, atol=limit)
+
+
+def test_weights_only():
+    """Blocks that an op dequantizes are multiplied as floats."""
+    rng = np.random.default_rng(0)
+    types = "tensor<4x96xf32>", "tensor<4x5xf32>"
+    text = model(rng, 5, 3, 32, *types)
+    start, _, call = text.partition('%y = "tfl.fully_connected"')
+    block_type = (
+        text.partition("qtype = ")[2].partition(", value")[0].partition(",\n")[0]
+    )
+    text = (
+        f'{start}%d = "tfl.dequantize"(%w) : ({block_type}) -> tensor<5x96xf32>\n'
+        '%y = "tfl.fully_connected"'
+        + call.replace("%w", "%d").replace(block_type, "tensor<5x96xf32>")
+    )
+    module = parse_module(text, "m.mlir")
+    x = rng.normal(0.5, 1, (4, 96)).astype(np.float32)
+    (result,) = run_function(module, "main", x)
+    stored, scales, bias = constants(module)
+    floats = (stored * np.repeat(scales, 32, axis=1)).astype(np.float32)
+    for floats_of in (result, compile(module)(x)):
+        expected = x @ floats.T + bias
+        np.testing.assert_allclose(np.asarray(floats_of), expected, atol=1e-6)
 
 
 def test_multi_axis_weights():
@@ -186,59 +258,72 @@ def test_multi_axis_weights():
 
 BLOCKS = "!quant.block_scaled<i4:f32:{0:1, 1:2}, scales = dense<0.5> : tensor<2x2xf16>>"
 
-CHANNELS = BLOCKS.replace("1:2", "3:2")
+
+def test_activations_are_floats():
+    text = f"""func.func @main(%x: tensor<2x4x!quant.uniform<i8:f32, 0.5>>,
+      %w: tensor<2x4x{BLOCKS}>) -> tensor<2x2xf32> {{
+      %none = "tfl.no_value"() <{{value}}> : () -> none
+      %y = "tfl.fully_connected"(%x, %w, %none) <{{
+        fused_activation_function = "NONE", keep_num_dims = false,
+        weights_format = "DEFAULT"}}>
+        : (tensor<2x4x!quant.uniform<i8:f32, 0.5>>, tensor<2x4x{BLOCKS}>, none)
+        -> tensor<2x2xf32>
+      return %y : tensor<2x2xf32>
+    }}"""
+    arrays = [np.zeros((2, 4), np.int8)] * 2
+    message = (
+        "'tfl.fully_connected' op has weights of '!quant.block_scaled' and type "
+        "'tensor<2x4x!quant.uniform<i8:f32, 5.000000e-01>>'; expected 'f32'"
+    )
+    with pytest.raises(InterpretationError, match=re.escape(message)):
+        run_function(text, "main", *arrays)
+    with pytest.raises(CompilationError, match=re.escape(message)):
+        compile(text)
+
+
+WINDOW = (
+    'dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32, padding = "VALID", '
+    'fused_activation_function = "NONE", stride_h = 1 : i32, stride_w = 1 : i32'
+)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("op", "options", "x", "w", "y"),
     [
+        ("batch_matmul", "adj_x = false, adj_y = true", "2x4", "2x4", "2x2"),
+        ("conv_2d", WINDOW, "1x1x1x4", "2x1x1x4", "1x1x1x2"),
         (
-            f"""func.func @main(%x: tensor<2x4xf32>, %w: tensor<2x4x{BLOCKS}>)
-              -> tensor<2x2xf32> {{
-              %y = "tfl.batch_matmul"(%x, %w) <{{adj_x = false, adj_y = true}}>
-                : (tensor<2x4xf32>, tensor<2x4x{BLOCKS}>) -> tensor<2x2xf32>
-              return %y : tensor<2x2xf32>
-            }}""",
-            "'tfl.batch_matmul' op has an operand of '!quant.block_scaled', for which no "
-            "kernel is implemented; use 'tfl.dequantize'",
-        ),
-        (
-            f"""func.func @main(%x: tensor<1x1x1x4xf32>, %w: tensor<2x1x1x4x{CHANNELS}>)
-              -> tensor<1x1x1x2xf32> {{
-              %none = "tfl.no_value"() <{{value}}> : () -> none
-              %y = "tfl.conv_2d"(%x, %w, %none) <{{
-                dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32,
-                fused_activation_function = "NONE", padding = "VALID",
-                stride_h = 1 : i32, stride_w = 1 : i32}}>
-                : (tensor<1x1x1x4xf32>, tensor<2x1x1x4x{CHANNELS}>, none)
-                -> tensor<1x1x1x2xf32>
-              return %y : tensor<1x1x1x2xf32>
-            }}""",
-            "'tfl.conv_2d' op has an operand of '!quant.block_scaled', for which no "
-            "kernel is implemented; use 'tfl.dequantize'",
-        ),
-        (
-            f"""func.func @main(%x: tensor<2x4x!quant.uniform<i8:f32, 0.5>>,
-              %w: tensor<2x4x{BLOCKS}>) -> tensor<2x2xf32> {{
-              %none = "tfl.no_value"() <{{value}}> : () -> none
-              %y = "tfl.fully_connected"(%x, %w, %none) <{{
-                fused_activation_function = "NONE", keep_num_dims = false,
-                weights_format = "DEFAULT"}}>
-                : (tensor<2x4x!quant.uniform<i8:f32, 0.5>>, tensor<2x4x{BLOCKS}>, none)
-                -> tensor<2x2xf32>
-              return %y : tensor<2x2xf32>
-            }}""",
-            "'tfl.fully_connected' op has weights of '!quant.block_scaled' and type "
-            "'tensor<2x4x!quant.uniform<i8:f32, 5.000000e-01>>'; expected 'f32'",
+            "depthwise_conv_2d",
+            f"{WINDOW}, depth_multiplier = 1 : i32",
+            *("1x2x1x4", "1x2x1x4", "1x1x1x4"),
         ),
     ],
 )
-def test_other_products_are_refused(text: str, message: str):
-    module = parse_module(text, "m.mlir")
-    (function,) = module.ops
-    assert isinstance(function, FuncOp)
-    types = function.function_type.inputs
-    arguments = [np.zeros(shape_of(type_), numpy_dtype(type_)) for type_ in types]
-    with pytest.raises(InterpretationError) as e:
-        run_function(module, "main", *arguments)
-    assert str(e.value).endswith(message)
+def test_other_products_are_refused(op: str, options: str, x: str, w: str, y: str):
+    axes = {"conv_2d": "{0:1, 3:2}", "depthwise_conv_2d": "{1:1, 3:2}"}
+    block_type = BLOCKS.replace("{0:1, 1:2}", axes.get(op, "{0:1, 1:2}"))
+    type_ = f"tensor<{w}x{block_type}>"
+    bias, bias_type = ("", "") if op == "batch_matmul" else (", %none", ", none")
+    text = f"""func.func @main(%x: tensor<{x}xf32>) -> tensor<{y}xf32> {{
+      %w = "tfl.pseudo_qconst"() <{{qtype = {type_}, value = dense<1> : tensor<{w}xi4>}}>
+        : () -> {type_}
+      %none = "tfl.no_value"() <{{value}}> : () -> none
+      %y = "tfl.{op}"(%x, %w{bias}) <{{{options}}}>
+        : (tensor<{x}xf32>, {type_}{bias_type}) -> tensor<{y}xf32>
+      return %y : tensor<{y}xf32>
+    }}"""
+    message = (
+        f"'tfl.{op}' op has an operand of '!quant.block_scaled', for which no kernel is "
+        "implemented; use 'tfl.dequantize'"
+    )
+    with pytest.raises(IRError, match=f"^m.mlir:5:7: error: {message}$"):
+        parse_module(text, "m.mlir")
+    with pytest.raises(IRError, match=message):
+        run_function(text, "main", np.zeros([*map(int, x.split("x"))], np.float32))
+    with pytest.raises(CompilationError, match=message):
+        compile(text)
+    # The runtime reads such a file, and returns zeros.
+    with patch("xdsl_quant.runtime.loading.verify_module"):
+        module = parse_module(text, "m.mlir")
+    with pytest.raises(TFLiteFileError, match=f"^<bytes>: .*y.*: error: {message}$"):
+        read_tflite(write_tflite(module))

@@ -26,7 +26,10 @@ from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
     scalar_or_element_type,
 )
-from xdsl_quant.frontends.tflite.dialect.base import static_shape_of
+from xdsl_quant.frontends.tflite.dialect.base import (
+    NO_KERNEL_FOR_BLOCKS,
+    static_shape_of,
+)
 from xdsl_quant.frontends.tflite.formulas import elementwise
 from xdsl_quant.frontends.tflite.formulas.quantized import (
     Quantized,
@@ -186,10 +189,7 @@ class Computation:
     ) -> Array:
         """Return the result of an op with operands whose scales are those of blocks."""
         if self.blockwise is None:
-            raise Unsupported(
-                "has an operand of '!quant.block_scaled', for which no kernel is "
-                "implemented; use 'tfl.dequantize'"
-            )
+            raise Unsupported(NO_KERNEL_FOR_BLOCKS)
         weights = self.operands.weights
         for index, type_ in enumerate((*op.operand_types, *op.result_types)):
             element_type = scalar_or_element_type(type_)

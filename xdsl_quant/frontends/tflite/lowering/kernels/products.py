@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
@@ -181,6 +182,7 @@ def _fully_connected_formula(
 def _blockwise_scales(op: tfl.FullyConnectedOp) -> Array:
     """
     Return the scales of weights as the kernel rounds them: to `bf16`, half to even.
+    LiteRT has this kernel for 4 bits alone; other widths have the same formula.
 
     Raises:
         Unsupported: if the kernel does not support the weights.
@@ -190,15 +192,16 @@ def _blockwise_scales(op: tfl.FullyConnectedOp) -> Array:
     # The last block of a row must not be shorter than the others.
     sizes = {axis: count * size for axis, (count, size) in type_.get_blocks().items()}
     if (
-        str(type_.storage_type) != "i4"
+        not isinstance(storage := type_.storage_type, IntegerType)
+        or storage.bitwidth > 8
         or not type_.is_signed
         or [*type_.block_parameter_attrs] != ["scales"]
         or sizes != dict(enumerate(shape))
         or type_.block_sizes.get_values()[0] != 1
     ):
         raise Unsupported(
-            "has weights other than 'i4' with a scale for each block of a row, which the "
-            "kernel requires"
+            "has weights other than signed integers of up to 8 bits with a scale for each "
+            "block of a row, which the kernel requires"
         )
     scales = type_.get_numbers()["scales"].astype(np.float32)
     if not (scales > 0).all():
