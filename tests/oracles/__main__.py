@@ -5,7 +5,8 @@ Compare random models with the reference kernels of TensorFlow Lite: `make oracl
 
 Each line of the table is an op with one kind of operands, or `NETWORK`, models of several
 ops, or `FLOAT_NETWORK`, such models on floats, whose results are equal within a
-tolerance. The exit code is 1 if a value
+tolerance, or `DEFAULT_KERNELS`, models of stored weights and floats that LiteRT's default
+kernels run. The exit code is 1 if a value
 differs, or if there are too few values or too many at the ends of the range. A model that
 is named in a message is made again by `--ops OP --kind KIND --first N --draws 1`.
 """
@@ -19,13 +20,15 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from . import float_networks, networks
-from .comparing import DECLARATIONS, Tally, compare_in_own_process
+from . import default_kernels, float_networks, networks
+from .comparing import DECLARATIONS, compare_in_own_process
+from .tally import Tally
 
 _SHOWN = 3
 _KINDS = {
     networks.NAME: networks.KINDS,
     float_networks.NAME: ("f32",),
+    default_kernels.NAME: tuple(default_kernels.KINDS),
     **{op: declaration.kinds for op, declaration in DECLARATIONS.items()},
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, TypeAlias
 
@@ -30,10 +29,11 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
-from . import elementwise, float_networks, moving, networks, products
+from . import default_kernels, elementwise, float_networks, moving, networks, products
 from .drawing import Declaration, Draw
 from .networks import Network
 from .networks_in_tosa import exact_results, tosa_steps, without_signed_zeros
+from .tally import Tally
 
 Array = NDArray[Any]
 Step = Callable[..., Sequence[Any]]
@@ -62,35 +62,6 @@ _NOT_AMONG_REFERENCE_KERNELS = ("ELU",)
 
 VALUES_PER_DRAW = 25
 """What is compared at least: 5,000 values for 200 draws."""
-
-
-@dataclass
-class Tally:
-    """The comparisons of an op with one kind of operands."""
-
-    op: str
-    kind: str
-
-    draws: int = 0
-    """Models that the reference kernels ran."""
-
-    compiled: int = 0
-    """Those of them that were compiled, too."""
-
-    tosa: int = 0
-    """Those that MLIR ran as TOSA, too."""
-
-    values: int = 0
-    """Elements of results."""
-
-    ends: int = 0
-    """Those of them that are the smallest or largest of what the result can be."""
-
-    mismatches: list[str] = field(default_factory=list[str])
-    """What differs, with the names of models."""
-
-    refused: list[str] = field(default_factory=list[str])
-    """Why models were not run by the reference kernels, with their names."""
 
 
 def with_shapes(case: Case, results: Sequence[Array]) -> Case:
@@ -424,6 +395,8 @@ def _difference_if_written(
 
 def compare_in_own_process(op: str, kind: str, *numbers: int) -> Tally:
     """The same with reference kernels in a process of their own."""
+    if op == default_kernels.NAME:
+        return default_kernels.compare_default_kernels(kind, *numbers)
     with LiteRTProcess() as process, Mlir() as mlir:
         if op == networks.NAME:
             return compare_networks(process, mlir, kind, *numbers)

@@ -16,12 +16,11 @@ from tests.unit.frontends.tflite.formulas.cases import Tensor, cases
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.files.writer import write_model
 
-from . import float_networks, networks, products
+from . import default_kernels, float_networks, networks, products
 from .__main__ import complaints
 from .comparing import (
     DECLARATIONS,
     WITHOUT_ORACLE,
-    Tally,
     compare,
     compare_float_networks,
     compare_networks,
@@ -29,6 +28,7 @@ from .comparing import (
 )
 from .drawing import Draw
 from .networks_in_tosa import tosa_steps
+from .tally import Tally
 
 DRAWS = 2
 SEED = 1
@@ -86,6 +86,17 @@ def test_random_networks(kind: str, process: LiteRTProcess, mlir: Mlir):
     assert tally.draws == DRAWS
     assert tally.compiled
     assert tally.tosa
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("kind", default_kernels.KINDS)
+def test_default_kernels(kind: str):
+    tally = default_kernels.compare_default_kernels(
+        kind, DRAWS, SEED, compiled_step=DRAWS
+    )
+    assert not tally.mismatches
+    assert tally.draws == DRAWS
+    assert tally.compiled
 
 
 @pytest.mark.sampled(0)
