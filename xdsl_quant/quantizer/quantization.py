@@ -157,7 +157,7 @@ def _search_options(
 
 def _check_is_float(module: ModuleOp, recipe: Recipe) -> None:
     for op in module.walk():
-        if not _is_quantized(op, accepts_casts=recipe.mode == "static"):
+        if not _has_quantized_values(op, accepts_casts=recipe.mode == "static"):
             continue
         raise ValueError(
             f"the model is already quantized: found '{op_name(op)}' with a quantized "
@@ -168,7 +168,7 @@ def _check_is_float(module: ModuleOp, recipe: Recipe) -> None:
         raise ValueError("expected a float model, found no floats")
 
 
-def _is_quantized(op: Operation, *, accepts_casts: bool) -> bool:
+def _has_quantized_values(op: Operation, *, accepts_casts: bool) -> bool:
     """
     Return True if an op of a frontend has quantized operands or results. Casts may count
     as constraints on the values of float ops, with constants as operands.

@@ -48,7 +48,7 @@ from xdsl_quant.transforms.statistics.quant_convert_const import QuantizeConstan
 from xdsl_quant.xdsl_patches import patched_pass
 
 
-def _stored(value: SSAValue) -> SSAValue | None:
+def _quantized_operand(value: SSAValue) -> SSAValue | None:
     """Return the quantized operand of the cast that defines a float, or `None`."""
     op = value.owner
     if not isinstance(op, DequantizeOp):
@@ -67,7 +67,7 @@ def _quantizations(value: SSAValue) -> Sequence[QuantizeOp]:
     return casts if is_single and len(casts) == len(users) else ()
 
 
-def unsupported_reason(op: Operation) -> str | None:
+def unsupported_kernel_reason(op: Operation) -> str | None:
     """Return why the dialect or the runtime refuses a quantized op, or `None`."""
     try:
         op.verify()
@@ -92,7 +92,9 @@ class FuseQDQ(CheckedPattern[Operation]):
         """Return the quantized op, or `None` if casts are missing or it is unsupported."""
         if not isinstance(op, TFLOp) or isinstance(op, QuantizeOp | DequantizeOp):
             return None
-        operands = [_stored(x) if is_float_value(x) else x for x in op.operands]
+        operands = [
+            _quantized_operand(x) if is_float_value(x) else x for x in op.operands
+        ]
         casts = [_quantizations(x) for x in op.results]
         is_float = op.regions or None in operands or operands == [*op.operands]
         if is_float or not all(casts):
@@ -104,7 +106,7 @@ class FuseQDQ(CheckedPattern[Operation]):
             attributes=op.attributes,
             location=op.location,
         )
-        if (reason := unsupported_reason(fused)) is None:
+        if (reason := unsupported_kernel_reason(fused)) is None:
             return fused
         fused.erase()
         self.unsupported[op] = reason
@@ -131,7 +133,7 @@ class Requantize(CheckedPattern[QuantizeOp]):
     def plan(self, op: Operation) -> QuantizeOp | None:
         if not isinstance(op, QuantizeOp) or not op.input.has_one_use():
             return None
-        if (stored := _stored(op.input)) is None:
+        if (stored := _quantized_operand(op.input)) is None:
             return None
         requantize = QuantizeOp.create(
             operands=[stored],
@@ -140,7 +142,10 @@ class Requantize(CheckedPattern[QuantizeOp]):
             attributes=op.attributes,
             location=op.location,
         )
-        if stored.type == op.output.type or unsupported_reason(requantize) is None:
+        if (
+            stored.type == op.output.type
+            or unsupported_kernel_reason(requantize) is None
+        ):
             return requantize
         requantize.erase()
         return None
