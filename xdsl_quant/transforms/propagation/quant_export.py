@@ -32,6 +32,7 @@ from xdsl_quant.dialects.quant import (
     CalibratedQuantizedType,
     NoQuantizedType,
     RegionOp,
+    UniformQuantizedSubChannelType,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantizeConstant
@@ -155,7 +156,8 @@ def _warn_without_parameters(module: ModuleOp) -> bool:
     ]
     every = [spec for each in specs for spec in each]
     is_undecided = (
-        all(any(not isinstance(s, _DECIDED) for s in each) for each in specs)
+        not any(map(_has_blocks, kernels))
+        and all(any(not isinstance(s, _DECIDED) for s in each) for each in specs)
         and bool(every)
         and (
             any(isinstance(spec, _UNDECIDED) for spec in every)
@@ -167,6 +169,11 @@ def _warn_without_parameters(module: ModuleOp) -> bool:
         message = f"no kernel is quantized: {found}; run 'quant-propagate' first"
         warn(message, location_prefix(kernels[0].location))
     return is_undecided
+
+
+def _has_blocks(kernel: RegionOp) -> bool:
+    """Return True if a port, which is a constant, has sub-channel parameters."""
+    return any(isinstance(s, UniformQuantizedSubChannelType) for s in kernel.specs)
 
 
 def _is_decided(kernel: RegionOp) -> bool:
@@ -181,7 +188,7 @@ def _is_decided(kernel: RegionOp) -> bool:
 def _unexpected(export: KernelExport) -> Iterator[RegionOp]:
     """
     Yield the kernels that unexpectedly stay in floating point. These have floats at
-    ports, no port with `!quant.none`, and no other warning.
+    ports, no port with `!quant.none`, and no other warning. They are not weight-only.
     """
     for region, reason in export.in_float.items():
         specs = [spec for value, spec in ports_of(region) if is_float_value(value)]
@@ -189,6 +196,7 @@ def _unexpected(export: KernelExport) -> Iterator[RegionOp]:
             specs
             and not isinstance(reason, UnsupportedParameters)
             and not any(isinstance(spec, NoQuantizedType) for spec in specs)
+            and (_is_decided(region) or not _has_blocks(region))
         ):
             yield region
 

@@ -46,6 +46,7 @@ from xdsl_quant.dialects.quant.types import (
     QuantizedType,
     StoredQuantizedType,
     UniformQuantizedPerAxisType,
+    UniformQuantizedSubChannelType,
     scalar_or_element_type,
 )
 from xdsl_quant.dialects.verification import (
@@ -326,6 +327,12 @@ def _has_padding_of_rank(op: Operation) -> bool:
     return shape is None or padding is None or len(shape) == padding[0]
 
 
+def _are_blocks(a: QuantizedType, b: QuantizedType) -> bool:
+    return isinstance(a, UniformQuantizedSubChannelType) and isinstance(
+        b, UniformQuantizedSubChannelType
+    )
+
+
 def _parameters(type_: QuantizedType) -> object:
     if not isinstance(type_, UniformQuantizedPerAxisType):
         return type_
@@ -369,6 +376,10 @@ HAS_RESULTS = _has_results
 SAME_SCALE = _same_scale(lambda a, b: False)
 SAME_SCALE_BUT_U8 = _same_scale(lambda a, b: _is_u8(a) and _is_u8(b))
 SAME_SCALE_OF_ANY_AXIS = _same_scale(lambda a, b: _parameters(a) == _parameters(b))
+SAME_SCALE_OR_BLOCKS = _same_scale(_are_blocks)
+SAME_SCALE_OF_ANY_AXIS_OR_BLOCKS = _same_scale(
+    lambda a, b: _parameters(a) == _parameters(b) or _are_blocks(a, b)
+)
 
 SAME_FIRST = result_has_operand_type(0, "values and output must have same element type")
 SAME_INPUT = result_has_operand_type(0, "input and output must have same element type")

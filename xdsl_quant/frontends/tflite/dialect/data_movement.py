@@ -23,8 +23,17 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
+from xdsl_quant.dialects.quant import (
+    UniformQuantizedPerAxisType,
+    UniformQuantizedSubChannelType,
+)
 from xdsl_quant.dialects.quant import traits as quant
+from xdsl_quant.dialects.quant.moved_blocks import (
+    have_equal_blocks,
+    reshaped_blocks,
+    sliced_blocks,
+    transposed_blocks,
+)
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.verification import are_compatible_sizes, require
 
@@ -41,6 +50,8 @@ from .base import (
     SAME_SCALE,
     SAME_SCALE_BUT_U8,
     SAME_SCALE_OF_ANY_AXIS,
+    SAME_SCALE_OF_ANY_AXIS_OR_BLOCKS,
+    SAME_SCALE_OR_BLOCKS,
     SINGLE_ELEMENT,
     InferredTypesOp,
     OneInputOp,
@@ -93,6 +104,52 @@ class DataMovementOp(TFLOp, ABC):
     """Base class of ops that move elements of their first operand."""
 
     traits = traits_def(*data_movement_traits(0))
+
+
+BlockMove = Callable[
+    [UniformQuantizedSubChannelType], UniformQuantizedSubChannelType | None
+]
+"""Maps the sub-channel type of an operand to that of the result; `None` if it has none."""
+
+
+def _verify_blocks(op: TFLOp, move: BlockMove | None) -> None:
+    """
+    Verify that the blocks of the first operand move with its elements.
+
+    Args:
+        op: the op, which may have other types.
+        move: the movement; `None` if it is unknown, so that blocks may not move.
+
+    Raises:
+        VerifyException: if blocks do not divide a tensor, or do not match.
+    """
+    operand, result = op.operands[0], op.results[0]
+    a, b = (scalar_or_element_type(value.type) for value in (operand, result))
+    if not isinstance(a, UniformQuantizedSubChannelType) or not isinstance(
+        b, UniformQuantizedSubChannelType
+    ):
+        return
+    for type_, value in (a, operand), (b, result):
+        try:
+            type_.verify_container(value.type)
+        except VerifyException as e:
+            op.require(False, f"has the type '{value.type}': {e}")
+    if move is None:
+        op.require(a == b, f"has unknown sizes, expected one type: {a} vs. {b}")
+        return
+    expected = move(a)
+    op.require(expected is not None, f"splits blocks of {a}; dequantize them first")
+    op.require(
+        expected is not None and have_equal_blocks(expected, b),
+        f"moves blocks, expected a result of {expected}, found {b}",
+    )
+
+
+def _verify_reshaped_blocks(op: TFLOp) -> None:
+    shape, result_shape = (static_shape_of(x) for x in (op.operands[0], op.results[0]))
+    if shape is None or result_shape is None:
+        return _verify_blocks(op, None)
+    _verify_blocks(op, lambda type_: reshaped_blocks(type_, shape, result_shape))
 
 
 def _verify_parts(
@@ -165,7 +222,7 @@ class ReshapeOp(DataMovementOp):
     shape = operand_def(kinds.I32)
     output = result_def(kinds.ANY)
 
-    traits = traits_def(Requires(SAME_SCALE_OF_ANY_AXIS))
+    traits = traits_def(Requires(SAME_SCALE_OF_ANY_AXIS_OR_BLOCKS))
 
     def verify_(self) -> None:
         inferred = self._inferred_type()
@@ -189,9 +246,13 @@ class ReshapeOp(DataMovementOp):
             f"requires 'output' type '{result}' to be cast compatible with expected type "
             f"'{inferred}'",
         )
+        _verify_reshaped_blocks(self)
 
     def _inferred_type(self) -> Attribute:
         element_type = scalar_or_element_type(self.input.type)
+        if isinstance(element_type, UniformQuantizedSubChannelType):
+            # `_verify_reshaped_blocks` compares the blocks.
+            element_type = scalar_or_element_type(self.output.type)
         if (sizes_shape := shape_of(self.shape)) is None:
             return UnrankedTensorType(element_type)
         self.require(
@@ -257,7 +318,10 @@ class SqueezeOp(DataMovementOp):
     squeeze_dims = opt_prop_def(props.DIMENSIONS)
     output = result_def(kinds.ANY)
 
-    traits = traits_def(Requires(SAME_SCALE))
+    traits = traits_def(Requires(SAME_SCALE_OR_BLOCKS))
+
+    def verify_(self) -> None:
+        _verify_reshaped_blocks(self)
 
 
 @irdl_op_definition
@@ -278,7 +342,10 @@ class ExpandDimsOp(DataMovementOp):
     dim = operand_def(kinds.INDEX)
     output = result_def(kinds.ANY)
 
-    traits = traits_def(Requires(SAME_INPUT, SAME_SCALE))
+    traits = traits_def(Requires(SAME_INPUT, SAME_SCALE_OR_BLOCKS))
+
+    def verify_(self) -> None:
+        _verify_reshaped_blocks(self)
 
 
 _TRANSPOSE_ELEMENTS = kinds.tensor_of(
@@ -305,7 +372,7 @@ class TransposeOp(DataMovementOp):
     output = result_def(_TRANSPOSE_ELEMENTS)
 
     traits = traits_def(
-        Requires(require_rank(1, 1), SAME_INPUT, SAME_SCALE_OF_ANY_AXIS)
+        Requires(require_rank(1, 1), SAME_INPUT, SAME_SCALE_OF_ANY_AXIS_OR_BLOCKS)
     )
 
     def verify_(self) -> None:
@@ -316,7 +383,7 @@ class TransposeOp(DataMovementOp):
             "perm tensor elements size is not equal to input tensor rank",
         )
         if (perm := constant_integers(self.perm)) is None:
-            return
+            return _verify_blocks(self, None)
         axes: list[int] = []
         for index, number in enumerate(perm):
             axis = number + (len(shape or ()) if number < 0 else 0)
@@ -338,6 +405,7 @@ class TransposeOp(DataMovementOp):
                 axis >= len(axes) or axes[axis] == a.quantized_dimension.data,
                 "has mismatched quantized axes of input and output",
             )
+        _verify_blocks(self, lambda type_: transposed_blocks(type_, axes))
 
 
 _SLICE_ELEMENTS = kinds.tensor_of(
@@ -370,7 +438,7 @@ class SliceOp(DataMovementOp):
             SAME_INPUT,
             require_rank_at_most(1, 1),
             require_rank_at_most(2, 1),
-            SAME_SCALE,
+            SAME_SCALE_OR_BLOCKS,
         )
     )
 
@@ -389,7 +457,7 @@ class SliceOp(DataMovementOp):
         for index, count in enumerate(size or ()):
             require(count >= -1, f"size[{index}] cannot be negative other than -1")
         if begin is None or size is None or shape is None:
-            return
+            return _verify_blocks(self, None)
         for index, (first, count, total) in enumerate(
             zip(begin, size, shape, strict=False)
         ):
@@ -401,6 +469,11 @@ class SliceOp(DataMovementOp):
                 first + count <= total,
                 f"begin[{index}] + size[{index}] cannot exceed dimension length: {total}",
             )
+        slices = [
+            range(first, total if count == -1 else first + count)
+            for first, count, total in zip(begin, size, shape, strict=False)
+        ]
+        _verify_blocks(self, lambda type_: sliced_blocks(type_, shape, slices))
 
 
 _STRIDED_SLICE_ELEMENTS = kinds.tensor_of(

@@ -16,9 +16,10 @@ accumulators.
 
 A kernel stays in floating point if a port has no uniform type, no type is found for a value
 between its ops, or an op does not accept the types. It then reads dequantized operands and
-unchanged constants. Constants of quantized kernels, such as the 0 of a rectifier, need
-no specification. They get the type of the operand that they are compared with, or of the
-result if that operand's type would round or clamp them.
+unchanged constants; constants with sub-channel types are dequantized, too. Constants of
+quantized kernels, such as the 0 of a rectifier, need no specification. They get the type of
+the operand that they are compared with, or of the result if that operand's type would round
+or clamp them.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.dialects.quant import RegionOp, ScaledQuantizedType
+from xdsl_quant.dialects.quant import (
+    RegionOp,
+    ScaledQuantizedType,
+    UniformQuantizedSubChannelType,
+)
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
@@ -121,13 +126,15 @@ class FixedExport(KernelExport):
         self._insert(kernel, kernel.results())
 
     def export_floats(self, region: RegionOp, *, are_stored: bool) -> Values:
-        # Constants keep their float elements.
+        # Constants keep their float elements, unless the target stores them in blocks.
         kernel = QuantizedKernel(region, dialect_ops_of(region))
         for argument, value, spec in operands_of(region):
             if self.is_clamped(value, spec):
                 pass
             elif isinstance(spec, ParametersType) and (
-                not is_constant(value) or _as_stored(value, spec) is not None
+                not is_constant(value)
+                or isinstance(spec, UniformQuantizedSubChannelType)
+                or _as_stored(value, spec) is not None
             ):
                 stored = self._quantized(value, spec, kernel.dialect_ops)
                 value = kernel.expressed(stored)

@@ -3,12 +3,18 @@
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, TensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.dialects.quant import traits
+from xdsl_quant.dialects.quant import UniformQuantizedSubChannelType, traits
+from xdsl_quant.dialects.quant.moved_blocks import reshaped_blocks, transposed_blocks
 from xdsl_quant.dialects.quant.traits import has_quantization_trait, quantization_trait
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics.arrays import Array
@@ -74,9 +80,9 @@ def coefficient_ranges(value: PortValue) -> tuple[int, Array] | None:
 
 def mapped_parameters(kernel: Kernel, source: int, port: int) -> UniformType | None:
     """
-    Return the parameters at `source`, with the axis mapped to `port` of a same-scale
-    kernel. Return `None` for per-axis parameters if the mapping is unknown: the ops are
-    neither elementwise nor a single transpose, broadcast or reshape.
+    Return the parameters at `source`, with the axis or the blocks mapped to `port` of a
+    same-scale kernel. Return `None` for these parameters if the mapping is unknown: the
+    ops are neither elementwise nor a single transpose, broadcast or reshape.
     """
     parameters = kernel.parameters(source)
     assert parameters is not None
@@ -88,7 +94,11 @@ def mapped_parameters(kernel: Kernel, source: int, port: int) -> UniformType | N
         has_quantization_trait(op, traits.ComputesElementwise) for op in ops
     ):
         return parameters
-    if len(ops) != 1 or (axis := parameters.axis) is None:
+    if len(ops) != 1:
+        return None
+    if isinstance(parameters, UniformQuantizedSubChannelType):
+        return _moved_blocks(kernel, ops[0], parameters, source, port)
+    if (axis := parameters.axis) is None:
         return None
     moved = _moved_dimensions(ops[0])
     if port < kernel.input_count:
@@ -96,6 +106,49 @@ def mapped_parameters(kernel: Kernel, source: int, port: int) -> UniformType | N
     else:
         target = moved.index(axis) if axis in moved else None
     return None if target is None else with_axis(parameters, target)
+
+
+def _moved_blocks(
+    kernel: Kernel,
+    op: Operation,
+    parameters: UniformQuantizedSubChannelType,
+    source: int,
+    port: int,
+) -> UniformType | None:
+    """Return the parameters of a transposed or reshaped operand or result, or `None`."""
+    values = (*kernel.op.inputs, *kernel.op.results)
+    types = values[source].type, values[port].type
+    is_moved = has_quantization_trait(op, traits.MovesElements)
+    if not is_moved or not isa(types, tuple[TensorType, TensorType]):
+        return None
+    shape, moved_shape = (type_.get_shape() for type_ in types)
+    if DYNAMIC_INDEX in (*shape, *moved_shape):
+        return None
+    if op_name(op).endswith(".reshape"):
+        return reshaped_blocks(parameters, shape, moved_shape)
+    if (permutation := _permutation(kernel, op)) is None:
+        return None
+    if source >= kernel.input_count:
+        permutation = [permutation.index(axis) for axis in range(len(permutation))]
+    return transposed_blocks(parameters, permutation)
+
+
+def _permutation(kernel: Kernel, op: Operation) -> Sequence[int] | None:
+    """Return the permutation of a transpose: an attribute, or a constant operand."""
+    numbers = _attribute_numbers(op, "permutation")
+    if numbers is not None or not op_name(op).endswith(".transpose"):
+        return numbers
+    operand = op.operands[-1]
+    if not isinstance(operand, BlockArgument) or len(op.operands) != 2:
+        return None
+    constant = kernel.op.inputs[operand.index].owner
+    value = (
+        constant.properties.get("value") if isinstance(constant, Operation) else None
+    )
+    if not isinstance(value, DenseIntOrFPElementsAttr):
+        return None
+    numbers = [int(number) for number in value.get_values()]
+    return [number % len(numbers) for number in numbers]
 
 
 def _moved_dimensions(op: Operation) -> Sequence[int | None]:
