@@ -170,14 +170,17 @@ def _check_is_float(module: ModuleOp, recipe: Recipe) -> None:
 
 def _has_quantized_values(op: Operation, *, accepts_casts: bool) -> bool:
     """
-    Return True if an op of a frontend has quantized operands or results. Casts may count
-    as constraints on the values of float ops, with constants as operands.
+    Return True if an op of a frontend has quantized operands or results. Casts of `tfl`
+    may count as constraints on the values of float ops, with constants as operands.
     """
-    if op_name(op).partition(".")[0] not in ("stablehlo", "tfl"):
+    dialect = op_name(op).partition(".")[0]
+    if dialect not in ("stablehlo", "tfl"):
         return False
-    is_cast = has_quantization_trait(op, CastsQuantization)
-    if accepts_casts and (is_cast or not op.operands):
-        return False
+    # Calibration lowers StableHLO without casts.
+    if accepts_casts and dialect == "tfl":
+        is_cast = has_quantization_trait(op, CastsQuantization)
+        if is_cast or not op.operands:
+            return False
     return any(
         isinstance(scalar_or_element_type(value.type), StoredQuantizedType)
         for value in (*op.operands, *op.results)

@@ -269,3 +269,16 @@ def test_quantization_of_a_qdq_model_keeps_its_parameters():
     assert [(op.name, op.result_types) for op in found.walk()] == [
         (op.name, op.result_types) for op in module.walk()
     ]
+
+
+def test_models_of_integers_and_of_hybrid_ops_are_quantized_already():
+    module = parse_module(NETWORK.replace("BIAS", STORED_BIAS))
+    apply_passes(module, "tfl-fuse-qdq")
+    with pytest.raises(ValueError, match="fully_connected' with a quantized operand"):
+        quantize(module, X)
+    text = NETWORK.replace("BIAS", FLOAT_BIAS)
+    text = text.replace("%1, %3, %c", "%x, %2, %c").replace(
+        "tensor<2x4xf32>, tensor<2xf32>)", "tensor<2x4x!w>, tensor<2xf32>)"
+    )
+    with pytest.raises(ValueError, match="fully_connected' with a quantized operand"):
+        quantize(text, X)
