@@ -242,6 +242,7 @@ mutants: $(READY)
 
 quantizers: $(READY) .venv-litert/.ready
 	$(BIN)/python -m benchmarks.quantizers --litert .venv-litert/bin/python
+	$(BIN)/python -m benchmarks.quantizers.blocks --litert .venv-litert/bin/python
 	$(BIN)/python -m benchmarks.quantizers.deep_networks --litert .venv-litert/bin/python
 
 bench: $(READY)

@@ -5,10 +5,11 @@ litert-quantizer pins other packages, so this script runs in its own environment
 imports nothing from this package.
 
 `python litert_worker.py FLOAT.tflite SAMPLES.npz QUANTIZED.tflite RANGES`
+`python litert_worker.py FLOAT.tflite '' QUANTIZED.tflite RECIPE`
 
 By default, the ranges are moving averages of the min and max of the samples, which clip
 extreme samples. With `min-max` as RANGES they contain all samples, like the ranges of the
-other quantizers.
+other quantizers. A RECIPE such as `dynamic_wi4b32_afp32` needs no samples.
 """
 
 import sys
@@ -31,8 +32,12 @@ def _min_max(_algorithm: object, _op: object) -> object:
 
 def main() -> None:
     """Run the command."""
-    source, samples, target = sys.argv[1:4]
-    if sys.argv[4] == "min-max":
+    source, samples, target, kind = sys.argv[1:]
+    if not samples:
+        quantizer = _quantizer.Quantizer(source, getattr(_recipe, kind)())
+        Path(target).write_bytes(quantizer.quantize().quantized_model)
+        return
+    if kind == "min-max":
         # litert-quantizer implements min-max, but offers no option for it.
         _algorithms.get_update_qsv_func = _min_max
     with np.load(samples) as file:
