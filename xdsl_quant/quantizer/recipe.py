@@ -272,7 +272,7 @@ class WeightOptions:
     granularity: WeightGranularity = "axis"
     """
     One scale per weight tensor, output channel or block. `block-or-axis` uses output
-    channels for TensorFlow Lite, whose files have no blocks, and blocks otherwise.
+    channels for TensorFlow Lite and blocks otherwise.
     """
 
     block_size: int = 32

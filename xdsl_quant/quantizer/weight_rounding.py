@@ -97,7 +97,7 @@ def rounded_weights(
         by_dimension[dimension] = hessian + by_dimension.get(dimension, 0)
     return {
         number: _rounded_by_gptq(
-            products[number], _cast_parameters(casts[number]), hessian
+            products[number], _weight_parameters(casts[number]), hessian
         )
         for number in hessians
         # If one product takes the weights transposed, the sums cannot be added.
@@ -138,7 +138,7 @@ def _matrix_products(
     }
 
 
-def _cast_parameters(cast: Operation) -> QuantizationParameters:
+def _weight_parameters(cast: Operation) -> QuantizationParameters:
     type_ = scalar_or_element_type(cast.results[0].type)
     if isinstance(type_, BlockScaledQuantizedType):
         return QuantizationParameters(
