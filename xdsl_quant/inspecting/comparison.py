@@ -17,8 +17,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.diagnostics import counted, op_name, shortened_text, table
-from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType
+from xdsl_quant.dialects.quant.types import (
+    StoredQuantizedType,
+    UniformType,
+    scalar_or_element_type,
+)
 from xdsl_quant.numerics import QuantizationParameters, dequantize
+from xdsl_quant.numerics.block_scaled import BlockScaledParameters, dequantize_blocks
 from xdsl_quant.quantizer.labels import Accuracy, Labels, Scores
 from xdsl_quant.quantizer.recording import (
     RecordedModule,
@@ -448,7 +454,12 @@ def _constant_error(
 def _constant_floats(value: SSAValue) -> Floats | None:
     elements = constant_elements(value)
     type_ = scalar_or_element_type(value.type)
-    if elements is None or not isinstance(type_, UniformType):
+    if elements is None:
+        return None
+    if isinstance(type_, BlockScaledQuantizedType):
+        blocks = BlockScaledParameters.from_type(type_)
+        return dequantize_blocks(stored_elements(elements, type_), blocks)
+    if not isinstance(type_, UniformType):
         return elements
     parameters = QuantizationParameters.from_integer_type(type_)
     return dequantize(stored_elements(elements, type_), parameters)
@@ -498,7 +509,7 @@ def _quantized_op(model: ComparedModel) -> Operation | None:
             op
             for op in model.module.walk()
             for type_ in op.result_types
-            if isinstance(scalar_or_element_type(type_), UniformType)
+            if isinstance(scalar_or_element_type(type_), StoredQuantizedType)
         ),
         None,
     )

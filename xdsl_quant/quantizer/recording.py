@@ -41,8 +41,10 @@ _TO_LINALG = "convert-quantized-stablehlo-to-linalg"
 
 
 def represents_floats(type_: Attribute) -> bool:
-    """Return True if the element type is a float or a uniform quantized type."""
-    return isinstance(scalar_or_element_type(type_), AnyFloat | UniformType)
+    """Return True if the element type is a float or has scales."""
+    return isinstance(
+        scalar_or_element_type(type_), AnyFloat | UniformType | BlockScaledQuantizedType
+    )
 
 
 has_floats = represents_floats

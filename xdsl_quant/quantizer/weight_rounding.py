@@ -45,12 +45,19 @@ from xdsl_quant.transforms.weights.layers.layer import (
 )
 from xdsl_quant.transforms.weights.quant_quantize_weights import (
     is_float_constant,
+    is_lookup,
     weight_of,
 )
 
 from .errors import float_module
 from .recording import RecordedModule, record
-from .weight_only import cast_of, check_finite_values, products_of, with_float_weights
+from .weight_only import (
+    cast_of,
+    check_finite_values,
+    constant_weight,
+    products_of,
+    with_float_weights,
+)
 
 Floats = NDArray[np.float64]
 
@@ -249,14 +256,16 @@ class _TypedWeight(NamedTuple):
 
 
 def _kernel_weights(resolved: ModuleOp) -> Mapping[int, _TypedWeight]:
-    """Map the position of each contraction, after kernels are inlined, to its weights."""
+    """Map the position in `products_of`, after kernels are inlined, to the weights."""
     weights: dict[int, _TypedWeight] = {}
     number = 0
     for op in resolved.walk():
         trait, kernel = quantization_trait(op, AffineOpCoefficient), op.parent_op()
-        if weight_of(op) is not None:
+        if constant_weight(op) is not None:
             number += 1
-        if trait is None or not has_quantization_trait(op, MultipliesAndAccumulates):
+        if trait is None or not (
+            has_quantization_trait(op, MultipliesAndAccumulates) or is_lookup(op)
+        ):
             continue
         port = op.operands[trait.operand]
         if not isinstance(kernel, RegionOp) or not isinstance(port, BlockArgument):

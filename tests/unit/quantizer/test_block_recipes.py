@@ -23,6 +23,7 @@ from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
 from xdsl_quant.quantizer import Recipe, WeightOptions, quantize, read_recipe
+from xdsl_quant.quantizer.comparison import compare
 
 from .models import dense_layers, samples
 
@@ -198,3 +199,32 @@ def test_stablehlo():
     assert model.report(x).kernels[0].weight_sqnr >= (
         quantize(dense_layers(), x, narrow).report(x).kernels[0].weight_sqnr
     )
+
+
+def test_comparison_of_weights(tmp_path: Path):
+    path = tmp_path / "model.tflite"
+    model = quantize(MODEL, DATA, "int4-blocks-32")
+    model.save(path)
+    found = [each.weight_sqnr for each in compare(MODEL, path, DATA).layers]
+    expected = [each.weight_sqnr for each in model.report(DATA).kernels]
+    assert found == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(ValueError, match="pass the float model first"):
+        compare(path, MODEL, DATA)
+
+
+def test_lookups_do_not_shift_the_products_of_static_kernels():
+    """The second product follows a lookup in a constant table."""
+    stored: list[dict[str, str]] = []
+    for rounding in ("nearest", "gptq"):
+        recipe = Recipe(bias_correction=False, weights=WeightOptions(rounding=rounding))
+        module = quantize(MODEL, DATA, recipe).module
+        stored.append(
+            {
+                str(op.location): str(op.properties["value"])
+                for op in module.walk()
+                if op.name == "tfl.pseudo_qconst"
+                and "xi8" in str(op.properties["value"])
+            }
+        )
+    changed = {name for name, value in stored[0].items() if stored[1][name] != value}
+    assert changed == {'loc("weights")', 'loc("other_weights")'}

@@ -103,7 +103,7 @@ def weight_of(
     trait = quantization_trait(op, AffineOpCoefficient)
     if trait is None or not (
         has_quantization_trait(op, MultipliesAndAccumulates)
-        or (includes_tables and _is_lookup(op))
+        or (includes_tables and is_lookup(op))
     ):
         return None
     value = op.operands[trait.operand]
@@ -116,7 +116,8 @@ def weight_of(
     return Weight(value, trait.operand, dimension, trait.contracting_dimensions_of(op))
 
 
-def _is_lookup(op: Operation) -> bool:
+def is_lookup(op: Operation) -> bool:
+    """Return True if an op looks up rows of a table, which may be constant."""
     return has_quantization_trait(op, MovesElements) and has_quantization_trait(
         op, AffineOpCoefficient
     )
@@ -320,5 +321,5 @@ class QuantQuantizeWeightsPass(PatternPass):
             op
             for op in module.walk()
             if has_quantization_trait(op, MultipliesAndAccumulates)
-            or (has_tables and _is_lookup(op))
+            or (has_tables and is_lookup(op))
         ]
