@@ -262,6 +262,21 @@ def test_what_a_recipe_does_not_say_is_by_default():
             "leave it out",
         ),
         (
+            'mode = "weight-only"\n[weights]\npartial-blocks = "float"',
+            "my.toml:3: error: 'partial-blocks' has no effect without granularity "
+            "'block' or 'block-or-axis'; leave it out",
+        ),
+        (
+            'mode = "weight-only"\n[weights]\ngranularity = "block"\n'
+            'partial-blocks = "keep"',
+            "my.toml:4: error: expected one of 'resize', 'float', 'error' for "
+            "'partial-blocks', found 'keep'",
+        ),
+        (
+            'mode = "weight-only"\n[weights]\nnarrow-range = 1',
+            "my.toml:3: error: expected true or false for 'narrow-range', found 1",
+        ),
+        (
             '[[overrides]]\nops = ["a"]',
             "my.toml:1: error: expected 'keep-float', 'observer' or 'weight-bits' in an "
             "override, found none; add a change",
