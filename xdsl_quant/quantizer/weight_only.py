@@ -203,10 +203,12 @@ def _take_stored_weights(ops: Iterable[Operation], recipe: Recipe) -> None:
         warn_user(f"activations stay in floating point: {problem}")
     for op in supported:
         dialect = model_dialect(op)
-        if recipe.asymmetric_inputs and not dialect.has_zero_points:
+        has_choice = dialect.has_zero_points and not _uses_blocks(op, recipe)
+        if recipe.asymmetric_inputs is (not dialect.has_zero_points) and not has_choice:
+            number = "always have" if dialect.has_zero_points else "have no"
             raise RecipeError(
                 f"recipe '{recipe.name}': 'asymmetric-inputs' has no effect on "
-                f"'{op_name(op)}', whose activations have no zero points; leave it out"
+                f"'{op_name(op)}', whose activations {number} zero points; leave it out"
             )
         dialect.set_zero_points(op, wanted=recipe.asymmetric_inputs is not False)
         weight = constant_weight(op)

@@ -22,7 +22,13 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
-from xdsl_quant.quantizer import Recipe, WeightOptions, quantize, read_recipe
+from xdsl_quant.quantizer import (
+    Recipe,
+    RecipeError,
+    WeightOptions,
+    quantize,
+    read_recipe,
+)
 from xdsl_quant.quantizer.comparison import compare
 
 from .models import dense_layers, samples
@@ -169,6 +175,16 @@ def test_partial_blocks():
     )
     types = block_types(quantize(MODEL, DATA, resized).module)
     assert {type_.block_size_info for type_ in types} == {((0, 1), (1, 64))}
+
+
+def test_activations_always_have_zero_points():
+    recipe = replace(read_recipe("int4-blocks-32"), asymmetric_inputs=False)
+    with pytest.raises(RecipeError) as caught:
+        quantize(MODEL, DATA, recipe)
+    assert str(caught.value) == (
+        "recipe 'int4-blocks-32': 'asymmetric-inputs' has no effect on "
+        "'tfl.fully_connected', whose activations always have zero points; leave it out"
+    )
 
 
 def test_a_file_of_blocks_is_not_quantized_again(tmp_path: Path):
