@@ -151,8 +151,10 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
         (
             ["--recipe", "int9"],
             "--recipe: error: unknown recipe 'int9', available: 'dynamic-range', "
-            "'int16x8', 'int4-weights', 'int8', 'int8-weights', 'mixed'; use one of them, "
-            "or the path of a .toml file",
+            "'int16x8', 'int2-blocks-128', 'int2-blocks-256', 'int2-blocks-32', "
+            "'int2-blocks-64', 'int4-blocks-128', 'int4-blocks-256', 'int4-blocks-32', "
+            "'int4-blocks-64', 'int4-weights', 'int8', 'int8-weights', 'mixed'; use one "
+            "of them, or the path of a .toml file",
         ),
         (
             ["--target", "gpu"],
