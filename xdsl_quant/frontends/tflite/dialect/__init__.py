@@ -14,6 +14,7 @@ from . import (
     data_movement,
     elementwise,
     products,
+    recurrent,
     reduction,
     state,
     windows,
@@ -26,6 +27,7 @@ from .control_flow import *
 from .data_movement import *
 from .elementwise import *
 from .products import *
+from .recurrent import *
 from .reduction import *
 from .state import *
 from .windows import *
@@ -38,6 +40,7 @@ __all__ += control_flow.__all__
 __all__ += data_movement.__all__
 __all__ += elementwise.__all__
 __all__ += products.__all__
+__all__ += recurrent.__all__
 __all__ += reduction.__all__
 __all__ += state.__all__
 __all__ += windows.__all__

@@ -153,7 +153,8 @@ class Requires(OpTrait):
                 raise VerifyException(f"'{op.name}' op {message}")
 
 
-def _verified(words: str, holds: Callable[[Operation], bool]) -> Relation:
+def verified(words: str, holds: Callable[[Operation], bool]) -> Relation:
+    """Return the relation `failed to verify that ...`."""
     return lambda op: None if holds(op) else f"failed to verify that {words}"
 
 
@@ -197,7 +198,7 @@ def result_has_operand_type(operand: int, words: str) -> Relation:
             or (_is_half_byte(a) and _is_half_byte(b))
         )
 
-    return _verified(words, holds)
+    return verified(words, holds)
 
 
 def require_operand_types(
@@ -210,7 +211,7 @@ def require_operand_types(
         y = scalar_or_element_type(op.operands[b].type)
         return _have_one_storage(x, y) or (bytes_are and _is_byte(x) and _is_byte(y))
 
-    return _verified(words, holds)
+    return verified(words, holds)
 
 
 def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation:
@@ -222,7 +223,7 @@ def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation
             least <= len(shape) and (most is None or len(shape) <= most)
         )
 
-    return _verified(words, holds)
+    return verified(words, holds)
 
 
 def require_rank(operand: int, rank: int) -> Relation:
@@ -232,7 +233,7 @@ def require_rank(operand: int, rank: int) -> Relation:
 
 def require_size(operand: int, size: int) -> Relation:
     """Require that the first dimension of an operand is dynamic or has the given size."""
-    return _verified(
+    return verified(
         f"operand {operand}'s dimension 0 is dynamic or equals {size}",
         lambda op: (
             (shape_of(op.operands[operand]) or (size,))[0] in (size, DYNAMIC_INDEX)
@@ -252,7 +253,7 @@ def require_first_size_at_most(operand: int, size: int, words: str) -> Relation:
         shape = shape_of(op.operands[operand])
         return shape is None or (len(shape) > 0 and shape[0] <= size)
 
-    return _verified(words, holds)
+    return verified(words, holds)
 
 
 def _same_shape(op: Operation) -> str | None:
@@ -407,11 +408,11 @@ COMPARABLE = require_operand_types(
 ALL_ALIKE = _same_elements(
     "failed to verify that operands and output must have same element type"
 )
-SINGLE_ELEMENT = _verified(
+SINGLE_ELEMENT = verified(
     "operand #0 is an 0-d tensor or 1-d tensor w/ 1 element",
     lambda op: shape_of(op.operands[0]) in ((), (1,)),
 )
-PADDING_OF_RANK = _verified(
+PADDING_OF_RANK = verified(
     "operand 0's rank equals operand 1's size", _has_padding_of_rank
 )
 AT_MOST_5_DIMENSIONS = require_first_size_at_most(

@@ -16,7 +16,6 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
-    opt_result_def,
     prop_def,
     result_def,
     traits_def,
@@ -51,7 +50,6 @@ __all__ = [
     "DepthwiseConv2DOp",
     "EmbeddingLookupOp",
     "FullyConnectedOp",
-    "SVDFOp",
     "TransposeConvOp",
 ]
 
@@ -351,61 +349,6 @@ class BatchMatMulOp(TFLOp):
                 f"found invalid output dimension on {name}, expected {size} but got "
                 f"{actual}",
             )
-
-
-_F32_QI8 = kinds.tensor_of("f32 QI8")
-
-
-@irdl_op_definition
-class SVDFOp(TFLOp):
-    """
-    Fully connected layer over the last steps of a signal; its weights are products of
-    feature weights and time weights. The op updates its state in place.
-
-    `tfl-variables-to-arguments` returns the next state as a second result instead, a form
-    that TensorFlow Lite does not support.
-
-    Example:
-
-    ```mlir
-    %5 = "tfl.svdf"(%0, %1, %2, %3, %4) <{
-        fused_activation_function = "RELU", rank = 1 : i32
-    }> : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4x3xf32>, none, tensor<1x12xf32>)
-        -> tensor<1x4xf32>
-    ```
-    """
-
-    name = "tfl.svdf"
-
-    input = operand_def(_F32_QI8)
-    feature_weights = operand_def(kinds.tensor_of("f32 QI8 QUI8"))
-    time_weights = operand_def(kinds.tensor_of("f32 QI16"))
-    input_gate_bias = operand_def(kinds.tensor_of_or_none("f32 QI32"))
-    activation_state = operand_def(kinds.STATE)
-    asymmetric_quantize_inputs = opt_prop_def(props.BOOL)
-    fused_activation_function = prop_def(props.ACTIVATION)
-    rank = prop_def(props.POSITIVE_I32)
-    output = result_def(_F32_QI8)
-    next_state = opt_result_def(kinds.STATE)
-
-    traits = traits_def(
-        Requires(
-            result_has_operand_type(
-                0, "the input and result tensor elemental types must be same"
-            ),
-            without_blocks,
-        ),
-        quant.MultipliesAndAccumulates(),
-        quant.AffineOpCoefficient(),
-        quant.AccumulatorUniformScale(3, (2, 4)),
-    )
-
-    def verify_(self) -> None:
-        self.require(
-            self.next_state is None
-            or self.next_state.type == self.activation_state.type,
-            "requires the next state to have the type of the state",
-        )
 
 
 @irdl_op_definition

@@ -152,6 +152,9 @@ BYTES: PropertyKind[ConstBytesAttr] = PropertyKind(
 MIRROR_PAD: PropertyKind[MirrorPadAttr] = PropertyKind(
     "TFL_MirrorPaddingAttr", _is(MirrorPadAttr)
 )
+TYPE: PropertyKind[TypeAttribute] = PropertyKind(
+    "any type attribute", _is(TypeAttribute)
+)
 TENSOR_TYPE: PropertyKind[TypeAttribute] = PropertyKind(
     "Tensor type attribute",
     _is(TensorType, UnrankedTensorType),

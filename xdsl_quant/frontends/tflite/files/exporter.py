@@ -48,6 +48,7 @@ from xdsl_quant.frontends.tflite.dialect.control_flow import IfOp
 from xdsl_quant.frontends.tflite.dialect.products import (
     has_wide_accumulator_without_bias,
 )
+from xdsl_quant.frontends.tflite.dialect.recurrent import RecurrentOp
 from xdsl_quant.frontends.tflite.dialect.signatures import (
     EXPORTED_NAMES,
     INDEX_PATH,
@@ -93,6 +94,9 @@ _STATES: Mapping[str, Sequence[int]] = {
     "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
 }
 """Indices of the state operands of each op, which the op updates in place."""
+
+_LEAST_COUNTS: Mapping[str, int] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": 24}
+"""Number of operands of ops whose kernels also count absent operands."""
 
 Constant = ConstOp | QConstOp | arith.ConstantOp
 
@@ -319,7 +323,10 @@ class _FunctionExporter:
         return self.indices[value]
 
     def add_tensor(self, value: SSAValue, op: Operation, name: str) -> int:
-        type_ = value.type
+        self.indices[value] = self.add_typed_tensor(value.type, op, name)
+        return self.indices[value]
+
+    def add_typed_tensor(self, type_: Attribute, op: Operation, name: str) -> int:
         if isinstance(scalar_or_element_type(type_), UniformQuantizedSubChannelType):
             raise _file_error(
                 op,
@@ -347,12 +354,11 @@ class _FunctionExporter:
                 shape,
                 signature,
                 None,
-                _quantization(value.type, op, name, len(shape)),
+                _quantization(cast(Attribute, type_), op, name, len(shape)),
                 has_rank=not isinstance(type_, UnrankedTensorType),
             )
         )
-        self.indices[value] = len(self.tensors) - 1
-        return self.indices[value]
+        return len(self.tensors) - 1
 
     def add_constant(self, op: Constant) -> None:
         value, (result,) = op.properties["value"], op.results
@@ -379,10 +385,11 @@ class _FunctionExporter:
             return
         code, custom_code, custom_options = self.code(op)
         inputs = [self.index(operand) for operand in self.operands(op)]
+        least_count = _LEAST_COUNTS.get(code, 0)
         # Kernels count operands, so absent operands at the end are omitted.
-        while inputs and inputs[-1] == ABSENT:
+        while len(inputs) > least_count and inputs[-1] == ABSENT:
             inputs.pop()
-        if code == "SVDF" and len(op.results) > 1:
+        if isinstance(op, RecurrentOp) and op.next_states:
             raise _file_error(
                 op,
                 "has its next state as a result, which is unsupported in '.tflite' files",
@@ -399,7 +406,24 @@ class _FunctionExporter:
         if code != "CUSTOM":
             options = self.options(op, code)
         self.operators.append(
-            Operator(code, inputs, outputs, options, custom_code, custom_options)
+            Operator(
+                code,
+                inputs,
+                outputs,
+                options,
+                custom_code,
+                custom_options,
+                self.intermediates(op),
+            )
+        )
+
+    def intermediates(self, op: Operation) -> Sequence[int]:
+        """Add the intermediate tensors whose types an op states; return their indices."""
+        names = op.INTERMEDIATES if isinstance(op, RecurrentOp) else ()
+        return tuple(
+            self.add_typed_tensor(op.properties[name], op, name)
+            for name in names
+            if name in op.properties
         )
 
     def add_bias_scales(self, op: Operation, inputs: Sequence[int]) -> None:

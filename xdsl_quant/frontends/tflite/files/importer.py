@@ -46,6 +46,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import StorageOptions, scalar_or_element_type
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect.base import plain_attribute
+from xdsl_quant.frontends.tflite.dialect.recurrent import RecurrentOp
 from xdsl_quant.frontends.tflite.dialect.signatures import (
     EXPORTED_NAMES,
     name_attributes,
@@ -497,9 +498,28 @@ class _FunctionImporter:
             if not result_types:
                 raise TFLiteFileError(f"{where} has no result")
             return {"qtype": result_types[0]}
+        intermediates = self.intermediates(op_type, operator, where)
         if op_type is None:
             return {name: plain_attribute(options[name]) for name in sorted(options)}
-        return properties_of(op_type, options, where)
+        return properties_of(op_type, options, where) | intermediates
+
+    def intermediates(
+        self, op_type: type[IRDLOperation] | None, operator: Operator, where: str
+    ) -> dict[str, Attribute]:
+        """Return the types of intermediate tensors by property name."""
+        names: Sequence[str] = ()
+        if op_type is not None and issubclass(op_type, RecurrentOp):
+            names = op_type.INTERMEDIATES
+        count = len(operator.intermediates)
+        if count not in (0, len(names)):
+            raise TFLiteFileError(
+                f"{where} has {count} intermediate tensors, which are unsupported; "
+                f"expected {len(names)}"
+            )
+        return {
+            name: self.type(index)
+            for name, index in zip(names, operator.intermediates, strict=False)
+        }
 
     def discardable(self, operator: Operator) -> dict[str, Attribute]:
         """Return attributes for options that affect results but are not op properties."""

@@ -91,6 +91,8 @@ class Operator:
     """The name of a custom op, whose `code` is `CUSTOM`."""
 
     custom_options: bytes = b""
+    intermediates: Sequence[int] = ()
+    """Indices of tensors whose parameters quantize intermediate results of the kernel."""
 
 
 @dataclass

@@ -405,10 +405,6 @@ class _Reader:
         )
         code, custom_code = self.codes[code_index]
         where = f"{where} ({custom_code or code})"
-        if table.length("Intermediates"):
-            raise TFLiteFileError(
-                f"{where} has intermediate tensors, which are unsupported"
-            )
         return Operator(
             code,
             self._tensor_indices(table, "Inputs", tensor_count, where, True),
@@ -416,6 +412,7 @@ class _Reader:
             self._options(table, code, where),
             custom_code,
             table.numbers("CustomOptions", np.uint8).tobytes(),
+            self._tensor_indices(table, "Intermediates", tensor_count, where) or (),
         )
 
     def _options(

@@ -280,6 +280,9 @@ class _Writer:
             f"{union}Type": enumerator(union, name) if name else None,
             union: self.options(name, operator) if name else None,
             "CustomOptions": self.numbers(custom, np.uint8) if custom.size else None,
+            "Intermediates": self.numbers(operator.intermediates, np.int32)
+            if operator.intermediates
+            else None,
         }
         return self.table("Operator", fields)
 

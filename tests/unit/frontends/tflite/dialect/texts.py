@@ -126,6 +126,25 @@ def _samples() -> list[Sample]:
         f,
         f"{activation}; rank = 1 : i32; asymmetric_quantize_inputs = true",
     )
+    lstm = "tensor<1x3x2xf32>; " + "tensor<4x2xf32>; " * 4 + "tensor<4x4xf32>; " * 4
+    lstm += "none; " * 3 + "tensor<4xf32>; " * 4 + "none; " * 2
+    states = "tensor<1x4xf32>; tensor<1x4xf32>; "
+    options = (
+        'fused_activation_function = "TANH"; time_major = false; cell_clip = 0.0 : f32'
+    )
+    add(
+        "unidirectional_sequence_lstm",
+        f"{lstm}{states}none; none; none; none",
+        "tensor<1x3x4xf32>",
+        options,
+    )
+    peephole = lstm.replace("none; none; none; ", "tensor<4xf32>; " * 3)
+    add(
+        "unidirectional_sequence_lstm",
+        f"{peephole}{states}none; none; none; none",
+        "tensor<1x3x4xf32>",
+        options,
+    )
     add("embedding_lookup", f"{i}; tensor<9x3xf32>", f)
     add(
         "average_pool_2d max_pool_2d",
