@@ -184,6 +184,24 @@ def scaled_total(values: Integers, scales: Array, start: Array) -> Array:
 
 
 @primitive
+def scanned(
+    inputs: Array, step: Callable[..., Sequence[Array]], *states: Array
+) -> tuple[Array, ...]:
+    """
+    Call `states = step(input, *states)` for each element of `inputs` along the first
+    dimension. Shapes and dtypes of states stay the same.
+
+    Returns:
+        The first state after each step, stacked, and all states after the last step.
+    """
+    results = np.empty((len(inputs), *states[0].shape), states[0].dtype)
+    for index, element in enumerate(inputs):
+        states = tuple(step(element, *states))
+        results[index] = states[0]
+    return results, *states
+
+
+@primitive
 def top_k(values: Array, count: int) -> tuple[Array, Array]:
     """
     Return the `count` largest elements along the last dimension, in descending order, and

@@ -112,6 +112,9 @@ class LoweringBuilder(Builder):
 
     location: LocationAttr = field(kw_only=True)
 
+    depth: int = field(default=0, kw_only=True)
+    """Number of loops around the insertion point that `in_loop` has entered."""
+
     @classmethod
     def before(cls, op: Operation) -> LoweringBuilder:
         """Return a builder that inserts before an op, with the location of the op."""
@@ -119,7 +122,15 @@ class LoweringBuilder(Builder):
 
     def at_end(self, block: Block) -> LoweringBuilder:
         """Return a builder that appends to a block, with the same location."""
-        return LoweringBuilder(InsertPoint.at_end(block), location=self.location)
+        return LoweringBuilder(
+            InsertPoint.at_end(block), location=self.location, depth=self.depth
+        )
+
+    def in_loop(self, block: Block) -> LoweringBuilder:
+        """Return a builder that appends to the body of a loop, one level deeper."""
+        builder = self.at_end(block)
+        builder.depth += 1
+        return builder
 
     # Ops
 

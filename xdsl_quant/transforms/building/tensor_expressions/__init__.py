@@ -32,7 +32,7 @@ print(y.shape, y.tensor(i8).type)
 prints `(2,) tensor<2xi8>`.
 """
 
-from . import data_movement, reduction
+from . import data_movement, reduction, scans
 from .expressions import (
     TensorExpression,
     constant,
@@ -42,7 +42,7 @@ from .expressions import (
     with_expression,
 )
 
-REGISTERED = data_movement, reduction
+REGISTERED = data_movement, reduction, scans
 """Modules that implement NumPy functions for expressions."""
 
 __all__ = [

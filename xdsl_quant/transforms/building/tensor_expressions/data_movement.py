@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
@@ -323,15 +323,9 @@ def _with_part(
             min(max(int(first), 0), most)
             for first, most in zip(cast("Sequence[int]", start), room, strict=True)
         ]
-    op = tensor.InsertSliceOp.get(
-        update.tensor(element_type),
-        base.tensor(element_type),
-        update.shape,
-        [o if isinstance(o, int) else DYNAMIC_INDEX for o in offsets],
-        [1] * x.ndim,
-        offsets=[o for o in offsets if isinstance(o, SSAValue)],
-    )
-    return InMemoryArray(builder, builder.add(op), x.dtype, bounds)
+    part, whole = update.tensor(element_type), base.tensor(element_type)
+    value = builder.insert_slice(part, whole, offsets, update.shape, [1] * x.ndim)
+    return InMemoryArray(builder, value, x.dtype, bounds)
 
 
 def _common(parts: Sequence[InMemoryArray]) -> tuple[Bounds, Attribute]:

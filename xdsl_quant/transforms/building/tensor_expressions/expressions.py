@@ -451,7 +451,9 @@ def as_number(
 
 
 def builder_of(*values: object) -> LoweringBuilder:
-    return next(x.builder for x in values if isinstance(x, TensorExpression))
+    """Return the builder of the first expression in the innermost loop."""
+    builders = (x.builder for x in values if isinstance(x, TensorExpression))
+    return max(builders, key=lambda builder: builder.depth)
 
 
 def as_expression(value: Value, builder: LoweringBuilder) -> TensorExpression:
