@@ -29,7 +29,15 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
-from . import default_kernels, elementwise, float_networks, moving, networks, products
+from . import (
+    default_kernels,
+    elementwise,
+    float_networks,
+    moving,
+    networks,
+    products,
+    recurrent,
+)
 from .drawing import Declaration, Draw
 from .networks import Network
 from .networks_in_tosa import exact_results, tosa_steps, without_signed_zeros
@@ -42,6 +50,7 @@ DECLARATIONS: dict[str, Declaration] = {
     **elementwise.oracle,
     **products.oracle,
     **moving.oracle,
+    **recurrent.oracle,
 }
 """How random models are made, by the names of ops."""
 
@@ -73,7 +82,7 @@ def with_shapes(case: Case, results: Sequence[Array]) -> Case:
 
 def _count_of_ends(case: Case, results: Sequence[Array]) -> int:
     index: int = case.options.get("fused_activation_function", 0)
-    activation = _ACTIVATIONS[index]
+    activation = "NONE" if index == recurrent.TANH else _ACTIVATIONS[index]
     if case.op in _CLAMPS:
         activation = case.op
     pairs = zip(case.results, results, strict=True)
@@ -97,11 +106,16 @@ def _compile(module: ModuleOp, inputs: Sequence[Array]) -> Sequence[Any]:
     return StatefulFunction(module, compile).step(*inputs)
 
 
-def difference(results: Sequence[Any], expected: Sequence[Array]) -> str | None:
+def difference(
+    results: Sequence[Any], expected: Sequence[Array], tolerance: float = 0
+) -> str | None:
     for result, array in zip(map(np.asarray, results), expected, strict=True):
         if (result.shape, result.dtype) != (array.shape, array.dtype):
             return f"{result.dtype}{result.shape}, not {array.dtype}{array.shape}"
         if not same_bits(result, array):
+            extent = max(1.0, float(np.abs(array).max(initial=0)))
+            if np.abs(result - array).max() <= tolerance * extent:
+                continue
             is_wrong = (result != array).ravel()
             first = int(is_wrong.argmax())
             return (
@@ -116,9 +130,10 @@ def _mismatch(
     file: bytes,
     inputs: Sequence[Array],
     expected: Sequence[Array],
+    tolerance: float = 0,
 ) -> str | None:
     try:
-        return difference(run(read_tflite(file), inputs), expected)
+        return difference(run(read_tflite(file), inputs), expected, tolerance)
     # Whatever is raised is a mismatch of this model.
     except Exception as e:
         return f"{type(e).__name__}: {e}"
@@ -177,8 +192,9 @@ def compare(
         tally.draws += 1
         tally.values += sum(array.size for array in expected)
         tally.ends += _count_of_ends(case, expected)
+        tolerance = float_networks.TOLERANCE if draw.storage == "f32" else 0
         for run in ways:
-            if text := _mismatch(run, file, inputs, expected):
+            if text := _mismatch(run, file, inputs, expected, tolerance):
                 tally.mismatches.append(f"{draw.name}: {run.__name__[1:]}: {text}")
     return tally
 
@@ -240,7 +256,8 @@ def _mismatch_of_steps(
             results = step(*inputs)
             arrays = [expected[number][position] for position in positions]
             for output, *pair in zip(outputs, results, arrays, strict=True):
-                if found := difference(*([array] for array in pair)):
+                result, array = pair
+                if found := difference([result], [array]):
                     return f"step {number}, t{output}: {found}"
     # Whatever is raised is a mismatch of this model.
     except Exception as e:

@@ -181,10 +181,12 @@ def matrix_products(draw: Draw) -> Case:
     return draw.case([x, draw.maybe_constant(y)], result, adj_x=adj_x, adj_y=adj_y)
 
 
-@oracle("SVDF", "i8")
+@oracle("SVDF", "i8, f32, f32 x i8")
 def svdf(draw: Draw) -> Case:
     rank, units, depth = draw.integer(1, 3), draw.integer(10, 16), draw.integer(1, 9)
     filters, memory, batch = rank * units, draw.integer(1, 6), draw.integer(1, 4)
+    if draw.storage == "f32":
+        return _float_svdf(draw, rank, (batch, depth), (filters, memory))
     x = draw.quantized((batch, depth), draw.scale())
     features = draw.quantized((filters, depth), draw.scale(), 0, is_constant=True)
     spread = spread_of(x, features, depth) * x.scales[0] * features.scales[0]
@@ -202,6 +204,38 @@ def svdf(draw: Draw) -> Case:
         draw.result_of([-2.5 * sums, 2.5 * sums]),
         rank=rank,
         fused_activation_function=1,
+    )
+
+
+def _float_svdf(
+    draw: Draw, rank: int, shape: tuple[int, int], time_shape: tuple[int, int]
+) -> Case:
+    """With floats, or with stored weights."""
+
+    def numbers(shape: Sequence[int]) -> Tensor:
+        values = draw.random.standard_normal(tuple(shape)).astype(np.float32)
+        return draw.tensor(values, "f32")
+
+    filters, memory = time_shape
+    weights: list[Tensor] = [
+        draw.quantized(each, draw.scale(), 0, "i8")
+        if "i8" in draw.kind
+        else numbers(each)
+        for each in ((filters, shape[1]), time_shape)
+    ]
+    bias = numbers((filters // rank,))._replace(is_constant=True)
+    state = draw.tensor(np.zeros((shape[0], filters * memory)), "f32")
+    return draw.case(
+        [
+            numbers(shape),
+            *(each._replace(is_constant=True) for each in weights),
+            draw.choice((bias, None)),
+            state._replace(is_variable=True),
+        ],
+        draw.result("f32"),
+        rank=rank,
+        fused_activation_function=draw.choice((0, 1)),
+        asymmetric_quantize_inputs=draw.chance(0.5),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
+from xdsl_quant.quantizer.comparison import compare
 
 from tests.unit.frontends.tflite import files
 from tests.unit.frontends.tflite.lowering.test_blockwise_kernels import (
@@ -29,7 +30,6 @@ from xdsl_quant.quantizer import (
     quantize,
     read_recipe,
 )
-from xdsl_quant.quantizer.comparison import compare
 
 from .models import dense_layers, samples
 

@@ -24,8 +24,13 @@ from xdsl.interpreter import (
 from xdsl.ir import Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.recurrent import RecurrentOp
 from xdsl_quant.frontends.tflite.lowering import kernels
-from xdsl_quant.frontends.tflite.lowering.kernels import Computation, implementations
+from xdsl_quant.frontends.tflite.lowering.kernels import (
+    RECURRENT,
+    Computation,
+    implementations,
+)
 from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.machines.numpy.implementations import (
     Implementation,
@@ -130,26 +135,24 @@ def _call_once(interpreter: Interpreter, op: tfl.CallOnceOp) -> Any:
     return ()
 
 
-def _svdf(
-    interpreter: Interpreter,
-    op: tfl.SVDFOp,
-    x: Any,
-    features: Any,
-    time: Any,
-    bias: Any,
-    state: Any,
-) -> Any:
-    """Run `tfl.svdf`; the interpreter stores the next state unless the op returns it."""
-    states: dict[Operation, Any] = _interpreter_data(interpreter, "states", dict)
-    state = states.get(op, state)
-    try:
-        values, next_state = kernels.svdf(op, x, features, time, bias, state)
-    except Unsupported as e:
-        raise failure(op, str(e)) from None
-    if op.next_state is not None:
-        return as_result_types(op, values, next_state)
-    states[op] = next_state.astype(state.dtype)
-    return as_result_types(op, values)
+def _recurrent(implementation: kernels.Function) -> Implementation:
+    def run(interpreter: Interpreter, op: RecurrentOp, *args: Any) -> Any:
+        """Run an op; the interpreter stores the next states unless the op returns them."""
+        states: dict[Operation, Any] = _interpreter_data(interpreter, "states", dict)
+        operands = [*args]
+        for index, state in zip(op.STATES, states.get(op, ()), strict=False):
+            operands[index] = state
+        try:
+            values, *next_states = implementation(op, *operands)
+        except Unsupported as e:
+            raise failure(op, str(e)) from None
+        if op.next_states:
+            return as_result_types(op, values, *next_states)
+        pairs = zip(next_states, op.STATES, strict=True)
+        states[op] = [state.astype(operands[index].dtype) for state, index in pairs]
+        return as_result_types(op, values)
+
+    return run
 
 
 # Control flow
@@ -197,7 +200,7 @@ _WITH_INTERPRETER: Mapping[type[Operation], Implementation] = {
     tfl.ReadVariableOp: _read_variable,
     tfl.AssignVariableOp: _assign_variable,
     tfl.CallOnceOp: _call_once,
-    tfl.SVDFOp: _svdf,
+    **{op_type: _recurrent(function) for op_type, function in RECURRENT.items()},
     tfl.IfOp: _if,
     tfl.WhileOp: _while,
 }

@@ -13,7 +13,7 @@ import numpy as np
 
 from xdsl_quant.numerics.primitives import Array, exact_factors, scaled_total
 
-from .hybrid import Floats, quantized_rows
+from .hybrid import Floats, xnnpack_rows
 
 _WEIGHTS_PER_SUM = 16
 """Number of weights that the kernel adds before it multiplies by a scale."""
@@ -65,7 +65,7 @@ def fully_connected(
     """
     outputs, inputs = weights.shape
     blocks = scales.shape[1]
-    rows = quantized_rows(values.reshape(-1, inputs))
+    rows = xnnpack_rows(values.reshape(-1, inputs))
     sums = _block_sums(rows.stored, weights, blocks)
     zero_points = (rows.zero_points + 128).astype(np.float32)
     start = _corrections(weights, scales) * zero_points

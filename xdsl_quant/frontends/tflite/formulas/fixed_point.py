@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from xdsl_quant.numerics.primitives import (
     INT32_MAX,
     Integers,
+    Operand,
     doubling_high_product,
     half_sum,
     leading_zeros,
@@ -122,40 +123,107 @@ _EXP_FACTORS = (
 """Pairs of an exponent `k`, and `exp(-2**k)` with 31 fractional bits."""
 
 
-def exp_of_negative(values: Integers) -> Integers:
+def _high_product(lhs: Integers, rhs: Operand, bits: int) -> Integers:
+    """Return `lhs * rhs / 2**(bits - 1)`, rounded half up and saturated."""
+    if bits == 32:
+        return doubling_high_product(lhs, rhs)
+    return saturated(rounded_product(lhs, rhs, bits - 1), bits)
+
+
+def _constant(value: int, bits: int) -> int:
+    """Return the upper `bits` bits of a 32-bit constant, rounded half away from zero."""
+    return int(rounding_divide(np.array(value), 32 - bits))
+
+
+def exp_of_negative(
+    values: Integers, integer_bits: int = 5, bits: int = 32
+) -> Integers:
     """
-    Return `exp(x)` with 31 fractional bits for `x <= 0` with 26 fractional bits
-    (`exp_on_negative_values`).
+    Return `exp(x)` with no integer bits for `x <= 0` (`exp_on_negative_values`).
+
+    Args:
+        values: fixed-point numbers.
+        integer_bits: number of integer bits of `values`; all other bits but the sign are
+            fractional.
+        bits: width of the numbers, 32 or 16.
     """
-    quarter = 1 << 24
+    fraction_bits = bits - 1 - integer_bits
+    quarter = 1 << (fraction_bits - 2)
     remainder = (values & (quarter - 1)) - quarter
     # Fourth-degree Taylor series around -1/8, for values from -1/4 to 0.
-    # These sums never overflow 32 bits; `wrapped` tells the interval analysis.
-    x = wrapped(scaled_by_power(remainder, 5) + (1 << 28))
-    x2 = doubling_high_product(x, x)
-    x3 = doubling_high_product(x2, x)
-    x4 = doubling_high_product(x2, x2)
-    third = doubling_high_product(wrapped(rounding_divide(x4, 2) + x3), 715827883)
-    series = wrapped(x + half_sum(third, x2))
-    result = 1895147668 + doubling_high_product(series, 1895147668)
+    # These sums never overflow; `wrapped` tells the interval analysis.
+    x = wrapped(scaled_by_power(remainder, integer_bits) + (1 << (bits - 4)), bits)
+    x2 = _high_product(x, x, bits)
+    x3 = _high_product(x2, x, bits)
+    x4 = _high_product(x2, x2, bits)
+    fourth = wrapped(rounding_divide(x4, 2) + x3, bits)
+    third = _high_product(fourth, _constant(715827883, bits), bits)
+    series = wrapped(x + half_sum(third, x2), bits)
+    center = _constant(1895147668, bits)
+    result = center + _high_product(series, center, bits)
+    if bits == 16:
+        result = saturated(result, bits)
     rest = remainder - values
     for exponent, factor in _EXP_FACTORS:
-        has_part = (rest >> (26 + exponent)) & 1 == 1
-        result = np.where(has_part, doubling_high_product(result, factor), result)
-    return np.where(values == 0, INT32_MAX, result)
+        if exponent >= integer_bits:
+            break
+        has_part = (rest >> (fraction_bits + exponent)) & 1 == 1
+        product = _high_product(result, _constant(factor, bits), bits)
+        result = np.where(has_part, product, result)
+    if integer_bits > 5:
+        result = np.where(values < -(32 << fraction_bits), 0, result)
+    return np.where(values == 0, (1 << (bits - 1)) - 1, result)
 
 
-def reciprocal_of_one_plus(values: Integers) -> Integers:
+def _quotient_by_one_plus(values: Integers, bits: int) -> Integers:
     """
-    Return `1 / (1 + x)` for values from 0 to 1, both with 31 fractional bits
+    Return `2 / (1 + x)` with 2 integer bits for values from 0 to 1 without integer bits, by
+    Newton's method.
+    """
+    half = half_sum(values, (1 << (bits - 1)) - 1)
+    slope = _high_product(half, _constant(-1010580540, bits), bits)
+    y = wrapped(_constant(1515870810, bits) + slope, bits)
+    for _ in range(3):
+        error = wrapped((1 << (bits - 3)) - _high_product(half, y, bits), bits)
+        step = saturating_shift(_high_product(y, error, bits), 2, bits)
+        y = wrapped(y + step, bits)
+    return y
+
+
+def reciprocal_of_one_plus(values: Integers, bits: int = 32) -> Integers:
+    """
+    Return `1 / (1 + x)` for values from 0 to 1, both without integer bits
     (`one_over_one_plus_x_for_x_in_0_1`).
     """
-    half = half_sum(values, INT32_MAX)
-    y = wrapped(1515870810 + doubling_high_product(half, -1010580540))
-    for _ in range(3):
-        error = wrapped((1 << 29) - doubling_high_product(half, y))
-        y = wrapped(y + scaled_by_power(doubling_high_product(y, error), 2))
-    return scaled_by_power(y, 1)
+    return saturating_shift(_quotient_by_one_plus(values, bits), 1, bits)
+
+
+def logistic_of_16_bits(values: Integers) -> Integers:
+    """
+    Return `1 / (1 + exp(-x))` without integer bits for 16-bit values with 3 integer bits
+    (`gemmlowp::logistic`).
+    """
+    # The smallest value has no absolute value in 16 bits.
+    exponential = exp_of_negative(np.maximum(-np.abs(values), -(1 << 15)), 3, 16)
+    positive = reciprocal_of_one_plus(exponential, 16)
+    one = (1 << 15) - 1
+    result = np.where(values > 0, positive, one - positive)
+    return np.where(values == 0, 1 << 14, result)
+
+
+def tanh_of_16_bits(values: Integers, integer_bits: int) -> Integers:
+    """
+    Return `tanh(x)` without integer bits for 16-bit values (`gemmlowp::tanh`).
+
+    Args:
+        values: fixed-point numbers.
+        integer_bits: number of integer bits of `values`, from 0 to 6.
+    """
+    negative = np.maximum(-np.abs(values), -(1 << 15))
+    exponential = exp_of_negative(negative, integer_bits + 1, 16)
+    quotient = _quotient_by_one_plus(exponential, 16) - (1 << 13)
+    size = saturating_shift(quotient, 2, 16)
+    return np.where(values < 0, -size, np.where(values == 0, 0, size))
 
 
 def inverse_square_root(values: Integers, direction: int) -> Multiplier:

@@ -185,9 +185,18 @@ def svdf(
     Returns:
         Sums `[batch, units]`, and the next state.
     """
-    batch, filters = values.shape[0], features.shape[0]
+    return filtered(values @ features.T, time, state, rank)
+
+
+def filtered(
+    column: Array, time: Array, state: Array, rank: int
+) -> tuple[Array, Array]:
+    """
+    Compute [`svdf`][..svdf] from the products of values and features, `[batch, filters]`.
+    """
+    batch, filters = column.shape
     memory = state.reshape(batch, filters, -1)[..., 1:]
-    memory = np.concatenate([memory, (values @ features.T)[..., None]], axis=-1)
+    memory = np.concatenate([memory, column[..., None]], axis=-1)
     sums = (memory * time).sum(axis=-1).reshape(batch, -1, rank).sum(axis=-1)
     return sums, memory.reshape(state.shape)
 

@@ -47,7 +47,7 @@ class Rows(NamedTuple):
         return np.clip(self.steps + self.zero_points, _LOW, _HIGH)
 
 
-class _SymmetricRows(NamedTuple):
+class SymmetricRows(NamedTuple):
     """Rows of activations as 8-bit integers with zero point 0."""
 
     stored: Integers
@@ -55,7 +55,7 @@ class _SymmetricRows(NamedTuple):
     zero_points: None = None
 
 
-def _symmetric(rows: Floats) -> _SymmetricRows:
+def _symmetric(rows: Floats) -> SymmetricRows:
     """
     Quantize rows with zero point 0: the scale is `max(abs(x)) / 127`, and stored values
     are `round(x * (127 / max(abs(x))))`, half away from zero.
@@ -67,7 +67,7 @@ def _symmetric(rows: Floats) -> _SymmetricRows:
     largest = np.where(largest <= _HIGH * _TOO_SMALL, np.float32(1), largest)
     values = round_away(rows * (np.float32(_HIGH) / largest))
     stored = np.clip(values, -_HIGH, _HIGH).astype(np.int64)
-    return _SymmetricRows(stored, largest / np.float32(_HIGH))
+    return SymmetricRows(stored, largest / np.float32(_HIGH))
 
 
 def _asymmetric(rows: Floats) -> Rows:
@@ -96,7 +96,7 @@ def _rows(values: Floats, scales: Array, zero_points: Floats) -> Rows:
     return Rows(steps, scales, zero_points.astype(np.int64))
 
 
-def quantized_rows(rows: Floats) -> Rows:
+def xnnpack_rows(rows: Floats) -> Rows:
     """
     Quantize rows as XNNPACK does: map their range, extended to include 0, to the range
     -128 to 127. The zero point is computed in `f32`, and rounded half to even.
@@ -124,6 +124,22 @@ def _plus_bias(sums: Floats, bias: Floats | None) -> Floats:
     return sums + (np.float32(0) if bias is None else bias)
 
 
+def quantized_rows(values: Floats, asymmetric: bool) -> Rows | SymmetricRows:
+    """Quantize rows to 8 bits, with a zero point for each row if `asymmetric`."""
+    return _asymmetric(values) if asymmetric else _symmetric(values)
+
+
+def rows_by_weights(rows: Rows | SymmetricRows, weights: Quantized) -> Floats:
+    """
+    Multiply rows by weights `[outputs, inputs]`, which are per-tensor or per-axis along the
+    outputs.
+    """
+    sums = rows.stored @ weights.values.T
+    if rows.zero_points is not None:
+        sums = sums - rows.zero_points * weights.values.sum(axis=1)
+    return sums.astype(np.float32) * (_scales(weights) * rows.scales)
+
+
 def fully_connected(
     values: Floats,
     weights: Quantized,
@@ -143,17 +159,11 @@ def fully_connected(
             one dimension.
         asymmetric: quantize rows asymmetrically, with a zero point for each row.
     """
-    matrix = weights.values
-    floats = values.reshape(-1, matrix.shape[1])
-    rows = _asymmetric(floats) if asymmetric else _symmetric(floats)
-    sums = rows.stored @ matrix.T
-    if rows.zero_points is not None:
-        sums = sums - rows.zero_points * matrix.sum(axis=1)
-    result = _plus_bias(
-        sums.astype(np.float32) * (_scales(weights) * rows.scales), bias
-    )
+    outputs, inputs = weights.values.shape
+    rows = quantized_rows(values.reshape(-1, inputs), asymmetric)
+    result = _plus_bias(rows_by_weights(rows, weights), bias)
     shape = values.shape[:-1] if keep_num_dims else (-1,)
-    return result.reshape(*shape, matrix.shape[0])
+    return result.reshape(*shape, outputs)
 
 
 def xnnpack_fully_connected(
@@ -164,7 +174,7 @@ def xnnpack_fully_connected(
     bit-identical on x86-64 with AVX-512 VNNI.
     """
     matrix = weights.values
-    rows = quantized_rows(values.reshape(-1, matrix.shape[1]))
+    rows = xnnpack_rows(values.reshape(-1, matrix.shape[1]))
     sums = rows.stored @ matrix.T - rows.zero_points * matrix.sum(axis=1)
     result = _scaled_plus_bias(sums, rows.scales, weights, bias)
     shape = values.shape[:-1] if keep_num_dims else (-1,)
@@ -182,7 +192,7 @@ def xnnpack_convolution(
     if matrix.shape[1:3] == (1, 1) and window.strides == (1, 1):
         pixels = weights._replace(values=matrix.reshape(len(matrix), -1))
         return xnnpack_fully_connected(values, pixels, bias, keep_num_dims=True)
-    rows = quantized_rows(values.reshape(len(values), -1))
+    rows = xnnpack_rows(values.reshape(len(values), -1))
     sums = _corrected_sums(rows, values.shape, weights, window, is_depthwise=False)
     return _scaled_plus_bias(sums, rows.scales.reshape(-1, 1, 1, 1), weights, bias)
 

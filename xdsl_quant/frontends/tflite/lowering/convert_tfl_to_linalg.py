@@ -80,12 +80,12 @@ from .fallbacks import (
     without_conversion,
 )
 from .kernels import (
+    RECURRENT,
     Computation,
     FallbackMode,
     Implementation,
     block_type,
     implementations,
-    svdf,
     unsupported_type,
 )
 
@@ -465,7 +465,7 @@ class ConvertTFLToLinalgPass(CountingPass):
         except ValueError as e:
             fail(op, str(e))
         conversion = _LinalgConversion(
-            {**implementations(kernels), tfl.SVDFOp: svdf}, self.fallback
+            {**implementations(kernels), **RECURRENT}, self.fallback
         )
         # Overflows are intended, or checked where they occur.
         with without_garbage_collection(), np.errstate(all="ignore"):

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import located_message
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.recurrent import RecurrentOp
 
 Fallback: TypeAlias = tuple[Operation, str]
 """Op without an integer form, and the reason, e.g. `has no integer kernel`."""
@@ -32,7 +33,7 @@ SIZES_HINT = (
 def has_state(op: Operation) -> bool:
     """Return True if an op accesses variables, or keeps state between calls."""
     return isinstance(op, _STATE) or (
-        isinstance(op, tfl.SVDFOp) and op.next_state is None
+        isinstance(op, RecurrentOp) and not op.next_states
     )
 
 

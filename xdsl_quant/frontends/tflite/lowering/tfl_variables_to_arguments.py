@@ -3,7 +3,7 @@ Rewrite variables and op state of TensorFlow Lite models into function arguments
 results.
 
 A function that reads or assigns variables gets an argument and a result for each
-variable, and for the state of each `tfl.svdf`. Argument attributes give the initial
+variable, and for the states of each recurrent op. Argument attributes give the initial
 value, and the index of the result to pass as this argument in the next call: see
 [`state_arguments`][xdsl_quant.runtime.state_arguments.state_arguments]. The function is
 then free of side effects, and can be lowered and compiled like any other.
@@ -48,6 +48,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import cast
 
 from xdsl.context import Context
@@ -63,6 +64,7 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.recurrent import RecurrentOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 
@@ -70,12 +72,12 @@ from .fallbacks import has_state
 from .state.functions import Copies, Functions
 from .state.signatures import State, declare_state
 
-_Variable = tuple[str, str] | tfl.SVDFOp
-"""Container and name of a variable, or an op with its own state."""
+_Variable = tuple[str, str] | tuple[RecurrentOp, int]
+"""Container and name of a variable, or an op and the index of an operand with a state."""
 
 _Access = tfl.ReadVariableOp | tfl.AssignVariableOp
 
-_Changing = tfl.AssignVariableOp | tfl.SVDFOp
+_Changing = tfl.AssignVariableOp | RecurrentOp
 
 _Constant = tfl.ConstOp | tfl.QConstOp
 
@@ -84,8 +86,8 @@ _Constant = tfl.ConstOp | tfl.QConstOp
 
 
 def _name_of(variable: _Variable, default: str = "state") -> str:
-    names = variable if isinstance(variable, tuple) else ()
-    return next(filter(None, reversed(names)), default)
+    names = [name for name in reversed(variable) if isinstance(name, str) and name]
+    return names[0] if names else default
 
 
 def _initial_state(variable: _Variable, constant: _Constant) -> State:
@@ -150,8 +152,8 @@ class _Rewriting:
                 case tfl.ReadVariableOp() | tfl.AssignVariableOp():
                     self.is_used = True
                     self._access(op, values)
-                case tfl.SVDFOp() if op.next_state is None:
-                    self._svdf(op, values)
+                case RecurrentOp() if not op.next_states:
+                    self._recurrent(op, values)
                 case tfl.CallOnceOp():
                     self._call_once(op)
                 case tfl.IfOp() if _is_any_stateful(op):
@@ -190,19 +192,21 @@ class _Rewriting:
 
     # Ops
 
-    def _variable(self, op: _Access | tfl.SVDFOp) -> _Variable:
-        """Return the variable that an op accesses; for a `tfl.svdf`, the op itself."""
-        if not isinstance(op, tfl.SVDFOp):
-            return _variable_of(op)
-        variable = cast(tfl.SVDFOp, self.copies.originals[op])
-        constant = op.activation_state.owner
-        if not isinstance(constant, _Constant):
-            fail(op, "'tfl.svdf' op has a state that is not a constant")
-        self.initial.setdefault(variable, _initial_state(variable, constant))
-        return variable
+    def _variables(self, op: _Changing) -> Sequence[_Variable]:
+        """Return the variables that an op changes."""
+        if isinstance(op, tfl.AssignVariableOp):
+            return [_variable_of(op)]
+        original = cast(RecurrentOp, self.copies.originals[op])
+        for index in op.STATES:
+            constant = op.operands[index].owner
+            if not isinstance(constant, _Constant):
+                fail(op, f"'{op.name}' op has a state that is not a constant")
+            state = _initial_state((original, index), constant)
+            self.initial.setdefault((original, index), state)
+        return [(original, index) for index in op.STATES]
 
     def _access(self, op: _Access, values: _Values) -> None:
-        variable = self._variable(op)
+        variable = _variable_of(op)
         if isinstance(op, tfl.AssignVariableOp):
             self._check_type(op, variable, op.value.type)
             values[variable] = op.value
@@ -217,23 +221,27 @@ class _Rewriting:
             )
         Rewriter.replace_op(op, (), (value,))
 
-    def _svdf(self, op: tfl.SVDFOp, values: _Values) -> None:
-        variable = self._variable(op)
-        constant = op.activation_state.owner
-        self._check_type(op, variable, op.activation_state.type)
-        state = self._value(variable, values)
-        assert state is not None
-        new_op = tfl.SVDFOp.create(
-            operands=[*op.operands[:4], state],
-            result_types=[op.output.type, state.type],
+    def _recurrent(self, op: RecurrentOp, values: _Values) -> None:
+        variables = self._variables(op)
+        operands = [*op.operands]
+        for variable, index in zip(variables, op.STATES, strict=True):
+            self._check_type(op, variable, operands[index].type)
+            state = self._value(variable, values)
+            assert state is not None
+            operands[index] = state
+        constants = [state.owner for state in op.states]
+        new_op = type(op).create(
+            operands=operands,
+            result_types=[*op.result_types, *(operands[i].type for i in op.STATES)],
             properties=op.properties,
             attributes=op.attributes,
             location=op.location,
         )
         Rewriter.replace_op(op, new_op, new_op.results[:1])
-        values[variable] = new_op.results[1]
-        if isinstance(constant, Operation) and not constant.results[0].first_use:
-            Rewriter.erase_op(constant)
+        values.update(zip(variables, new_op.next_states, strict=True))
+        for constant in dict.fromkeys(constants):
+            if isinstance(constant, Operation) and not constant.results[0].first_use:
+                Rewriter.erase_op(constant)
 
     def _call_once(self, op: tfl.CallOnceOp) -> None:
         name = op.session_init_function.data
@@ -306,7 +314,7 @@ class _Rewriting:
         changing = cast(Iterator[_Changing], filter(_is_changing, op.body.walk()))
         starts = {
             variable: value
-            for variable in dict.fromkeys(map(self._variable, changing))
+            for variable in dict.fromkeys(chain(*map(self._variables, changing)))
             if (value := self._value(variable, values)) is not None
         }
         for region in op.regions:
@@ -406,7 +414,7 @@ def _yield(
 @dataclass(frozen=True)
 class TFLVariablesToArgumentsPass(CountingPass):
     """
-    Turn variables and `tfl.svdf` states into arguments and results of functions.
+    Turn variables and states of recurrent ops into arguments and results of functions.
 
     Argument attributes hold the initial values that `tfl.call_once` assigns.
     """

@@ -79,9 +79,14 @@ def model_of(case: Case) -> Model:
     tensors += [
         tensor_of(result, f"result_{i}") for i, result in enumerate(case.results)
     ]
+    intermediates = tuple(range(len(tensors), len(tensors) + len(case.intermediates)))
+    tensors += [
+        tensor_of(tensor, f"intermediate_{i}")
+        for i, tensor in enumerate(case.intermediates)
+    ]
     table = options_name(case.op)
     options = {**default_options(table), **case.options} if table else {}
-    operator = Operator(case.op, inputs, outputs, options)
+    operator = Operator(case.op, inputs, outputs, options, intermediates=intermediates)
     return Model([Subgraph("main", tensors, arguments, outputs, [operator])])
 
 

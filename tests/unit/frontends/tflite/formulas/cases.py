@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,8 @@ class Case(NamedTuple):
     options: dict[str, Any]
     operands: list[Tensor | None]
     results: list[Tensor]
+    intermediates: Sequence[Tensor] = ()
+    """Tensors of which the kernel takes nothing but the parameters."""
 
 
 def _tensor(data: dict[str, Any] | None) -> Tensor | None:

@@ -30,7 +30,10 @@ OF_NUMBERS = {
 }
 """The NumPy functions of parameters, sizes and tables, which are known."""
 
-TYPES = {"bool_", "float32", "float64", "floating", "inf", "int64", "ndarray"}
+TYPES = {
+    *("bool_", "float32", "float64", "floating", "inf", "int8", "int16", "int64"),
+    "ndarray",
+}
 
 IMPORTS = {
     *("__future__", "collections.abc", "functools", "math", "numpy", "numpy.typing"),

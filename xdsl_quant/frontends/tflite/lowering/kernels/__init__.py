@@ -14,6 +14,7 @@ from xdsl_quant.unsupported import Unsupported
 from .computation import (
     Computation,
     FallbackMode,
+    Function,
     Implementation,
     block_type,
     has_one_scale,
@@ -22,14 +23,17 @@ from .computation import (
 )
 from .data_movement import DATA_MOVEMENT
 from .elementwise import ELEMENTWISE
-from .products import MULTIPLIER_KERNELS, PRODUCTS, XNNPACK_KERNELS, svdf
+from .products import MULTIPLIER_KERNELS, PRODUCTS, XNNPACK_KERNELS
+from .recurrent import RECURRENT, svdf
 
 __all__ = [
     "IMPLEMENTATIONS",
     "MULTIPLIER_KERNELS",
+    "RECURRENT",
     "Computation",
     "ComputationError",
     "FallbackMode",
+    "Function",
     "Implementation",
     "block_type",
     "has_hybrid_kernel",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
@@ -39,7 +39,6 @@ from .computation import (
     block_type,
     flag,
     formula_of,
-    has_one_scale,
     integers_of,
     is_array,
     kernel_of,
@@ -405,52 +404,6 @@ def _arg_extreme(function: Callable[..., Array], worst: float) -> Implementation
         return where(first != first, 0, function(numbers, axis=axis))
 
     return on_stored_values(index, 1)
-
-
-# State
-
-
-def svdf(
-    op: tfl.SVDFOp,
-    x: Array,
-    features: Array,
-    time: Array,
-    bias: Array | None,
-    state: Array,
-) -> tuple[Array, Array]:
-    """
-    Return the result of `tfl.svdf`, and its next state.
-
-    Raises:
-        Unsupported: if only some operands are quantized.
-    """
-    rank = op.rank.value.data
-    values = x, features, time, state
-    types = (
-        op.input.type,
-        op.feature_weights.type,
-        op.time_weights.type,
-        op.activation_state.type,
-    )
-    parameters = [*map(parameters_of, types)]
-    if parameters[0] is None:
-        if any(parameters):
-            raise Unsupported(
-                "has quantized weights, but an input that is not quantized"
-            )
-        sums, next_state = floats.svdf(*values, rank)
-        return _with_bias(op, sums, bias), next_state
-    result = parameters_of(op.output.type)
-    for type_, own in zip((*types, op.output.type), (*parameters, result), strict=True):
-        if own is None or not has_one_scale(own):
-            raise Unsupported(f"has type '{type_}', which is not quantized per tensor")
-    signal, by_feature, by_time, memory = (
-        Quantized(value.astype(np.int64), cast(Parameters, own))
-        for value, own in zip(values, parameters, strict=True)
-    )
-    return products.svdf(
-        signal, by_feature, by_time, bias, memory, cast(Parameters, result), rank
-    )
 
 
 _FULLY_CONNECTED = _fully_connected(has_multiplier=False)

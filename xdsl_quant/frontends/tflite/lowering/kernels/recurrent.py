@@ -1,0 +1,250 @@
+"""Implementations of recurrent ops, which return their result and their next states."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import Attribute, Operation
+
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.formulas import floats, hybrid, products, recurrent
+from xdsl_quant.frontends.tflite.formulas.quantized import Quantized, scale_of
+from xdsl_quant.frontends.tflite.formulas.recurrent import (
+    Gate,
+    IntegerParameters,
+    LSTMLayer,
+    Products,
+    Step,
+)
+from xdsl_quant.numerics import QuantizationParameters as Parameters
+from xdsl_quant.unsupported import Unsupported
+
+from .computation import (
+    Array,
+    Function,
+    activation_of,
+    flag,
+    has_one_scale,
+    have_one_scale,
+    parameters_of,
+)
+from .requirements import is_close
+
+
+def _per_tensor(type_: Attribute) -> Parameters:
+    """
+    Return the quantization parameters of a type.
+
+    Raises:
+        Unsupported: unless the type is quantized per tensor.
+    """
+    parameters = parameters_of(type_)
+    if parameters is None or not has_one_scale(parameters):
+        raise Unsupported(f"has type '{type_}', which is not quantized per tensor")
+    return parameters
+
+
+def _quantized(value: Array, type_: Attribute) -> Quantized:
+    return Quantized(value.astype(np.int64), _per_tensor(type_))
+
+
+def _dequantized(value: Array | None, type_: Attribute) -> Array | None:
+    """Return weights as floats: products of stored values and a scale, in `f32`."""
+    if value is None or parameters_of(type_) is None:
+        return value
+    weights = _quantized(value, type_)
+    return weights.corrected.astype(np.float32) * weights.scale
+
+
+def _check_hybrid(*weights: Quantized) -> None:
+    """
+    Check weights of a product with float activations.
+
+    Raises:
+        Unsupported: unless they are `i8` without zero points.
+    """
+    for parameters in (each.parameters for each in weights):
+        if parameters.storage != "i8" or parameters.has_zero_points:
+            raise Unsupported(
+                f"has weights of storage '{parameters.storage}' and zero point "
+                f"{parameters.zero_points} with float activations; expected 'i8' and 0"
+            )
+
+
+# Low-rank filters
+
+
+def svdf(
+    op: tfl.SVDFOp,
+    x: Array,
+    features: Array,
+    time: Array,
+    bias: Array | None,
+    state: Array,
+) -> tuple[Array, Array]:
+    """
+    Return the result of `tfl.svdf`, and its next state.
+
+    Raises:
+        Unsupported: if no kernel supports the types of the op.
+    """
+    rank = op.rank.value.data
+    if parameters_of(op.input.type) is not None:
+        result = _per_tensor(op.output.type)
+        operands = zip((x, features, time, state), _filter_types(op), strict=True)
+        signal, by_feature, by_time, memory = (_quantized(*pair) for pair in operands)
+        return products.svdf(signal, by_feature, by_time, bias, memory, result, rank)
+    if parameters_of(op.activation_state.type) is not None:
+        raise Unsupported("has a quantized state, but an input that is not quantized")
+    if parameters_of(op.feature_weights.type) is None:
+        column = x @ features.T
+    else:
+        weights = _quantized(features, op.feature_weights.type)
+        _check_hybrid(weights)
+        rows = hybrid.quantized_rows(x, flag(op.asymmetric_quantize_inputs))
+        column = hybrid.rows_by_weights(rows, weights)
+    by_time = _dequantized(time, op.time_weights.type)
+    sums, next_state = floats.filtered(column, cast(Array, by_time), state, rank)
+    sums = sums if bias is None else sums + bias
+    return floats.apply_activation(sums, activation_of(op)), next_state
+
+
+def _filter_types(op: tfl.SVDFOp) -> Sequence[Attribute]:
+    values = op.input, op.feature_weights, op.time_weights, op.activation_state
+    return [value.type for value in values]
+
+
+# LSTM
+
+
+def lstm(
+    op: tfl.UnidirectionalSequenceLSTMOp, *operands: Array | None
+) -> tuple[Array, Array, Array]:
+    """
+    Return the outputs of all steps of a sequence, and the output and cell state of the last
+    one.
+
+    Raises:
+        Unsupported: if no kernel supports the types of the op.
+    """
+    x, weights = operands[0], cast("Sequence[Any]", operands)
+    outputs, cells = weights[18], weights[19]
+    assert x is not None
+    if any(weights[i] is not None and weights[i].ndim == 1 for i in range(5, 9)):
+        raise Unsupported("has diagonal recurrent weights")
+    if parameters_of(op.input.type) is None:
+        step = _float_step(op, weights)
+    else:
+        step = _integer_step(op, weights)
+    batch = x.shape[1 if flag(op.time_major) else 0]
+    values, *states = recurrent.sequence(
+        x,
+        outputs.reshape(batch, -1),
+        cells.reshape(batch, -1),
+        step,
+        flag(op.time_major),
+    )
+    first, second = states
+    return values, first.reshape(outputs.shape), second.reshape(cells.shape)
+
+
+_GATES = (
+    (1, 5, 9, 12, 20),
+    (2, 6, 10, 13, 21),
+    (3, 7, None, 14, 22),
+    (4, 8, 11, 15, 23),
+)
+"""Operand indices of the weights of each gate, in the order of `Gate`."""
+
+
+def _layer(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) -> LSTMLayer:
+    gates = [
+        Gate(*(None if i is None else weights[i] for i in indices))
+        for indices in _GATES
+    ]
+    clips = [0.0 if c is None else c.value.data for c in (op.cell_clip, op.proj_clip)]
+    return LSTMLayer(
+        None if gates[0].input is None else gates[0],
+        gates[1],
+        gates[2],
+        gates[3],
+        weights[16],
+        weights[17],
+        activation_of(op),
+        *clips,
+    )
+
+
+def _float_step(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) -> Step:
+    types = op.operand_types
+    if any(parameters_of(types[index]) is not None for index in op.STATES):
+        raise Unsupported("has quantized states, but an input that is not quantized")
+    if parameters_of(op.input_to_output_weights.type) is None:
+        return recurrent.float_step(_layer(op, weights), recurrent.FLOATS)
+    values = [*weights]
+    matrices = [i for i in (*range(1, 9), 16) if values[i] is not None]
+    for index in matrices:
+        values[index] = _quantized(values[index], types[index])
+    _check_hybrid(*(values[index] for index in matrices))
+    for index in range(9, 12):
+        values[index] = _dequantized(values[index], types[index])
+    rows = partial(
+        hybrid.quantized_rows, asymmetric=flag(op.asymmetric_quantize_inputs)
+    )
+    return recurrent.float_step(
+        _layer(op, values), Products(rows, hybrid.rows_by_weights)
+    )
+
+
+_INTEGERS = {
+    **dict.fromkeys((0, *range(1, 9), 16, 18), "i8"),
+    **dict.fromkeys((*range(9, 12), 19, *range(20, 24)), "i16"),
+}
+"""Storage type of each operand of the integer kernel, but for biases."""
+
+
+def _integer_step(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) -> Step:
+    types = op.operand_types
+    values = [*weights]
+    for index, storage in _INTEGERS.items():
+        if values[index] is None:
+            continue
+        values[index] = _quantized(values[index], types[index])
+        parameters = values[index].parameters
+        if parameters.storage != storage or (
+            index not in (0, 18) and parameters.has_zero_points
+        ):
+            raise Unsupported(
+                f"has an operand #{index} of type '{types[index]}'; expected storage "
+                f"'{storage}'" + ("" if index in (0, 18) else " and zero point 0")
+            )
+    has_norm = values[21] is not None
+    names = op.INTERMEDIATES if has_norm else op.INTERMEDIATES[4:]
+    if any(name not in op.properties for name in names):
+        raise Unsupported(
+            "has no intermediate types, which the integer kernel requires"
+        )
+    hidden = _per_tensor(op.properties[op.INTERMEDIATES[4]])
+    scales = [recurrent.GATE_SCALE] * 4
+    if has_norm:
+        scales = [scale_of(_per_tensor(op.properties[n])) for n in op.INTERMEDIATES[:4]]
+    output = _per_tensor(op.output.type)
+    if not have_one_scale(values[18].parameters, output):
+        raise Unsupported(
+            "has outputs whose scale or zero point is not that of the output state"
+        )
+    if values[16] is None and not is_close(hidden, output):
+        # Hidden states are the outputs. The kernel ignores the parameters of the outputs.
+        hidden = output
+    parameters = IntegerParameters(
+        values[0].parameters, output, values[19].parameters, hidden, scales
+    )
+    return recurrent.integer_step(_layer(op, values), parameters)
+
+
+RECURRENT: Mapping[type[Operation], Function] = {
+    tfl.SVDFOp: svdf,
+    tfl.UnidirectionalSequenceLSTMOp: lstm,
+}
+"""Implementations of ops with states; they return the next states as further results."""
