@@ -17,6 +17,7 @@ from .compilation_error import CompilationError
 from .cpu import CodeOptions
 from .exponentials import expand_exponentials
 from .float_reductions import mark_sums_in_lanes, reduce_floats_in_lanes
+from .local_buffers import free_local_buffers, hide_local_buffers
 from .mlir_bindings import ir
 from .runtime_library import ThreadFunctions, thread_calls_of
 from .schedule import Schedule, StepError, schedule_for
@@ -50,10 +51,9 @@ _TENSORS_TO_BUFFERS = (
     "function-boundary-type-conversion=identity-layout-map "
     "allow-return-allocs-from-loops=true}",
     "canonicalize",
-    "buffer-deallocation-pipeline",
-    "canonicalize",
-    "cse",
 )
+
+_FREE_BUFFERS = ("buffer-deallocation-pipeline", "canonicalize", "cse")
 
 _BUFFERS_TO_LOOPS = ("func.func(convert-linalg-to-loops)", "lower-affine")
 
@@ -256,6 +256,9 @@ def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
     tensor_fixes.copy_loop_carried_tensors(module)
     schedule.schedule_destinations(module)
     mlir.run_passes(module, _TENSORS_TO_BUFFERS)
+    hide_local_buffers(module)
+    mlir.run_passes(module, _FREE_BUFFERS)
+    free_local_buffers(module)
     schedule.schedule_buffers(module)
 
 

@@ -260,6 +260,16 @@ def create_op(name: str, type_: ir.Type, operands: Values) -> ir.Value:
     return ir.Operation.create(name, [type_], operands).result
 
 
+def renamed(op: ir.Operation, name: str) -> ir.Operation:
+    """Replace an op with one result by an op with another name."""
+    types, operands = [op.results[0].type], [*op.operands]
+    attributes = {key: op.attributes[key] for key in cast(Iterable[str], op.attributes)}
+    with ir.InsertionPoint(op), op.location:
+        new = ir.Operation.create(name, types, operands, attributes)
+    replace_op(op, new.results[0])
+    return new
+
+
 def change_type(value: ir.Value, type_: ir.Type) -> None:
     value.set_type(type_)
 

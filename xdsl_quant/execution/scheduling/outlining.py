@@ -14,7 +14,8 @@ from ..loop_fixes import iterations
 from ..mlir_bindings import Values, func, ir, memref
 from .memrefs import is_distinct_buffer
 
-_CONSTANTS = "arith.constant", "memref.get_global"
+_COPIED = "arith.constant", "memref.get_global", "memref.view"
+"""Ops without effect that a new function repeats."""
 
 _LOADS = "memref.load", "vector.load"
 
@@ -35,7 +36,7 @@ def outline_loops(module: ir.Module, name: str) -> list[str]:
         return []
     outlined = dict(zip(mlir.unused_names(module, name), nests, strict=False))
     for new, nest in outlined.items():
-        _outline(nest, new, caller)
+        _outline([nest], new, caller)
     return [*outlined]
 
 
@@ -57,33 +58,54 @@ def _can_be_outlined(nest: ir.Operation) -> bool:
     )
 
 
-def _outline(nest: ir.Operation, name: str, caller: ir.Operation) -> None:
-    """Replace a loop nest of `caller` by a call of a new function."""
-    captured = _captured_values(nest)
-    constants = [value for value in captured if mlir.defining_op(value, *_CONSTANTS)]
-    arguments = [value for value in captured if value not in constants]
+def _outline(ops: Sequence[ir.Operation], name: str, caller: ir.Operation) -> None:
+    """Replace ops without results for other ops by a call of a new function."""
+    arguments, copied = _arguments_and_copied_ops(_captured_values(*ops))
     types = [value.type for value in arguments]
-    with nest.location:
+    with ops[0].location:
         with ir.InsertionPoint(caller):
             function = mlir.declare(name, types)
         # The attributes prevent inlining.
         function.attributes["passthrough"] = caller.attributes["passthrough"]
-        with ir.InsertionPoint(nest):
+        with ir.InsertionPoint(ops[0]):
             func.call([], name, arguments)
         block = mlir.append_block(function, types)
         with ir.InsertionPoint(block):
-            copies = [value.owner.clone().result for value in constants]
-            nest.move_before(func.return_([]))
-    inside = zip([*arguments, *constants], [*block.arguments, *copies], strict=True)
-    values = dict(inside)
-    for op in mlir.ops_in(nest):
+            copies = [op.clone() for op in copied]
+            end = func.return_([])
+    for op in ops:
+        op.move_before(end)
+    inside = zip(arguments, block.arguments, strict=True)
+    results = ([op.results[0] for op in each] for each in (copied, copies))
+    values = {**dict(inside), **dict(zip(*results, strict=True))}
+    for op in mlir.ops_in(function):
         for i, operand in enumerate(op.operands):
             op.operands[i] = values.get(operand, operand)
 
 
-def _captured_values(nest: ir.Operation) -> Values:
-    """Return the values that a loop nest uses but does not define."""
-    ops = mlir.ops_in(nest)
+def _arguments_and_copied_ops(
+    captured: Values,
+) -> tuple[Sequence[ir.Value], Sequence[ir.Operation]]:
+    """Return captured values to pass, and the ops to repeat after those they use."""
+    arguments: dict[ir.Value, None] = {}
+    copied: dict[ir.Value, ir.Operation] = {}
+
+    def visit(value: ir.Value) -> None:
+        if (op := mlir.defining_op(value, *_COPIED)) is None:
+            arguments[value] = None
+        elif value not in copied:
+            for operand in op.operands:
+                visit(operand)
+            copied[value] = op
+
+    for value in captured:
+        visit(value)
+    return [*arguments], [*copied.values()]
+
+
+def _captured_values(*outlined: ir.Operation) -> Values:
+    """Return the values that ops use but do not define."""
+    ops = [inner for op in outlined for inner in mlir.ops_in(op)]
     defined = {
         value
         for op in ops
@@ -92,6 +114,47 @@ def _captured_values(nest: ir.Operation) -> Values:
     }
     used = dict.fromkeys(operand for op in ops for operand in op.operands)
     return [value for value in used if value not in defined]
+
+
+_MAX_OPS = 128
+"""Maximum number of ops in a part of a long function."""
+
+
+def outline_parts(module: ir.Module, name: str) -> None:
+    """
+    Move runs of ops of a long function to functions. LLVM takes quadratic time for long
+    blocks: 4 s for 5,000 calls and stores.
+    """
+    (caller,) = mlir.functions_in(module, [name])
+    runs: list[list[ir.Operation]] = [[]]
+    for op in mlir.operations_of(mlir.body_of(caller)):
+        if op.name in _COPIED:
+            continue
+        if op.name in _FIXED or len(op.regions):
+            runs.append([])
+            continue
+        if len(runs[-1]) == _MAX_OPS:
+            runs.append([])
+        runs[-1].append(op)
+    if sum(map(len, runs)) <= 2 * _MAX_OPS:
+        return
+    parts = [ops for ops in runs if len(ops) > 1 and not _is_used_outside(ops)]
+    for new, ops in zip(mlir.unused_names(module, name), parts, strict=False):
+        _outline(ops, new, caller)
+
+
+_FIXED = "cf.assert", "func.return", "memref.alloc", "memref.dealloc"
+"""Ops that stay in a long function, as loops do: buffers of its own are distinct."""
+
+
+def _is_used_outside(ops: Sequence[ir.Operation]) -> bool:
+    inside = {mlir.identity_of(inner) for op in ops for inner in mlir.ops_in(op)}
+    return any(
+        mlir.identity_of(user) not in inside
+        for op in ops
+        for result in op.results
+        for user in mlir.users_of(result)
+    )
 
 
 def share_functions(module: ir.Module) -> dict[str, int]:

@@ -21,6 +21,7 @@ from .outlining import (
     keep_small_loops_scalar,
     mark_buffers_as_distinct,
     outline_loops,
+    outline_parts,
     share_functions,
 )
 from .packed_codes import pack_constants
@@ -123,6 +124,7 @@ class FastSchedule(Schedule):
         starts = {name: count for name, count in shared.items() if count}
         self._distinct = starts | dict.fromkeys([self._kernel, *outlined], 0)
         self._run(plan_buffers, module, self._kernel)
+        self._run(outline_parts, module, self._kernel)
 
     def schedule_llvm(self, module: ir.Module) -> None:
         self._run(mark_buffers_as_distinct, module, self._distinct)

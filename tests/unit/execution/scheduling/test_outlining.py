@@ -9,6 +9,7 @@ pytest.importorskip("mlir")
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import functions_in, ir, ops_in, symbol_of
+from xdsl_quant.execution.scheduling import outlining
 from xdsl_quant.execution.scheduling.outlining import outline_loops, share_functions
 
 PLAIN = """
@@ -41,7 +42,7 @@ func.func @kernel(%from: memref<4xf32>, %to: memref<4xf32>, %is: i1)
         return names, module
 
 
-def calls(module: ir.Module) -> list[str]:
+def calls(module: ir.Module | ir.Operation) -> list[str]:
     return [symbol_of(op, "callee") for op in ops_in(module, "func.call")]
 
 
@@ -198,8 +199,52 @@ func.func @kernel(%to: memref<4xf32>, %i: index) {
         )
 
 
-def test_many_layers():
-    count = 12
+def test_parts_of_a_long_function(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(outlining, "_MAX_OPS", 3)
+    text = """
+func.func private @use(memref<4xf32>, memref<4xf32>)
+memref.global "private" constant @c : memref<4xf32> = dense<1.0>
+func.func @kernel(%x: memref<4xf32>, %i: index)
+    attributes {{passthrough = ["noinline"]}} {{
+  %c16 = arith.constant 16 : index
+  %block = memref.alloc() : memref<64xi8>
+  %y = memref.view %block[%c16][] : memref<64xi8> to memref<4xf32>
+  %c = memref.get_global @c : memref<4xf32>
+  {}
+  memref.dealloc %block : memref<64xi8>
+  return
+}}"""
+    use = "func.call @use(%y, {}) : (memref<4xf32>, memref<4xf32>) -> ()"
+    load = "%e = memref.load %x[%i] : memref<4xf32>"
+    store = "memref.store %e, %y[%i] : memref<4xf32>"
+    # The second part has a value that the third needs.
+    lines = [use.format("%c")] * 5 + [load, store, *[use.format("%x")] * 2]
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text.format("\n".join(lines)))
+        outlining.outline_parts(module, "kernel")
+        assert module.operation.verify()
+        (kernel,) = functions_in(module, ["kernel"])
+        assert calls(kernel) == ["kernel_0", "use", "use", "kernel_1"]
+        functions = functions_in(module, ["kernel_0", "kernel_1"])
+        for function, inputs in zip(
+            functions,
+            ("memref<64xi8>", "f32, memref<64xi8>, index, memref<4xf32>"),
+            strict=True,
+        ):
+            assert str(function.attributes["function_type"]) == f"({inputs}) -> ()"
+            assert str(function.attributes["passthrough"]) == '["noinline"]'
+            assert len(ops_in(function, "memref.view")) == 1
+        assert len(ops_in(functions[0], "memref.get_global")) == 1
+        short = ir.Module.parse(text.format("\n".join(lines[:6])))
+        outlining.outline_parts(short, "kernel")
+        (kernel,) = functions_in(short, ["kernel"])
+        assert calls(kernel) == ["use"] * 5
+
+
+@pytest.mark.parametrize("max_ops", [2, 128])
+def test_many_layers(max_ops: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(outlining, "_MAX_OPS", max_ops)
+    count = 12 + max_ops % 5
     rng = np.random.default_rng(0)
     weights = rng.integers(-3, 4, (count, 5, 5))
     lines = [

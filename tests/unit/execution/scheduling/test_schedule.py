@@ -38,7 +38,12 @@ STEPS = (
     *("tile_contractions", "call_byte_products", "round_while_converting"),
     *("round_in_f32", "pack_constants", "decode_constants", "select_from_tables"),
     *("look_up_whole_bytes", "share_destinations", "outline_loops", "plan_buffers"),
-    *("share_functions", "mark_buffers_as_distinct", "lower_strided_copies"),
+    *(
+        "outline_parts",
+        "share_functions",
+        "mark_buffers_as_distinct",
+        "lower_strided_copies",
+    ),
     *("store_repeated_terms", "move_contiguous_loops_inside", "narrow_products"),
     *("mark_block_products", "call_block_products"),
 )
