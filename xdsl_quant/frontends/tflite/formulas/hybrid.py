@@ -186,10 +186,12 @@ def xnnpack_convolution(
 ) -> Floats:
     """
     Convolve images as XNNPACK does: see `convolution`. Each image has a scale and a zero
-    point; for windows of one pixel without strides, each pixel has.
+    point. For windows of one pixel without strides each pixel has, unless there is one
+    weight.
     """
     matrix = weights.values
-    if matrix.shape[1:3] == (1, 1) and window.strides == (1, 1):
+    is_product = matrix.shape[1:3] == (1, 1) and matrix.size > 1
+    if is_product and window.strides == (1, 1):
         pixels = weights._replace(values=matrix.reshape(len(matrix), -1))
         return xnnpack_fully_connected(values, pixels, bias, keep_num_dims=True)
     rows = xnnpack_rows(values.reshape(len(values), -1))

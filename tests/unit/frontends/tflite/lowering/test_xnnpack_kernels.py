@@ -63,16 +63,17 @@ def test_rows_of_more_dimensions():
 
 
 @pytest.mark.parametrize(
-    ("size", "stride", "dilation", "padding", "result"),
+    ("filters", "stride", "dilation", "padding", "result"),
     [
-        ((3, 2), 1, 1, "SAME", (5, 6)),
-        ((3, 2), 1, 2, "VALID", (1, 4)),
-        ((1, 1), 1, 1, "VALID", (5, 6)),  # a scale for each pixel
-        ((1, 1), 2, 1, "SAME", (3, 3)),
+        ((3, 3, 2, 2), 1, 1, "SAME", (5, 6)),
+        ((3, 3, 2, 2), 1, 2, "VALID", (1, 4)),
+        ((3, 1, 1, 2), 1, 1, "VALID", (5, 6)),  # a scale for each pixel
+        ((3, 1, 1, 2), 2, 1, "SAME", (3, 3)),
+        ((1, 1, 1, 1), 1, 1, "SAME", (5, 6)),
     ],
 )
 def test_convolution(
-    size: Sequence[int],
+    filters: Sequence[int],
     stride: int,
     dilation: int,
     padding: str,
@@ -80,7 +81,7 @@ def test_convolution(
 ):
     rng = np.random.default_rng(stride)
     options = WINDOW.format(stride, dilation, padding, "RELU")
-    shapes = (4, 5, 6, 2), (3, *size, 2), (4, *result, 3)
+    shapes = (4, 5, 6, filters[3]), filters, (4, *result, filters[0])
     check(model(rng, "conv_2d", options, *shapes, axis=0), samples(rng, shapes[0]))
 
 
