@@ -130,11 +130,13 @@ def test_shapes(blocks: Blocks):
     check(text_of(blocks), VNNI, blocks, 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cpu", EMULATED[1:], ids=[cpu.name for cpu in EMULATED[1:]])
 def test_other_cpus(cpu: Cpu):
     check(text_of(SHAPES[1]), cpu, SHAPES[1], int(cpu.vnni_bits > 0))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "changes",
     [

@@ -43,6 +43,7 @@ def check(text: str, x: Floats) -> None:
     np.testing.assert_array_equal(np.asarray(compiled), result)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("bits", "axis", "inputs", "activation"),
     [(8, 0, 35, "RELU6"), (8, None, 64, "NONE"), (4, 0, 38, "RELU_N1_TO_1")],
@@ -62,6 +63,7 @@ def test_rows_of_more_dimensions():
     check(text, samples(rng, (3, 2, 5)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("filters", "stride", "dilation", "padding", "result"),
     [
