@@ -35,8 +35,8 @@ from xdsl_quant.frontends.tflite.lowering.tfl_fuse_qdq import FuseQDQ
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 _SAME_SCALE = frozenset(
-    "average_pool_2d concatenation max_pool_2d maximum minimum reduce_max reduce_min "
-    "reshape slice split transpose".split()
+    "average_pool_2d concatenation max_pool_2d maximum minimum mirror_pad pad reduce_max "
+    "reduce_min reshape slice split transpose".split()
 )
 _FIXED = {
     "logistic": "3.906250e-03:-128",
@@ -240,10 +240,44 @@ def _product(types: Sequence[str]) -> str:
     return f"!quant.uniform<i32:f32:0, {{{text}}}>"
 
 
+_OTHER_OPS = {
+    "relu": (
+        *("abs", "exp", "hard_swish", "log", "relu_0_to_1", "relu_n1_to_1", "rsqrt"),
+        *("gelu", "mirror_pad", "sqrt"),
+    ),
+    "concatenation": ("concatenation", "concatenation", "pad"),
+    "mean": ("reduce_prod", "sum"),
+    "mul": ("squared_difference",),
+}
+"""Ops that take the place of some ops of the programs for the driver."""
+
+_PROPERTIES = {
+    "gelu": "approximate = false",
+    "mirror_pad": "mode = #tfl<mirror_pad_attr REFLECT>",
+    "reduce_prod": "keep_dims = true",
+    "sum": "keep_dims = true",
+}
+
+
+def _replace_ops(program: Program, random: Random) -> None:
+    for op in program.ops:
+        if op.name not in _OTHER_OPS or random.random() < 0.3:
+            continue
+        former, op.name = op.name, random.choice(_OTHER_OPS[op.name])
+        if op.name == former:
+            continue
+        op.properties = _PROPERTIES.get(op.name, "")
+        if op.name.endswith("pad"):
+            padding = np.zeros((len(op.results[0].shape), 2), "i4")
+            padding[0, 1] = op.name == "pad"
+            op.operands = [op.operands[0], Constant("padding", padding)]
+
+
 def draw_qdq(seed: int, index: int) -> str:
     """The text of the program with a number."""
-    program = draw_program(seed, index)
-    return _Writer(Random(f"qdq/{seed}/{index}"), program).text()
+    program, random = draw_program(seed, index), Random(f"qdq/{seed}/{index}")
+    _replace_ops(program, random)
+    return _Writer(random, program).text()
 
 
 # Comparison
