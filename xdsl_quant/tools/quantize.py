@@ -17,6 +17,7 @@ from xdsl_quant.quantizer import (
     quantize,
     read_recipe,
 )
+from xdsl_quant.quantizer.dynamic_ranges import quantize_activations
 from xdsl_quant.quantizer.labels import Labels
 from xdsl_quant.quantizer.recipe import parse_budget
 from xdsl_quant.quantizer.recipe_files import RecipeError
@@ -201,7 +202,8 @@ def _check_has_file(
     if recipe.mode != "static":
         with naming_failures(options.module, ValueError, PassFailedException):
             module = quantize_weights(module, recipe)
-            apply_passes(module, [QuantConvertConstPass()])
+            quantize_activations(module)
+            apply_passes(module, [QuantConvertConstPass()], is_routine=True)
     try:
         with naming_failures(options.output, ImportError):
             file_format.writer()(module)

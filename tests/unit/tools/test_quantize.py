@@ -403,7 +403,7 @@ def test_samples_that_are_left_out_are_told_of_once(
 
 BLOCKS = """mode = "weight-only"
 [weights]
-bits = 4
+bits = 3
 granularity = "block"
 block-size = 2
 """
@@ -427,8 +427,10 @@ block-size = 2
         (
             FULLY_CONNECTED,
             BLOCKS,
-            "{model}:3:3: error: 'tfl.pseudo_qconst' op has a sub-channel type, which is "
-            "unsupported in '.tflite' files; use per-axis scales, or write a .mlir file",
+            "{model}:3:3: error: 'tfl.pseudo_qconst' op has type 'tensor<3x8x"
+            "!quant.block_scaled...000e-01]]> : tensor<3x4xf16>>>', which is unsupported in "
+            "'.tflite' files; use '!quant.uniform' with i4, i8, i16 or i32 storage and "
+            "per-tensor or per-axis scales, or write a .mlir file",
         ),
     ],
 )
