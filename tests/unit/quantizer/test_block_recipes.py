@@ -80,7 +80,11 @@ def test_litert_and_compiled_code_agree(name: str, mode: str, tmp_path: Path):
     for result, expected in zip(
         results, default_kernels(path.read_bytes(), *arguments), strict=True
     ):
-        assert_close(result, expected)
+        if mode == "dynamic-range":
+            assert_close(result, expected)
+        else:
+            # The order of float sums depends on the CPU.
+            np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5)
 
 
 def test_files_have_the_tensors_of_ai_edge_quantizer(tmp_path: Path):

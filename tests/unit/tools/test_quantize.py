@@ -428,8 +428,8 @@ block-size = 2
             FULLY_CONNECTED,
             BLOCKS,
             "{model}:3:3: error: 'tfl.pseudo_qconst' op has type 'tensor<3x8x"
-            "!quant.block_scaled...000e-01]]> : tensor<3x4xf16>>>', which is unsupported in "
-            "'.tflite' files; use '!quant.uniform' with i4, i8, i16 or i32 storage and "
+            "!quant.block_scaled...000e-01]]> : tensor<3x4xf16>>>', which is unsupported "
+            "in '.tflite' files; use '!quant.uniform' with i4, i8, i16 or i32 storage and "
             "per-tensor or per-axis scales, or write a .mlir file",
         ),
     ],
