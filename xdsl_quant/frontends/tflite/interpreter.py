@@ -60,7 +60,9 @@ def as_result_types(op: Operation, *results: Any) -> tuple[NDArray[Any], ...]:
                 f"has a value of shape '{shape_text(array.shape)}' for the type "
                 f"'{shortened(value.type)}'",
             )
-        arrays.append(array.astype(numpy_dtype(value.type), copy=False))
+        is_converted = not kernels.is_complex(value.type)
+        dtype = numpy_dtype(value.type) if is_converted else array.dtype
+        arrays.append(array.astype(dtype, copy=False))
     return tuple(arrays)
 
 

@@ -13,6 +13,7 @@ from . import (
     control_flow,
     data_movement,
     elementwise,
+    fourier,
     products,
     recurrent,
     reduction,
@@ -26,6 +27,7 @@ from .constants import *
 from .control_flow import *
 from .data_movement import *
 from .elementwise import *
+from .fourier import *
 from .products import *
 from .recurrent import *
 from .reduction import *
@@ -39,6 +41,7 @@ __all__ += constants.__all__
 __all__ += control_flow.__all__
 __all__ += data_movement.__all__
 __all__ += elementwise.__all__
+__all__ += fourier.__all__
 __all__ += products.__all__
 __all__ += recurrent.__all__
 __all__ += reduction.__all__

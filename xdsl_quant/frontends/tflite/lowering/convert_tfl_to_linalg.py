@@ -80,16 +80,20 @@ from .fallbacks import (
     without_conversion,
 )
 from .kernels import (
+    FOURIER,
     RECURRENT,
     Computation,
     FallbackMode,
     Implementation,
     block_type,
     implementations,
+    is_complex,
     unsupported_type,
 )
 
 _ElementsAttr: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
+
+_COMPLEX_HINT = "use 'tfl.real', 'tfl.imag' or 'tfl.complex_abs'"
 
 _WITHOUT_SIGNS = {"builtin", "func", "cf", "scf", "tensor", "linalg"}
 """Dialects whose ops do not depend on the signedness of operands."""
@@ -196,6 +200,8 @@ class _LinalgConversion:
 
     def _original_value(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         """Return a value, cast back to its type before the conversion."""
+        if is_complex(value.type) and isinstance(op := value.owner, Operation):
+            fail(op, f"'{op_name(op)}' op has a complex result; {_COMPLEX_HINT}")
         if value in self.arrays and self.arrays[value] is not None:
             element_type = cast(TensorType, _stored_type(value.type)).get_element_type()
             stored = constant_tensor(builder, self.arrays[value], element_type)
@@ -233,6 +239,8 @@ class _LinalgConversion:
         """Return the results as tensors of stored values, or as arrays if constant."""
         builder = LoweringBuilder.before(op)
         operands = [self._operand(builder, operand) for operand in op.operands]
+        if type(op) not in FOURIER and any(map(is_complex, op.operand_types)):
+            raise Unsupported(f"has complex operands; {_COMPLEX_HINT}")
         if not isinstance(implementation, Computation):
             return self._stored_results(op, implementation(op, *operands))
         before, mode = op.prev_op, self.fallback
@@ -263,6 +271,8 @@ class _LinalgConversion:
         ]
 
     def _stored_result(self, result: SSAValue, value: Any) -> SSAValue | NDArray[Any]:
+        if is_complex(result.type):
+            return value
         if not isinstance(value, TensorExpression):
             return np.asarray(value).astype(numpy_dtype(result.type))
         element_type = scalar_or_element_type(_stored_type(result.type))

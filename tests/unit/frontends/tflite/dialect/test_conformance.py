@@ -18,6 +18,7 @@ from .texts import CUSTOM_FORMS, SAMPLES, Sample, changed
 OF_XDSL = re.compile(
     r"use of value '.*' expects different type than prior uses"
     r"|expected non-function type|invalid memref element type"
+    r"|invalid element type for complex"
 )
 """What parsers say, of types and values: xDSL has its own words for that."""
 

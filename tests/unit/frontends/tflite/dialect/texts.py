@@ -218,6 +218,8 @@ def _samples() -> list[Sample]:
         "num_splits = 2 : i32",
     )
     add("pad", f"{f}; tensor<2x2xi32>", "tensor<4x5xf32>")
+    add("rfft2d", f"{f}; {i}", "tensor<2x2xcomplex<f32>>")
+    add("real imag complex_abs", "tensor<2x3xcomplex<f32>>", f)
     add("padv2", f"{f}; tensor<2x2xi32>; tensor<f32>", "tensor<4x5xf32>")
     add(
         "mirror_pad",

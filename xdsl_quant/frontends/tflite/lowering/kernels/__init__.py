@@ -23,13 +23,16 @@ from .computation import (
 )
 from .data_movement import DATA_MOVEMENT
 from .elementwise import ELEMENTWISE
+from .fourier import FOURIER, ComplexExpression, is_complex
 from .products import MULTIPLIER_KERNELS, PRODUCTS, XNNPACK_KERNELS
 from .recurrent import RECURRENT, svdf
 
 __all__ = [
+    "FOURIER",
     "IMPLEMENTATIONS",
     "MULTIPLIER_KERNELS",
     "RECURRENT",
+    "ComplexExpression",
     "Computation",
     "ComputationError",
     "FallbackMode",
@@ -38,6 +41,7 @@ __all__ = [
     "block_type",
     "has_hybrid_kernel",
     "has_one_scale",
+    "is_complex",
     "parameters_of",
     "implementations",
     "svdf",
@@ -51,6 +55,7 @@ IMPLEMENTATIONS: Mapping[type[Operation], Implementation] = {
     **ELEMENTWISE,
     **PRODUCTS,
     **DATA_MOVEMENT,
+    **FOURIER,
 }
 """Implementation of each op, except ops with state or regions."""
 
