@@ -1,5 +1,5 @@
 """
-Reductions of floats in lanes.
+Sums of floats in lanes.
 
 A loop that adds each float to the same number waits for the previous addition. Here
 each lane adds up every 16th float, and the lanes are added up after the loop. This
@@ -9,7 +9,6 @@ order of a sum depends neither on scheduling nor on the CPU.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from . import mlir_bindings as mlir
@@ -51,14 +50,6 @@ _ELEMENTWISE = {
     *("math.absf", "math.sqrt"),
 }
 """Ops that support vector operands and that later steps do not rewrite."""
-
-_IDENTITIES = {
-    "arith.addf": -0.0,
-    "arith.maximumf": -math.inf,
-    "arith.minimumf": math.inf,
-}
-"""Identity of each combining op."""
-
 
 # Choice of sums
 
@@ -151,18 +142,14 @@ def _is_fused(op: ir.Operation) -> bool:
 
 
 def reduce_floats_in_lanes(module: ir.Module) -> None:
-    """
-    Add up in lanes in the loops of marked additions. Find the extremes of f32 and f64
-    values in lanes in innermost loops.
-    """
+    """Add up in lanes in the loops of marked additions."""
     for loop in mlir.ops_in(module, "scf.for"):
-        reduction = _FloatReduction.of(loop)
-        if reduction is not None and reduction.has_lanes:
-            reduction.use_lanes()
+        if (total := _FloatSum.of(loop)) is not None:
+            total.use_lanes()
 
 
-class _FloatReduction(NamedTuple):
-    """Loop that combines an element of a memref with a term per iteration."""
+class _FloatSum(NamedTuple):
+    """Loop that adds a term to an element of a memref in each iteration."""
 
     loop: ir.Operation
     store: ir.Operation
@@ -170,22 +157,19 @@ class _FloatReduction(NamedTuple):
     term: FieldValue
 
     @classmethod
-    def of(cls, loop: ir.Operation) -> _FloatReduction | None:
-        """Return an `scf.for` as a reduction of f32 or f64 values, or `None`."""
-        if len(loop.results) or iterations(loop).step != 1:
-            return None
+    def of(cls, loop: ir.Operation) -> _FloatSum | None:
+        """Return an `scf.for` with a marked addition as a sum, or `None`."""
         *_, store, _ = [None, *mlir.operations_of(mlir.body_of(loop))]
-        if store is None or store.name != "memref.store":
+        if len(loop.results) or store is None or store.name != "memref.store":
             return None
         value, *target = store.operands
-        total = mlir.defining_op(value, *_IDENTITIES)
-        if total is None or not isinstance(value.type, ir.F32Type | ir.F64Type):
+        total = mlir.defining_op(value, "arith.addf")
+        if total is None or _MARK not in total.attributes:
             return None
         for so_far, term in ([*total.operands], [*total.operands][::-1]):
             load = mlir.defining_op(so_far, "memref.load")
             if load is not None and [*load.operands] == target:
-                found = cls(loop, store, load, term)
-                return found if found._combines_one_element else None
+                return cls(loop, store, load, term)
         return None
 
     @property
@@ -193,27 +177,11 @@ class _FloatReduction(NamedTuple):
         return mlir.body_of(self.loop)
 
     @property
-    def _combiner(self) -> ir.Operation:
-        return self.store.operands[0].owner.operation
+    def _total(self) -> ir.Value:
+        return self.store.operands[0]
 
     def _is_outside(self, value: ir.Value) -> bool:
         return (mlir.argument_block(value) or value.owner.operation.block) != self._body
-
-    @property
-    def _combines_one_element(self) -> bool:
-        values = (self.load.results[0], self.store.operands[0])
-        return (
-            all(map(self._is_outside, self.load.operands))
-            and self._combiner.block == self._body
-            and all(len(mlir.users_of(value)) == 1 for value in values)
-        )
-
-    @property
-    def has_lanes(self) -> bool:
-        """Return True for marked sums, and for extremes that can be vectorized."""
-        if self._combiner.name == "arith.addf":
-            return _MARK in self._combiner.attributes
-        return len(iterations(self.loop)) >= 2 * _LANES and self._has_vector_form
 
     @property
     def _has_vector_form(self) -> bool:
@@ -221,7 +189,7 @@ class _FloatReduction(NamedTuple):
         return all(
             self._can_load(op) if op.name == "memref.load" else op.name in _ELEMENTWISE
             for op in ops
-            if op not in (self.store, self.load, self._combiner)
+            if op not in (self.store, self.load)
         )
 
     def _can_load(self, load: ir.Operation) -> bool:
@@ -239,72 +207,65 @@ class _FloatReduction(NamedTuple):
             and has_identity_layout(source.type)
         )
 
-    @property
-    def _lanes(self) -> int:
-        """Number of lanes: more for extremes, which take several instructions."""
-        is_extreme = self._combiner.name != "arith.addf"
-        is_long = len(iterations(self.loop)) >= 4 * _LANES
-        return 4 * _LANES if is_extreme and is_long else _LANES
-
     def use_lanes(self) -> None:
         """Replace the loop by one with lanes, and one over the last elements."""
         numbers = iterations(self.loop)
-        rest = len(numbers) % self._lanes
-        reduce_ = self._in_vectors if self._has_vector_form else self._in_memory
+        rest = len(numbers) % _LANES
+        add_up = self._in_vectors if self._has_vector_form else self._in_memory
         with ir.InsertionPoint(self.loop), self.loop.location:
             middle = index(numbers.stop - rest)
-            total = self._reduced(reduce_(middle))
+            total = _sum_of_lanes(add_up(middle))
             so_far = memref.load(*_element_of(self.load))
-            memref.store(self._combined(so_far, total), *_element_of(self.load))
+            memref.store(arith.addf(so_far, total), *_element_of(self.load))
         if rest:
             self.loop.operands[0] = middle
         else:
             self.loop.erase()
 
-    def _initial_lanes(self) -> ir.Value:
-        type_ = self.term.type
-        identity = arith.constant(type_, _IDENTITIES[self._combiner.name])
-        return vector.broadcast(mlir.vector_type(self._lanes, type_), identity)
+    def _zeros(self) -> ir.Value:
+        # The sum of -0.0 and 0.0 is 0.0.
+        zero = arith.constant(self.term.type, -0.0)
+        return vector.broadcast(mlir.vector_type(_LANES, self.term.type), zero)
 
     def _in_memory(self, stop: ir.Value) -> ir.Value:
         """Build a loop that adds to the elements of a buffer in turn; return the lanes."""
-        type_ = ir.MemRefType.get([self._lanes], self.term.type)
+        type_ = ir.MemRefType.get([_LANES], self.term.type)
         with ir.InsertionPoint.at_block_begin(_outermost_block(self.loop)):
             memory = memref.alloca(type_, [], [])
         zero = index(0)
-        vector.store(self._initial_lanes(), memory, [zero])
+        vector.store(self._zeros(), memory, [zero])
         loop = self.loop.clone()
         loop.operands[1] = stop
-        reduction = _FloatReduction.of(loop)
-        assert reduction is not None
+        copy = _FloatSum.of(loop)
+        assert copy is not None
         body = mlir.body_of(loop)
         with ir.InsertionPoint.at_block_begin(body):
-            lane = arith.remui(body.arguments[0], index(self._lanes))
-        with ir.InsertionPoint(reduction.store):
-            memref.store(reduction.store.operands[0], memory, [lane])
-        with ir.InsertionPoint(reduction.load):
+            lane = arith.remui(body.arguments[0], index(_LANES))
+        with ir.InsertionPoint(copy.store):
+            memref.store(copy.store.operands[0], memory, [lane])
+        with ir.InsertionPoint(copy.load):
             so_far = memref.load(memory, [lane])
-        reduction.store.erase()
-        mlir.replace_op(reduction.load, so_far)
-        return vector.load(self._initial_lanes().type, memory, [zero])
+        copy.store.erase()
+        mlir.replace_op(copy.load, so_far)
+        return vector.load(self._zeros().type, memory, [zero])
 
     def _in_vectors(self, stop: ir.Value) -> ir.Value:
         """Build a loop over vectors, and return the lanes."""
-        start, step = self.loop.operands[0], index(self._lanes)
-        loop = scf.ForOp(start, stop, step, iter_args=[self._initial_lanes()])
+        start, step = self.loop.operands[0], index(_LANES)
+        loop = scf.ForOp(start, stop, step, iter_args=[self._zeros()])
         block = mlir.body_of(loop)
         with ir.InsertionPoint(block):
             scf.yield_([self._next(block.arguments)])
         return loop.results[0]
 
     def _next(self, arguments: Values) -> ir.Value:
-        """Build the body on vectors, and return the new accumulators."""
+        """Build the body on vectors, and return the new sums."""
         first, so_far = arguments
         known: dict[ir.Value, ir.Value] = {}
 
         def vector_of(value: ir.Value) -> ir.Value:
             if value not in known:
-                lanes = mlir.vector_type(self._lanes, value.type)
+                lanes = mlir.vector_type(_LANES, value.type)
                 known[value] = vector.broadcast(lanes, value)
             return known[value]
 
@@ -316,42 +277,39 @@ class _FloatReduction(NamedTuple):
                 known[result] = self._load(op, first)
             elif op.name == "arith.constant":
                 number = op.clone().results[0]
-                lanes = mlir.vector_type(self._lanes, number.type)
+                lanes = mlir.vector_type(_LANES, number.type)
                 known[result] = vector.broadcast(lanes, number)
-            elif result != self.store.operands[0]:
+            elif result != self._total:
                 known[result] = self._on_vectors(op, [*map(vector_of, op.operands)])
-        return self._combined(so_far, vector_of(self.term))
-
-    def _combined(self, left: ir.Value, right: ir.Value) -> ir.Value:
-        return mlir.create_op(self._combiner.name, left.type, [left, right])
-
-    def _reduced(self, lanes: ir.Value) -> ir.Value:
-        """Combine the halves of a vector until one number is left."""
-        count = self._lanes
-        while count > 1:
-            count //= 2
-            lanes = self._combined(
-                *(
-                    vector.shuffle(lanes, lanes, [*range(start, start + count)])
-                    for start in (0, count)
-                )
-            )
-        return vector.extract(lanes, [], [0])
+        return arith.addf(so_far, vector_of(self.term))
 
     def _on_vectors(self, op: ir.Operation, operands: Values) -> ir.Value:
         copy = op.clone()
         for i, operand in enumerate(operands):
             copy.operands[i] = operand
         (result,) = copy.results
-        mlir.change_type(result, mlir.vector_type(self._lanes, result.type))
+        mlir.change_type(result, mlir.vector_type(_LANES, result.type))
         return result
 
     def _load(self, load: ir.Operation, first: ir.Value) -> ir.Value:
         source, *indices = load.operands
-        lanes = mlir.vector_type(self._lanes, load.results[0].type)
+        lanes = mlir.vector_type(_LANES, load.results[0].type)
         if all(map(self._is_outside, indices)):
             return vector.broadcast(lanes, memref.load(source, indices))
         return vector.load(lanes, source, [*indices[:-1], first])
+
+
+def _sum_of_lanes(lanes: ir.Value) -> ir.Value:
+    """Add the halves of a vector until one number is left."""
+    count = _LANES
+    while count > 1:
+        count //= 2
+        halves = (
+            vector.shuffle(lanes, lanes, [*range(start, start + count)])
+            for start in (0, count)
+        )
+        lanes = arith.addf(*halves)
+    return vector.extract(lanes, [], [0])
 
 
 def _outermost_block(op: ir.Operation) -> ir.Block:

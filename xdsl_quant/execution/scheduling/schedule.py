@@ -16,6 +16,7 @@ from .byte_products import call_byte_products, mark_byte_products
 from .channel_multipliers import fold_constant_sums, merge_channels
 from .constant_codes import decode_constants, look_up_whole_bytes, select_from_tables
 from .destinations import lower_strided_copies, share_destinations
+from .integer_extremes import compare_integers
 from .loop_order import move_contiguous_loops_inside
 from .outlining import (
     keep_small_loops_scalar,
@@ -66,6 +67,7 @@ class FastSchedule(Schedule):
         callbacks = self._run(reduce_min_max, module, self._functions)
         self.callbacks = callbacks or {}
         self._run(fold_constant_sums, module)
+        self._run(compare_integers, module)
         self._run(store_repeated_terms, module)
         if self._cpu.vnni_bits:
             self._run(merge_channels, module)

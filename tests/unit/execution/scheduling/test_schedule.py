@@ -45,7 +45,7 @@ STEPS = (
         "lower_strided_copies",
     ),
     *("store_repeated_terms", "move_contiguous_loops_inside", "narrow_products"),
-    *("mark_block_products", "call_block_products"),
+    *("mark_block_products", "call_block_products", "compare_integers"),
 )
 
 WEIGHTS, X = some(64, 48), some(7, 64)

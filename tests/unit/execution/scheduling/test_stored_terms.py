@@ -170,7 +170,7 @@ def test_softmax_computes_exponentials_once(monkeypatch: pytest.MonkeyPatch):
 POOL = """
 func.func @f(%x: tensor<1x9x9x4xf32>) -> tensor<1x7x7x4xf32> {
   %0 = "tfl.NAME"(%x) : (tensor<1x9x9x4xf32>) -> tensor<1x9x9x4xf32>
-  %1 = "tfl.max_pool_2d"(%0) {padding = "VALID", filter_height = 3 : i32,
+  %1 = "tfl.average_pool_2d"(%0) {padding = "VALID", filter_height = 3 : i32,
     filter_width = 3 : i32, stride_h = 1 : i32, stride_w = 1 : i32,
     fused_activation_function = "NONE"} : (tensor<1x9x9x4xf32>) -> tensor<1x7x7x4xf32>
   return %1 : tensor<1x7x7x4xf32>
