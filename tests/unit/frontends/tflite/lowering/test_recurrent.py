@@ -119,6 +119,22 @@ def test_lowered_lstm_is_a_loop():
     assert not any(name.startswith("tfl.") for name in names)
 
 
+def test_hidden_states_of_slightly_other_parameters_than_the_outputs():
+    """Without a projection they are the outputs, as in LiteRT."""
+    case = first("i8", lambda case: case.operands[16] is None)
+    *gates, hidden = case.intermediates
+    other = hidden._replace(
+        scales=[1.004 * hidden.scales[0]], zero_points=[hidden.zero_points[0] + 1]
+    )
+    file, inputs = (
+        content_of(case._replace(intermediates=[*gates, other])),
+        inputs_of(case),
+    )
+    (expected,) = LiteRT(file).run(*inputs)
+    np.testing.assert_array_equal(interpreted(file)(*inputs)[0], expected)
+    assert (expected != LiteRT(content_of(case)).run(*inputs)[0]).any()
+
+
 def test_hidden_states_of_other_parameters_than_the_outputs():
     """Without a projection they are the outputs; the kernel would shift all of these."""
     case = first("i8", lambda case: case.operands[16] is None)

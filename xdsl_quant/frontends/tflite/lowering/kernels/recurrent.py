@@ -29,7 +29,6 @@ from .computation import (
     have_one_scale,
     parameters_of,
 )
-from .requirements import is_close
 
 
 def _per_tensor(type_: Attribute) -> Parameters:
@@ -204,6 +203,13 @@ _INTEGERS = {
 """Storage type of each operand of the integer kernel, but for biases."""
 
 
+def _are_alike(parameters: Parameters, other: Parameters) -> bool:
+    """Return True if scales differ by at most 1 %, and zero points by at most 1."""
+    scale, other_scale = float(parameters.scales), float(other.scales)
+    distance = int(parameters.zero_points) - int(other.zero_points)
+    return abs(scale - other_scale) <= 0.01 * other_scale and abs(distance) <= 1
+
+
 def _integer_step(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) -> Step:
     types = op.operand_types
     values = [*weights]
@@ -234,7 +240,7 @@ def _integer_step(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) 
         raise Unsupported(
             "has outputs whose scale or zero point is not that of the output state"
         )
-    if values[16] is None and not is_close(hidden, output):
+    if values[16] is None and not _are_alike(hidden, output):
         # Hidden states are the outputs. The kernel ignores the parameters of the outputs.
         hidden = output
     parameters = IntegerParameters(

@@ -37,11 +37,6 @@ def _is_close(scale: Any, other: Any) -> bool:
     return bool(np.all(np.isclose(scale, other, rtol=1e-3, atol=0)))
 
 
-def is_close(parameters: Parameters, other: Parameters) -> bool:
-    """Return True if scales are equal within the runtime's tolerance, and zero points."""
-    return _has_scale(parameters, float(other.scales), int(other.zero_points))
-
-
 def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
     is_same = _is_close(float(parameters.scales), scale)
     return is_same and int(parameters.zero_points) == zero_point
