@@ -41,6 +41,8 @@ from xdsl_quant.runtime.arrays import allows_shape, numpy_dtype, shape_text, sho
 from xdsl_quant.runtime.kernel_sets import kernel_set
 from xdsl_quant.unsupported import Unsupported
 
+from .detection import DETECTION, detections
+
 # Results
 
 
@@ -180,9 +182,16 @@ def _no_value(op: tfl.NoValueOp) -> Any:
 
 
 def _custom(op: tfl.CustomOp, *args: Any) -> Any:
-    raise failure(
-        op, f"cannot be run: unsupported custom operator '{op.custom_code.data}'"
-    )
+    if op.custom_code.data != DETECTION:
+        raise failure(
+            op,
+            f"cannot be run: unsupported custom operator '{op.custom_code.data}'; split "
+            "the model before it",
+        )
+    try:
+        return as_result_types(op, *detections(op, *args))
+    except Unsupported as e:
+        raise failure(op, str(e)) from None
 
 
 def _unsupported(op_type: type[UnregisteredOp]) -> InterpreterFunctions:

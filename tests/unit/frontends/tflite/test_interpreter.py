@@ -775,7 +775,7 @@ def module_of(operator: Operator) -> ModuleOp:
         (
             Operator("CUSTOM", [0], [1], {}, "Mine", b""),
             "loc(\"y\"): error: 'tfl.custom' op cannot be run: unsupported custom operator "
-            "'Mine'",
+            "'Mine'; split the model before it",
         ),
         (
             Operator("CUMSUM", [0], [1], {}),

@@ -62,7 +62,7 @@ def densified(
         TFLiteFileError: if the dimensions contradict each other, the shape or the number of
             stored elements. The message continues that of a tensor.
     """
-    blocks = _block_sizes(shape, sparsity)
+    blocks = _sizes_of_blocks(shape, sparsity)
     if math.prod(shape) * item_size > _MAX_BYTES:
         raise TFLiteFileError(f"has shape {[*shape]}; expected at most 2 GB")
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -87,7 +87,7 @@ def densified(
     return dense.ravel()
 
 
-def _block_sizes(shape: Sequence[int], sparsity: Sparsity) -> dict[int, int]:
+def _sizes_of_blocks(shape: Sequence[int], sparsity: Sparsity) -> dict[int, int]:
     """Return the block size of each dimension that has blocks, after checking the order."""
     order, block_map = [*sparsity.traversal_order], sparsity.block_map
     rank = len(shape)

@@ -469,6 +469,10 @@ class ConvertTFLToLinalgPass(CountingPass):
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         tfl_ops = ops_of_dialect(op, "tfl")
+        for inner in tfl_ops:
+            # First: no other advice helps.
+            if isinstance(inner, tfl.CustomOp):
+                fail(inner, f"'{inner.name}' op {without_conversion(inner, 'linalg')}")
         module = op.clone()
         try:
             kernels = self.kernels or kernel_set(op)

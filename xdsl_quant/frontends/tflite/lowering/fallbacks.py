@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import located_message
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.detection import DETECTION
 from xdsl_quant.frontends.tflite.dialect.recurrent import RecurrentOp
 
 Fallback: TypeAlias = tuple[Operation, str]
@@ -41,12 +42,14 @@ def without_conversion(op: Operation, target: str) -> str:
     """Return why a pass cannot convert an op, e.g. `has no conversion to TOSA`."""
     if has_state(op):
         return "has state; run 'tfl-variables-to-arguments' first"
-    custom = (
-        f": unsupported custom operator '{op.custom_code.data}'"
-        if isinstance(op, tfl.CustomOp)
-        else ""
+    if not isinstance(op, tfl.CustomOp):
+        return f"has no conversion to {target}"
+    name = op.custom_code.data
+    advice = "run the interpreter, or " if name == DETECTION else ""
+    return (
+        f"has no conversion to {target}: unsupported custom operator '{name}'; "
+        f"{advice}split the model before it"
     )
-    return f"has no conversion to {target}{custom}"
 
 
 def list_fallbacks(module: ModuleOp, fallbacks: Sequence[Fallback]) -> None:

@@ -11,6 +11,7 @@ constants, and of shapes, are evaluated with NumPy.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -39,6 +40,7 @@ from xdsl_quant.dialects.quant.traits import CastsQuantization
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.dialects.verification import are_compatible_shapes
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.detection import DETECTION, DetectionOptions
 from xdsl_quant.frontends.tflite.dialect.signatures import entry_input_names
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.arrays import (
@@ -259,6 +261,8 @@ class _Inference:
             match op:
                 case CallOp():
                     self._visit_call(op)
+                case tfl.CustomOp():
+                    self._visit_custom_op(op)
                 case tfl.IfOp():
                     self._visit_if(op)
                 case tfl.WhileOp():
@@ -391,6 +395,13 @@ class _Inference:
         results = results if isinstance(results, tuple) else (results,)
         for result, value in zip(op.results, results, strict=True):
             self._define(result, value)
+
+    def _visit_custom_op(self, op: tfl.CustomOp) -> None:
+        if op.custom_code.data != DETECTION or len(op.results) != 4:
+            return
+        with suppress(Unsupported):
+            shapes = DetectionOptions.of(op).result_shapes
+            self._set_types(op.results, [TensorType(f32, shape) for shape in shapes])
 
     def _is_known(self, op: Operation) -> bool:
         """Return True if the elements of an op's results follow from known elements."""

@@ -50,13 +50,16 @@ def sparse(
         key: list[Any] = []
         for axis, size in enumerate(array.shape):
             block = blocks.get(axis, 1)
-            indices: Any = np.arange(size)
-            if axis in chosen:
-                indices = indices[indices // block == chosen[axis]]
-            number = rank + block_map.index(axis) if axis in blocks else None
-            if number in chosen:
-                indices = indices[indices % block == chosen[number]]
-            key.append(indices)
+            number = rank + block_map.index(axis) if axis in blocks else -1
+            outer, inner = chosen.get(axis), chosen.get(number)
+            key.append(
+                [
+                    index
+                    for index in range(size)
+                    if outer in (None, index // block)
+                    and inner in (None, index % block)
+                ]
+            )
         return array[np.ix_(*key)]
 
     prefixes: list[tuple[int, ...]] = [()]
