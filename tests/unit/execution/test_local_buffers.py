@@ -123,7 +123,7 @@ func.func @f(%x: tensor<?xf32>, %w: tensor<4xf32>, %is: i1) -> (tensor<?xf32>, f
   %e = tensor.extract %s[] : tensor<f32>
   return %y, %e : tensor<?xf32>, f32
 }""")
-    x, w = np.arange(5, dtype=np.float32), np.float32([1, -2, 3, -4])
+    x, w = np.arange(5, dtype=np.float32), np.array([1, -2, 3, -4], np.float32)
     for is_positive in (True, False):
         y, total = function(x, w, is_positive)
         assert y.tolist() == (2 * x).tolist()

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
-from xdsl_quant.quantizer.comparison import compare
 
 from tests.unit.frontends.tflite import files
 from tests.unit.frontends.tflite.lowering.test_blockwise_kernels import (
@@ -23,6 +22,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
+from xdsl_quant.inspecting.comparison import compare
 from xdsl_quant.quantizer import (
     Recipe,
     RecipeError,

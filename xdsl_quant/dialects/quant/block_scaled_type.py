@@ -76,7 +76,7 @@ from .types import (
     StorageOptions,
     StoredQuantizedType,
     UniformQuantizedType,
-    blocks_text,
+    block_counts_text,
     common_arguments,
     numeric,
     verify_blocks,
@@ -730,7 +730,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     def description(self) -> Iterator[tuple[str, object]]:
         yield from super().description()
-        text = blocks_text(self.get_scales_shape(), self.block_size_info)
+        text = block_counts_text(self.get_scales_shape(), self.block_size_info)
         yield "blocks", text or "one"
         for name, numbers in self.block_parameter_attrs.items():
             noun, type_ = name.replace("_", " "), numbers.quantized_type

@@ -649,7 +649,7 @@ def verify_blocks(dimensions: Sequence[int], sizes: Sequence[int]) -> None:
             raise VerifyException(f"illegal block size: {size}")
 
 
-def blocks_text(counts: Sequence[int], sizes: Iterable[tuple[int, int]]) -> str:
+def block_counts_text(counts: Sequence[int], sizes: Iterable[tuple[int, int]]) -> str:
     """Format the number of blocks along each dimension, and their sizes by dimension."""
     texts = (f"size {size} along dimension {axis}" for axis, size in sizes)
     return ", ".join((" x ".join(map(str, counts)), *texts))
@@ -1246,7 +1246,7 @@ class UniformQuantizedSubChannelType(UniformType):
         return f":{{{blocks}}}, {elements[0]}"
 
     def _scale_description(self) -> Iterator[tuple[str, object]]:
-        yield "blocks", blocks_text(self.get_scales_shape(), self.block_size_info)
+        yield "blocks", block_counts_text(self.get_scales_shape(), self.block_size_info)
         yield from super()._scale_description()
 
 

@@ -88,10 +88,10 @@ def _asymmetric(rows: Floats) -> Rows:
     zero_points = where(is_low_better, _LOW - below, _HIGH - above)
     zero_points = np.clip(round_away(zero_points), _LOW, _HIGH)
     scales = wide.astype(np.float32)
-    return _rows(round_away(rows * (np.float32(1) / scales)), scales, zero_points)
+    return _with_steps(round_away(rows * (np.float32(1) / scales)), scales, zero_points)
 
 
-def _rows(values: Floats, scales: Array, zero_points: Floats) -> Rows:
+def _with_steps(values: Floats, scales: Array, zero_points: Floats) -> Rows:
     steps = np.clip(values, _LOW - _HIGH, _HIGH - _LOW).astype(np.int64)
     return Rows(steps, scales, zero_points.astype(np.int64))
 
@@ -112,7 +112,7 @@ def xnnpack_rows(rows: Floats) -> Rows:
     is_low_worse = (lowest + below) + (highest + above) > zero
     zero_points = where(is_low_worse, lowest - below, highest - above)
     zero_points = np.rint(np.clip(zero_points, lowest, highest))
-    return _rows(np.rint(rows * inverse), np.float32(1) / inverse, zero_points)
+    return _with_steps(np.rint(rows * inverse), np.float32(1) / inverse, zero_points)
 
 
 def _scales(weights: Quantized) -> Any:

@@ -41,8 +41,8 @@ def inverse_error_function(
     w = builder.add(arith.NegfOp(builder.add(math.Log1pOp(square))))
     is_central = builder.add(arith.CmpfOp(w, builder.number(5, f32), "olt"))
     root = builder.add(math.SqrtOp(w))
-    central = _polynomial(builder, _CENTRAL, _minus(builder, w, 2.5))
-    tail = _polynomial(builder, _TAIL, _minus(builder, root, 3))
+    central = _by_horner(builder, _CENTRAL, _minus(builder, w, 2.5))
+    tail = _by_horner(builder, _TAIL, _minus(builder, root, 3))
     factor = builder.add(arith.SelectOp(is_central, central, tail))
     result = builder.add(arith.MulfOp(factor, value))
     # The polynomial of an infinite argument is NaN: 1 has the inverse infinity.
@@ -59,7 +59,7 @@ def _minus(builder: LoweringBuilder, value: SSAValue, number: float) -> SSAValue
     return builder.add(arith.SubfOp(value, builder.number(number, f32)))
 
 
-def _polynomial(
+def _by_horner(
     builder: LoweringBuilder, coefficients: Sequence[float], argument: SSAValue
 ) -> SSAValue:
     first, *others = (builder.number(number, f32) for number in coefficients)

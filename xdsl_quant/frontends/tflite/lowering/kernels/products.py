@@ -365,7 +365,7 @@ def _keeping_dims(function: Any) -> Callable[..., Array]:
     return reduce
 
 
-def _range_of(op: Any, dtype: np.dtype[Any]) -> tuple[float, float]:
+def _element_range(op: Any, dtype: np.dtype[Any]) -> tuple[float, float]:
     """Return the smallest and the largest finite value of the operand's elements."""
     if dtype.kind == "f":
         return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
@@ -384,7 +384,7 @@ def _extreme(function: Callable[..., Array], end: int) -> Implementation:
         dimensions = [axis % x.ndim for axis in integers_of(axes)]
         if empty := [d for d in dimensions if not x.shape[d]]:
             more = [(0, int(d in empty)) for d in range(x.ndim)]
-            x = np.pad(x, more, constant_values=_range_of(op, x.dtype)[end])
+            x = np.pad(x, more, constant_values=_element_range(op, x.dtype)[end])
         return _squeezed(op, _keeping_dims(function)(x, dimensions), axes)
 
     return on_stored_values(formula, 1)
