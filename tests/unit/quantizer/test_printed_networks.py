@@ -212,18 +212,58 @@ def test_other_operands_are_kept(op: str, numbers: str):
 
 def simplified(op: str, numbers: str = "1.0, 1.0") -> list[str]:
     """The computing ops of a function that are left."""
+    return simplified_ops(f"%y = stablehlo.{op} : tensor<3x2xf32>", numbers)
+
+
+def simplified_ops(ops: str, numbers: str) -> list[str]:
     module = parse_module(f"""
 func.func @main(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {{
   %a = stablehlo.constant dense<1.0> : tensor<3x2xf32>
   %k = stablehlo.constant dense<[{numbers}]> : tensor<2xf32>
   %m = stablehlo.broadcast_in_dim %k, dims = [1] : (tensor<2xf32>) -> tensor<3x2xf32>
-  %y = stablehlo.{op} : tensor<3x2xf32>
+  {ops}
   return %y : tensor<3x2xf32>
 }}""")
     prepare(module, entry_function(module))
     moving = ("constant", "broadcast_in_dim")
     names = [op.name.partition("stablehlo.")[2] for op in module.walk()]
     return [name for name in names if name and name not in moving]
+
+
+LOGISTIC = """
+%n = stablehlo.negate %x : tensor<3x2xf32>
+%p = stablehlo.exponential %n : tensor<3x2xf32>
+%s = stablehlo.add %m, %p : tensor<3x2xf32>
+%q = stablehlo.divide %m, %s : tensor<3x2xf32>
+%y = stablehlo.multiply %x, %q : tensor<3x2xf32>
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "numbers", "expected"),
+    [
+        ("", "", "1.0, 1.0", ["logistic", "multiply"]),
+        ("add %m, %p", "add %p, %m", "1.0, 1.0", ["logistic", "multiply"]),
+        ("divide %m", "divide %a", "1.0, 1.0", ["logistic", "multiply"]),
+        ("", "", "1.0, 2.0", None),
+        ("negate %x", "abs %x", "1.0, 1.0", None),
+        ("exponential", "tanh", "1.0, 1.0", None),
+        ("add", "subtract", "1.0, 1.0", None),
+        ("divide %m, %s", "divide %s, %m", "2.0, 2.0", None),
+        ("multiply %x, %q", "multiply %p, %q", "1.0, 1.0", None),
+    ],
+)
+def test_logistic_of_jax(
+    before: str, after: str, numbers: str, expected: list[str] | None
+):
+    """`jax.nn.silu`. The ops are kept if one is another, or has other uses."""
+    text = LOGISTIC.replace(before, after) if before else LOGISTIC
+    names = [line.split()[2].partition(".")[2] for line in text.split("\n") if line]
+    found = simplified_ops(text, numbers)
+    if "%p, %q" in text:
+        assert found == ["negate", "exponential", "logistic", "multiply"]
+    else:
+        assert found == (expected or names)
 
 
 def test_max_pool_of_jax_is_quantized():

@@ -45,6 +45,7 @@ class _StableHLOModels(ModelDialect):
         _remove_neutral_operand(op)
         _fold_moved_constant(op)
         _combine_broadcasts(op)
+        _combine_logistic(op)
 
     def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
         if not isinstance(product, ProductOp):
@@ -155,6 +156,32 @@ def _combine_broadcasts(op: Operation) -> None:
     broadcast.location = op.location
     Rewriter.replace_op(op, (squeezed, broadcast))
     _erase_unused(inner)
+
+
+def _combine_logistic(op: Operation) -> None:
+    """
+    Replace `1 / (1 + exp(-x))`, as jax emits it, by the logistic function: the exponential
+    has a large range, and the sum loses the small quotients in 8 bits.
+    """
+    if not isinstance(op, stablehlo.DivideOp) or not _is_filled_with(op.lhs, 1.0):
+        return
+    total = op.rhs.owner
+    if not isinstance(total, stablehlo.AddOp):
+        return
+    for one, power in (total.operands, total.operands[::-1]):
+        exponential = power.owner
+        if _is_filled_with(one, 1.0) and isinstance(
+            exponential, stablehlo.ExponentialOp
+        ):
+            negative = exponential.operand.owner
+            if isinstance(negative, stablehlo.NegateOp):
+                logistic = stablehlo.LogisticOp(negative.operand)
+                logistic.location = op.location
+                unused = op.lhs.owner, total
+                Rewriter.replace_op(op, logistic)
+                for owner in unused:
+                    _erase_unused(owner)
+                return
 
 
 def _is_float_tensor(type_: Attribute) -> TypeGuard[TensorType[AnyFloat]]:
