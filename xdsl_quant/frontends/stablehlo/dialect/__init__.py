@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 
 from . import (
     attributes,
+    composite,
     computations,
     constants_and_calls,
     control_flow,
@@ -21,6 +22,7 @@ from . import (
     representations,
 )
 from .attributes import *
+from .composite import *
 from .computations import *
 from .constants_and_calls import *
 from .control_flow import *
@@ -34,6 +36,7 @@ from .representations import *
 
 __all__ = ["StableHLO"]
 __all__ += attributes.__all__
+__all__ += composite.__all__
 __all__ += computations.__all__
 __all__ += constants_and_calls.__all__
 __all__ += control_flow.__all__

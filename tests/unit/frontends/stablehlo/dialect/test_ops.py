@@ -38,6 +38,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ComparisonDirectionAttr,
     ComparisonType,
     ComparisonTypeAttr,
+    CompositeOp,
     ConcatenateOp,
     ConstantOp,
     ConvDimensionNumbersAttr,
@@ -377,7 +378,7 @@ def test_traits():
     impure = {op for op in StableHLO.operations if not op.has_trait(Pure)}
     control_flow = {CaseOp, IfOp, WhileOp}
     computing = {MapOp, ReduceOp, ReduceWindowOp, SortOp}
-    assert impure == {CustomCallOp, *computing, *control_flow}
+    assert impure == {CompositeOp, CustomCallOp, *computing, *control_flow}
     commutative = {op for op in StableHLO.operations if op.has_trait(Commutative)}
     assert commutative == {AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp, XorOp}
     assert [op for op in StableHLO.operations if op.has_trait(ConstantLike)] == [

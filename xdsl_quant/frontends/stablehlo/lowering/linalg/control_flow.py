@@ -1,24 +1,29 @@
-"""Conversion of control flow to scf."""
+"""Conversion of control flow to scf, and of composites to calls."""
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith, scf, tensor
+from xdsl.dialects import arith, func, scf, tensor
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.frontends.stablehlo.dialect import CaseOp, IfOp, WhileOp
+from xdsl_quant.frontends.stablehlo.dialect import (
+    CaseOp,
+    CompositeOp,
+    IfOp,
+    WhileOp,
+)
 from xdsl_quant.frontends.stablehlo.dialect.attributes import TokenType
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.signless_types import signless
 from xdsl_quant.unsupported import Unsupported
 
-ControlFlowOp = IfOp | CaseOp | WhileOp
+ControlFlowOp = IfOp | CaseOp | CompositeOp | WhileOp
 
 
 def check_control_flow(op: ControlFlowOp) -> None:
     """
-    Check that `scf` has a form of the op: regions have exactly the types of the results.
+    Check that a conversion exists: regions have exactly the types of the results.
 
     Raises:
         Unsupported: if there is none; the message continues `'name' op`.
@@ -26,6 +31,8 @@ def check_control_flow(op: ControlFlowOp) -> None:
     types = op.result_types
     if any(isinstance(type_, TokenType) for type_ in types):
         raise Unsupported("has a token, which has no conversion to linalg")
+    if isinstance(op, CompositeOp):
+        return
     if isinstance(op, WhileOp):
         _check_carried_types("operands", op.operand_types, types)
         for region in op.regions:
@@ -56,7 +63,7 @@ def _terminator(region: Region) -> Operation:
 
 
 def convert_control_flow(op: ControlFlowOp) -> None:
-    """Replace an op whose other operands and regions are lowered by one of `scf`."""
+    """Replace an op whose operands and regions are lowered by one of scf, or by a call."""
     builder = LoweringBuilder.before(op)
     match op:
         case WhileOp():
@@ -69,6 +76,8 @@ def convert_control_flow(op: ControlFlowOp) -> None:
             new = scf.IfOp(condition, op.result_types, next(branches), next(branches))
         case CaseOp():
             new = _converted_case(builder, op)
+        case CompositeOp():
+            new = func.CallOp(op.decomposition, op.operands, op.result_types)
     new.location = op.location
     builder.insert(new)
     for old, result in zip(op.results, new.results, strict=True):

@@ -103,6 +103,73 @@ def test_quantized_state():
     same_bits(np.asarray(interpreted), stored)
 
 
+COMPOSITE = """
+func.func private @twice(%x: tensor<2xui8>) -> tensor<2xui8> {
+  %0 = stablehlo.add %x, %x : tensor<2xui8>
+  return %0 : tensor<2xui8>
+}
+func.func @main(%x: tensor<2xui8>) -> tensor<2xui8> {
+  %0 = stablehlo.composite "my.twice" %x {
+    composite_attributes = {n = 1 : i32}, decomposition = @twice, version = 1 : i32
+  } : (tensor<2xui8>) -> tensor<2xui8>
+  return %0 : tensor<2xui8>
+}"""
+
+
+def test_composites_are_calls():
+    module = parse_module(COMPOSITE)
+    assert (
+        '%0 = stablehlo.composite "my.twice" %x {composite_attributes = {n = 1 : i32}, '
+        "decomposition = @twice, version = 1 : i32} : (tensor<2xui8>) -> tensor<2xui8>"
+    ) in str(module)
+    apply_passes(module, "convert-stablehlo-to-linalg")
+    values = np.array([3, 200], np.uint8)
+    same_bits(np.asarray(compile(module, "main")(values)), values + values)
+    (interpreted,) = run_function(module, "main", values)
+    same_bits(np.asarray(interpreted), values + values)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            '"my.twice"',
+            '"twice"',
+            "name must be a valid namespaced op name, i.e. it must match the following "
+            "regular expression: ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ e.g. "
+            '"my_namespace.my_op"',
+        ),
+        ("= @twice", "= @other", "'other' does not reference a valid function"),
+        (
+            "%x {",
+            "%x, %x {",
+            "has 2 operand(s), but decomposition has 1",
+        ),
+        (
+            "(%x: tensor<2xui8>) -> tensor<2xui8> {\n  %0 = stablehlo.add %x, %x",
+            "(%x: tensor<2xui8>, %y: tensor<2xui8>) -> tensor<2xui8> {\n"
+            "  %0 = stablehlo.add %x, %x",
+            "has 1 operand(s), but decomposition has 2",
+        ),
+        (
+            "@main(%x: tensor<2xui8>)",
+            "@main(%x: tensor<2xi8>)",
+            "operand at index 0 has type 'tensor<2xi8>', but decomposition has type "
+            "'tensor<2xui8>'",
+        ),
+    ],
+)
+def test_composites_are_verified(old: str, new: str, message: str):
+    text = COMPOSITE.replace(old, new)
+    if "%x, %x {" in new:
+        text = text.replace("} : (tensor<2xui8>)", "} : (tensor<2xui8>, tensor<2xui8>)")
+    if "tensor<2xi8>" in new:
+        text = text.replace("} : (tensor<2xui8>)", "} : (tensor<2xi8>)")
+    with pytest.raises(IRError) as error:
+        parse_module(text)
+    assert str(error.value).endswith(message)
+
+
 @pytest.mark.parametrize(
     ("op", "reason"),
     [
