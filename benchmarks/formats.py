@@ -27,9 +27,9 @@ import numpy as np
 from benchmarks.measuring import Kernel, in_turns
 from benchmarks.peers import onnxruntime_kernel
 from benchmarks.report import Options, Target, cpu, main, number, ratio, table, targets
-from xdsl_quant.dialects.quant.format_types import block_scaled_type
 from xdsl_quant.execution import CompiledFunction, compile
 from xdsl_quant.numerics.formats import FORMATS, BlockScaled
+from xdsl_quant.numerics.formats.format_types import block_scaled_type
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 DEQUANTIZED = ("MXFP4", "NVFP4", "NF4", "Q4_0", "Q4_1", "Q4_K", "GPTQ", "AWQ")

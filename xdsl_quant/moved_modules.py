@@ -6,6 +6,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _FOLDERS = {
+    "xdsl_quant.dialects.quant.format_types": "xdsl_quant.numerics.formats.format_types",
     "xdsl_quant.dialects.quant.nan_result": "xdsl_quant.dialects.quant.ops",
     "xdsl_quant.dialects.stablehlo": "xdsl_quant.frontends.stablehlo.dialect",
     "xdsl_quant.dialects.tfl": "xdsl_quant.frontends.tflite.dialect",

@@ -16,8 +16,8 @@ from xdsl_quant.diagnostics import (
     refusing,
     shortened_message,
 )
-from xdsl_quant.dialects.quant.format_types import block_scaled_type
 from xdsl_quant.numerics.formats import FORMATS
+from xdsl_quant.numerics.formats.format_types import block_scaled_type
 from xdsl_quant.proving import UnsupportedError, provers
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 

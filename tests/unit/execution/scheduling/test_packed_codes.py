@@ -10,9 +10,9 @@ import pytest
 
 from tests.cpus.foreign_code import foreign_code
 from xdsl_quant import execution
-from xdsl_quant.dialects.quant.format_types import block_scaled_type
 from xdsl_quant.execution.cpu import available_cpus
 from xdsl_quant.numerics.formats import FORMATS
+from xdsl_quant.numerics.formats.format_types import block_scaled_type
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 CODES = np.arange(64) % 16 - 8

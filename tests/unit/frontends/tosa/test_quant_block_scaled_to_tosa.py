@@ -26,7 +26,6 @@ from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tosa.mx_programs import STORAGE, all_products, printed
 from xdsl_quant.dialects.quant import DequantizeCastOp
-from xdsl_quant.dialects.quant.format_types import block_scaled_type
 from xdsl_quant.frontends.tosa.attributes import BlockScaledType
 from xdsl_quant.frontends.tosa.quant_block_scaled_to_tosa import (
     BlockScaledOperands,
@@ -36,6 +35,7 @@ from xdsl_quant.frontends.tosa.quant_block_scaled_to_tosa import (
 )
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.formats import FORMATS
+from xdsl_quant.numerics.formats.format_types import block_scaled_type
 from xdsl_quant.numerics.small_floats import small_float
 from xdsl_quant.runtime.arrays import dense_elements
 from xdsl_quant.runtime.loading import parse_module

@@ -13,11 +13,11 @@ from xdsl.parser import Parser
 from xdsl.universe import Universe
 
 from xdsl_quant.dialects.quant import BlockScaledQuantizedType
-from xdsl_quant.dialects.quant.format_types import block_scaled_type
 from xdsl_quant.execution import compile
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.block_scaled import BlockScaledParameters, dequantize_blocks
 from xdsl_quant.numerics.formats import FORMATS, BlockScaled
+from xdsl_quant.numerics.formats.format_types import block_scaled_type
 
 
 def stored_in(name: str) -> BlockScaled:

@@ -1,48 +1,24 @@
 """Quantized types for arrays in named formats, e.g. formats of GGUF."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32
 
-from .block_scaled_type import BlockScaledQuantizedType, StoredNumbersAttr
-from .constructor_arguments import checked_expressed_type
-from .float_formats import FLOAT_FORMATS
-from .storage_types import QuantileType, StorageType
+from xdsl_quant.dialects.quant.block_scaled_type import (
+    BlockScaledQuantizedType,
+    StoredNumbersAttr,
+)
+from xdsl_quant.dialects.quant.constructor_arguments import checked_expressed_type
+from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS
+from xdsl_quant.dialects.quant.storage_types import QuantileType, StorageType
 
-if TYPE_CHECKING:
-    from xdsl_quant.numerics.arrays import Array
+from .block_scaled import BlockScaled, Stored
 
 _FLOAT_TYPES = {type_.name: type_ for type_ in FLOAT_FORMATS}
 
 
-class StoredNumbers(Protocol):
-    """Protocol for [`Stored`][xdsl_quant.numerics.formats.Stored]: codes and their type."""
-
-    @property
-    def codes(self) -> Array: ...
-    @property
-    def type(self) -> str: ...
-    @property
-    def table(self) -> tuple[float, ...] | None: ...
-
-
-class BlockScaledNumbers(StoredNumbers, Protocol):
-    """Protocol for [`BlockScaled`][xdsl_quant.numerics.formats.BlockScaled]."""
-
-    @property
-    def block_shape(self) -> tuple[int, ...]: ...
-    @property
-    def scales(self) -> StoredNumbers: ...
-    @property
-    def zero_points(self) -> StoredNumbers | None: ...
-    @property
-    def offsets(self) -> StoredNumbers | None: ...
-
-
 def block_scaled_type(
-    stored: BlockScaledNumbers, expressed_type: AnyFloat = f32
+    stored: BlockScaled, expressed_type: AnyFloat = f32
 ) -> BlockScaledQuantizedType:
     """
     Return the quantized type of an array in a named format; its stored values are
@@ -61,7 +37,7 @@ def block_scaled_type(
             `BlockScaled`.
         VerifyException: if a scale or an offset is infinite.
     """
-    if not _is_block_scaled(stored):
+    if not isinstance(cast(object, stored), BlockScaled):
         raise TypeError(
             f"expected a BlockScaled, found {type(stored).__name__}; use the result of "
             "'quantize' or 'unpack' of a format"
@@ -83,14 +59,9 @@ def block_scaled_type(
     )
 
 
-def _is_block_scaled(stored: object) -> bool:
-    return hasattr(stored, "block_shape")
-
-
-def _numbers_attr(stored: StoredNumbers, is_whole: bool) -> StoredNumbersAttr:
-    quantized_type = None
-    if _is_block_scaled(stored):
-        quantized_type = block_scaled_type(cast(BlockScaledNumbers, stored))
+def _numbers_attr(stored: Stored, is_whole: bool) -> StoredNumbersAttr:
+    is_scaled = isinstance(stored, BlockScaled)
+    quantized_type = block_scaled_type(stored) if is_scaled else None
     codes = stored.codes.reshape(()) if is_whole else stored.codes
     element_type = _code_type(stored.type)
     return StoredNumbersAttr.from_array(codes, element_type, quantized_type)
@@ -102,7 +73,7 @@ def _code_type(name: str) -> AnyFloat | IntegerType:
     return IntegerType(int(name.lstrip("siu")))
 
 
-def _format_storage_type(stored: StoredNumbers) -> StorageType:
+def _format_storage_type(stored: Stored) -> StorageType:
     storage_type = _code_type(stored.type)
     if stored.table is None:
         return cast(StorageType, storage_type)
