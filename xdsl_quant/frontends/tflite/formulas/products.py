@@ -141,7 +141,7 @@ def transposed_sums(
     Return the accumulators of [`transposed_convolution`][..transposed_convolution], for
     a result of the given shape.
     """
-    outputs, *sizes, channels = weights.shape
+    outputs, *sizes, _ = weights.shape
     (top, _), (left, _) = (
         window.padding_before(shape[axis + 1], sizes[axis], axis) for axis in range(2)
     )
@@ -153,20 +153,27 @@ def transposed_sums(
     image = values[:, :rows, :columns]
     below, right = rows - image.shape[1], columns - image.shape[2]
     image = np.pad(image, [(0, 0), (height - 1, below), (width - 1, right), (0, 0)])
-    more = height * sh - sizes[0], width * sw - sizes[1]
-    if any(more) and values.dtype.kind == "f":
-        # The product of an infinity and padding of the window would be NaN.
-        phases = _phases(image, weights, window.strides)
-    else:
-        kernels = np.pad(weights, [(0, 0), (0, more[0]), (0, more[1]), (0, 0)])
-        kernels = kernels.reshape(outputs, height, sh, width, sw, channels)
-        kernels = kernels[:, ::-1, :, ::-1].transpose(2, 4, 0, 1, 3, 5)
-        kernels = kernels.reshape(-1, height, width, channels)
-        sums = convolution_sums(image, kernels, Window())
-        phases = sums.reshape(-1, rows, columns, sh, sw, outputs)
+    # The product of an infinity and padding of the window would be NaN.
+    has_padding = bool(sizes[0] % sh or sizes[1] % sw)
+    compute = _phases if has_padding and values.dtype.kind == "f" else _merged_phases
+    phases = compute(image, weights, window.strides)
     whole = phases.transpose(0, 1, 3, 2, 4, 5)
     whole = whole.reshape(-1, rows * sh, columns * sw, outputs)
     return whole[:, top : top + shape[1], left : left + shape[2]]
+
+
+def _merged_phases(image: Array, weights: Array, strides: tuple[int, int]) -> Array:
+    """Return [`_phases`][.._phases] as one convolution, with padded windows."""
+    outputs, *sizes, channels = weights.shape
+    (sh, sw), (height, width) = strides, (-(-n // s) for n, s in zip(sizes, strides))
+    more = (0, height * sh - sizes[0]), (0, width * sw - sizes[1])
+    kernels = np.pad(weights, [(0, 0), *more, (0, 0)])
+    kernels = kernels.reshape(outputs, height, sh, width, sw, channels)
+    kernels = kernels[:, ::-1, :, ::-1].transpose(2, 4, 0, 1, 3, 5)
+    sums = convolution_sums(
+        image, kernels.reshape(-1, height, width, channels), Window()
+    )
+    return sums.reshape(*sums.shape[:3], sh, sw, outputs)
 
 
 def _phases(image: Array, weights: Array, strides: tuple[int, int]) -> Array:

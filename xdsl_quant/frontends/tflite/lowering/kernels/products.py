@@ -321,7 +321,7 @@ def _resize_bilinear(
 # Along dimensions
 
 
-def _squeezed(op: Any, values: Array, axes: Array) -> Array:
+def _without_reduced(op: Any, values: Array, axes: Array) -> Array:
     """Remove the reduced dimensions, which have size 1, unless the op keeps them."""
     if flag(op.keep_dims):
         return values
@@ -344,11 +344,11 @@ def _reduction(
     """
 
     def formula(op: Operation, x: Array, axes: Array) -> Array:
-        return _squeezed(op, on_numbers(x, integers_of(axes)), axes)
+        return _without_reduced(op, on_numbers(x, integers_of(axes)), axes)
 
     def kernel(op: Operation, result: Parameters, x: Quantized, axes: Array) -> Array:
         assert function is not None
-        return _squeezed(op, function(x, integers_of(axes), result), axes)
+        return _without_reduced(op, function(x, integers_of(axes), result), axes)
 
     return Computation(
         formula,
@@ -365,7 +365,7 @@ def _keeping_dims(function: Any) -> Callable[..., Array]:
     return reduce
 
 
-def _element_range(op: Any, dtype: np.dtype[Any]) -> tuple[float, float]:
+def _finite_ends(op: Any, dtype: np.dtype[Any]) -> tuple[float, float]:
     """Return the smallest and the largest finite value of the operand's elements."""
     if dtype.kind == "f":
         return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
@@ -374,7 +374,7 @@ def _element_range(op: Any, dtype: np.dtype[Any]) -> tuple[float, float]:
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
-def _extreme(function: Callable[..., Array], end: int) -> Implementation:
+def _reduction_to_extreme(function: Callable[..., Array], end: int) -> Implementation:
     """
     Return the implementation of `reduce_max` or `reduce_min`. Without elements, the result
     is the end (0 or 1) of the range of the type.
@@ -384,8 +384,8 @@ def _extreme(function: Callable[..., Array], end: int) -> Implementation:
         dimensions = [axis % x.ndim for axis in integers_of(axes)]
         if empty := [d for d in dimensions if not x.shape[d]]:
             more = [(0, int(d in empty)) for d in range(x.ndim)]
-            x = np.pad(x, more, constant_values=_element_range(op, x.dtype)[end])
-        return _squeezed(op, _keeping_dims(function)(x, dimensions), axes)
+            x = np.pad(x, more, constant_values=_finite_ends(op, x.dtype)[end])
+        return _without_reduced(op, _keeping_dims(function)(x, dimensions), axes)
 
     return on_stored_values(formula, 1)
 
@@ -443,8 +443,8 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.ReduceProdOp: _reduction(
         _keeping_dims(np.prod), reduction.reduce_prod, takes_zero_points
     ),
-    tfl.ReduceMaxOp: _extreme(np.max, 0),
-    tfl.ReduceMinOp: _extreme(np.min, 1),
+    tfl.ReduceMaxOp: _reduction_to_extreme(np.max, 0),
+    tfl.ReduceMinOp: _reduction_to_extreme(np.min, 1),
     tfl.ArgMaxOp: _arg_extreme(np.argmax, -np.inf),
     tfl.ArgMinOp: _arg_extreme(np.argmin, np.inf),
 }
