@@ -169,10 +169,12 @@ def _exp(value: ir.Value) -> ir.Value:
     Return `exp(x)` as `2**n * exp(r)`, where `n` is an integer and `r` the rest. NaN is
     kept, as all comparisons with it are false.
     """
-    ordered = arith.CmpFPredicate
-    for predicate, bound in ((ordered.OLT, _LOW), (ordered.OGT, _HIGH)):
-        is_outside = arith.cmpf(predicate, value, _f32_constant(bound))
-        value = arith.select(is_outside, _f32_constant(bound), value)
+    ordered, zero = arith.CmpFPredicate, _f32_constant(0)
+    # CPUs take long to round subnormal products to 0.
+    is_zero = arith.cmpf(ordered.OLT, value, _f32_constant(_LOW))
+    value = arith.select(is_zero, zero, value)
+    is_high = arith.cmpf(ordered.OGT, value, _f32_constant(_HIGH))
+    value = arith.select(is_high, _f32_constant(_HIGH), value)
     shifted = arith.addf(
         arith.mulf(value, _f32_constant(1 / math.log(2))), _f32_constant(_ROUNDING)
     )
@@ -190,7 +192,7 @@ def _exp(value: ir.Value) -> ir.Value:
     bits = arith.bitcast(ir.IntegerType.get_signless(32), shifted)
     half = arith.shrsi(bits, _i32_constant(1))
     factors = map(_with_exponent, (half, arith.subi(bits, half)))
-    return reduce(arith.mulf, factors, result)
+    return arith.select(is_zero, zero, reduce(arith.mulf, factors, result))
 
 
 def _polynomial(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
