@@ -41,7 +41,8 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
 )
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects.tensor import ExtractSliceOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import ConstantLike
 
@@ -164,7 +165,10 @@ class _Search:
     biases: Mapping[str, _Bias]
     exact: RecordedModule
     quantized: RecordedModule
-    """The quantized model, with the biases as its last arguments."""
+    """The quantized model, whose last arguments are stacked biases."""
+
+    stacks: Sequence[Sequence[str]]
+    """Keys of the biases of each last argument; they have the same type."""
 
     estimation: list[_Sample] = field(default_factory=list[_Sample])
 
@@ -180,17 +184,17 @@ class _Search:
         module = resolved.clone()
         function = entry_function(module, entry)
         block = function.body.block
-        for bias in _biases(module, entry).values():
-            result = bias.constant.results[0]
-            argument = block.insert_arg(result.type, len(block.args))
-            argument.name_hint = result.name_hint
-            result.replace_all_uses_with(argument)
-            Rewriter.erase_op(bias.constant)
+        stacks: dict[Attribute, dict[str, _Bias]] = {}
+        for key, bias in _biases(module, entry).items():
+            stacks.setdefault(bias.constant.results[0].type, {})[key] = bias
+        # Passing a thousand arguments takes longer than computing small layers.
+        for stack in stacks.values():
+            _replace_by_argument([*stack.values()], block)
         function.arg_attrs = None
         function.update_function_type()
         quantized = quantized_module(module, entry, keys=biases)
         actual = RecordedModule.of(quantized, entry)
-        return _Search(biases, exact, actual)
+        return _Search(biases, exact, actual, [[*stack] for stack in stacks.values()])
 
     def read(self, batches: Iterable[Batch]) -> None:
         """Select batches, and run the float model on them."""
@@ -209,15 +213,17 @@ class _Search:
         self.judgement = samples[1::2] or samples
 
     def with_biases(self, biases: Biases) -> RecordedModule:
-        return replace(self.quantized, constants=[*biases.values()])
+        constants = [np.stack([biases[key] for key in keys]) for keys in self.stacks]
+        return replace(self.quantized, constants=constants)
 
     def errors(self, biases: Biases) -> Mapping[str, Error]:
         """Return errors of the model results or, without a result, of the last kernel."""
         errors: dict[str, Error] = {}
+        model = self.with_biases(biases)
         for sample in self.judgement:
             keys = [key for key in sample.expected if OUTPUT in key]
             keys = keys or [*sample.expected][-1:]
-            actual = self.with_biases(biases).values(sample.batch, keys)
+            actual = model.values(sample.batch, keys)
             for key in keys:
                 error = errors.setdefault(key, Error())
                 error.add(sample.expected[key], actual[key])
@@ -231,8 +237,9 @@ class _Search:
     ) -> Mapping[str, Numbers]:
         """Return mean differences from float results (default: first half of samples)."""
         means: dict[str, list[Numbers]] = {key: [] for key in keys}
+        model = self.with_biases(biases)
         for sample in self.estimation if samples is None else samples:
-            actual = self.with_biases(biases).values(sample.batch, means.keys())
+            actual = model.values(sample.batch, means.keys())
             for key, batch_means in means.items():
                 if key in sample.expected:
                     difference = sample.expected[key] - actual[key]
@@ -279,6 +286,18 @@ class _Search:
                 samples = (*self.estimation, *self.judgement)
                 refined = _added(refined, self.shifts(refined, [key], samples))
         return refined
+
+
+def _replace_by_argument(stack: Sequence[_Bias], block: Block) -> None:
+    """Replace constants of one type by slices of a new argument of a block."""
+    type_ = cast("TensorType", stack[0].constant.results[0].type)
+    shape, rank = type_.get_shape(), 1 + len(type_.get_shape())
+    stacked = TensorType(type_.element_type, (len(stack), *shape))
+    argument = block.insert_arg(stacked, len(block.args))
+    for i, bias in enumerate(stack):
+        offsets = [i] + [0] * (rank - 1)
+        slice_ = ExtractSliceOp(argument, offsets, [1, *shape], [1] * rank, type_)
+        Rewriter.replace_op(bias.constant, slice_)
 
 
 def _added(biases: Biases, shifts: Mapping[str, Numbers]) -> Biases:
