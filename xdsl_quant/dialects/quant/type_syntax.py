@@ -72,6 +72,14 @@ from .type_tokens import (
     integer_value,
 )
 
+_PLAIN_TYPES = re.compile(r"(?:[su]?i|u)[0-9]{1,2}:b?f[0-9]{2}(?![\w.$])", re.ASCII)
+
+_plain_types: dict[str, tuple[AnyFloat, tuple[Attribute, ...]]] = {}
+"""
+Cache of the expressed type and the leading parameters by text: parsing them takes a third
+of the time of a type.
+"""
+
 _UNSIGNED_STORAGE = re.compile(r"u([0-9]*)")
 
 
@@ -173,10 +181,17 @@ class TypeSyntax(TypeTokens):
 
     def _storage_and_expressed_type(self) -> tuple[AnyFloat, tuple[Attribute, ...]]:
         """Parse e.g. `i8:f32`; return the expressed type and the leading parameters."""
+        plain = _PLAIN_TYPES.match(self.content, self.parser.pos)
+        if plain and (known := _plain_types.get(plain[0])):
+            self._resume_from(plain.end())
+            return known
         storage = self._storage()
         self._expect(":")
         expressed_type = self._float_type()
-        return expressed_type, (expressed_type, *storage)
+        parsed = expressed_type, (expressed_type, *storage)
+        if plain:
+            _plain_types[plain[0]] = parsed
+        return parsed
 
     def uniform(self) -> ScalesText:
         """Parse the parameters of a `!quant.uniform` type."""

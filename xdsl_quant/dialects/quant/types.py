@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from operator import add
 from types import UnionType
 from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast, get_args
@@ -81,6 +81,8 @@ if TYPE_CHECKING:
     from xdsl_quant.numerics import QuantizationParameters
 
 _signless_integer = cache(IntegerType)
+
+_attribute_text = lru_cache(64)(str)
 
 
 def numeric():
@@ -324,7 +326,7 @@ class StoredQuantizedType(QuantizedType, ABC):
         """Spelling of the storage type: `i8`, `u8`, `si8`, `ui8`, a float or table type."""
         if self.storage_type == self.signless_storage_type and not self.is_signed:
             return f"u{self.storage_type_integral_width}"
-        return str(self.storage_type)
+        return _attribute_text(self.storage_type)
 
     def cast_from_storage_type(self, candidate: Attribute) -> TypeAttribute | None:
         """
@@ -831,7 +833,8 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
             zero_points = self.zero_point_array()
             suffixes = {z: f":{z}" if z else "" for z in set(zero_points)}
             elements = [*map(add, elements, map(suffixes.__getitem__, zero_points))]
-        return f"<{self.storage_text}:{self.expressed_type}{self._list_text(elements)}>"
+        expressed_type = _attribute_text(self.expressed_type)
+        return f"<{self.storage_text}:{expressed_type}{self._list_text(elements)}>"
 
     def description(self) -> Iterator[tuple[str, object]]:
         (_, kind), *rest = super().description()
