@@ -12,10 +12,9 @@ extra `mlir`; modules that use it are imported when the first function is compil
 from __future__ import annotations
 
 import ctypes
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib import import_module
-from itertools import count, takewhile
+from itertools import count
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -185,19 +184,6 @@ def ops_in(op: Op | ir.Module, *names: str) -> list[ir.Operation]:
 def operations_of(block: ir.Block) -> list[ir.Operation]:
     """Return the ops of a block, without nested ones."""
     return [op.operation for op in block.operations]
-
-
-def ops_between(first: ir.Operation, last: ir.Operation) -> Iterator[ir.Operation]:
-    # Both ops must be in the same block.
-    ops = first.block.operations
-    # Listing all ops of a block takes much longer than an index.
-    start = bisect_left(
-        range(len(ops)),
-        True,
-        key=lambda i: not ops[i].operation.is_before_in_block(first),
-    )
-    following = (ops[i].operation for i in count(start + 1))
-    return takewhile(lambda op: op != last, following)
 
 
 def functions_in(module: ir.Module, names: Collection[str]) -> list[ir.Operation]:

@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import mlir_bindings as mlir
-from ..building import buffer_of, indexing_maps, input_count, iterator_types_of
+from ..building import (
+    VIEWS,
+    buffer_of,
+    indexing_maps,
+    input_count,
+    iterator_types_of,
+)
 from ..mlir_bindings import Values, ir
 from .memrefs import (
     constant_of,
@@ -268,14 +274,42 @@ def can_be_delayed(
         or target in read | others
     ):
         return False
-    written = [
-        buffer_of(value)
-        for between in mlir.ops_between(op, last)
-        for inner in mlir.ops_in(between)
-        for value in _written_memrefs(inner)
-    ]
-    return all(map(is_distinct_buffer, written)) and not read & {*written}
+    return not any(_may_be_written(buffer, op, last) for buffer in read)
 
+
+def _may_be_written(buffer: ir.Value, first: ir.Operation, last: ir.Operation) -> bool:
+    """Return True if an op between two ops of a block may write to a distinct buffer."""
+    # Users of the buffer: a long function has far more ops in between than users.
+    todo = [buffer]
+    while todo:
+        memref = todo.pop()
+        for user in mlir.users_of(memref):
+            if user.name in VIEWS:
+                todo += user.results
+                continue
+            types = [result.type for result in user.results]
+            if user.name in _ALIASING or any(isinstance(t, _MEMREFS) for t in types):
+                return True
+            if memref in _written_memrefs(user):
+                place = _ancestor_in(first.block, user)
+                if place is not None and _in_order([first, place, last]):
+                    return True
+    return False
+
+
+def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
+    """Return the op of a block that contains an op, or `None`."""
+    while op.block != block:
+        if op.name == "func.func" or (parent := op.parent) is None:
+            return None
+        op = parent
+    return op
+
+
+_MEMREFS = ir.MemRefType, ir.UnrankedMemRefType
+
+_ALIASING = "cf.br", "cf.cond_br", "scf.condition", "scf.yield"
+"""Ops that pass a memref to another block."""
 
 _MEMREF_WRITES = "memref.dealloc", "memref.store"
 

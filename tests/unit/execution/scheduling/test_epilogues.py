@@ -584,6 +584,22 @@ LAST = """
     linalg.yield %y : i8
   }}"""
 
+OTHER = "%z = memref.alloc() : memref<3x4xi8>"
+
+STORE_IN_LOOP = """
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %c1 step %c1 {{
+    memref.store %c, {}[%i, %i] : memref<3x4xi8>
+  }}"""
+
+CAST = "%v = memref.cast %x : memref<3x4xi8> to memref<?x4xi8>"
+
+CHOICE = """
+  %is = arith.constant true
+  %v = arith.select %is, %x, %z : memref<3x4xi8>
+  linalg.fill ins(%c : i8) outs(%v : memref<3x4xi8>)"""
+
 TWO_RESULTS = """
   %r2 = memref.alloc() : memref<3x16xi8>
   linalg.generic {indexing_maps = [
@@ -616,6 +632,10 @@ ONE_ROW = """
         # What the product is computed of is gone, or changed
         (buffers("memref.dealloc %x : memref<3x4xi8>"), False),
         (buffers("linalg.fill ins(%c : i8) outs(%x : memref<3x4xi8>)"), False),
+        (buffers(STORE_IN_LOOP.format("%x")), False),
+        (buffers(f"{CAST} linalg.fill ins(%c : i8) outs(%v : memref<?x4xi8>)"), False),
+        (buffers(f"{OTHER} {CHOICE}"), False),
+        (buffers(f"{OTHER} {STORE_IN_LOOP.format('%z')}"), True),
         # Something is read that is written, too; several results; a part of the sums
         (buffers(body="").replace("linalg.yield %y", "linalg.yield %o"), False),
         (buffers(last=TWO_RESULTS), False),
