@@ -267,7 +267,10 @@ def _loops_by_role(
     others = [i for i in own_loops if i not in blocks]
     columns = [i for i in others if own_loops[i] in used]
     rows = [i for i in others if i not in columns]
-    if not len(inner) == len(blocks) == len(columns) == len(rows) == 1:
+    # The third loop of the weights runs over blocks.
+    if len(used) != 3 or not (
+        len(inner) == len(blocks) == len(columns) == len(rows) == 1
+    ):
         return None
     order = [*blocks, *rows, *columns]
     return _Loops([*(own_loops[i] for i in order), *inner], order)

@@ -42,18 +42,24 @@ def dense(array: NDArray[Any], type_: str) -> str:
 
 
 def text_of(
-    blocks: Blocks, largest: int = 7, offset: int = 128, scale: float = 0.25
+    blocks: Blocks,
+    largest: int = 7,
+    offset: int = 128,
+    scale: float = 0.25,
+    *,
+    is_shared: bool = False,
 ) -> str:
     """A function of the bytes and of the initial sums."""
     rows, count, size, columns = blocks
     rng = np.random.default_rng(columns)
-    weights = rng.integers(-8, largest + 1, (count, size, columns))
+    matrices = 1 if is_shared else count
+    weights = rng.integers(-8, largest + 1, (matrices, size, columns))
     weights[0, 0, :2] = -8
-    added = offset * weights.sum(axis=1, keepdims=True)
+    added = offset * np.repeat(weights, count // matrices, 0).sum(1, keepdims=True)
     scales = rng.uniform(scale, 4 * scale, (count, 1, columns)).astype(np.float32)
     types = [
         f"tensor<{rows}x{count * size}xi8>",
-        f"tensor<{count}x{size}x{columns}xi8>",
+        f"tensor<{matrices}x{size}x{columns}xi8>",
         f"tensor<{count}x{rows}x{columns}xi32>",
         f"tensor<{count}x1x{columns}xi32>",
         f"tensor<{count}x1x{columns}xf32>",
@@ -72,7 +78,8 @@ func.func @main(%x: {lhs}, %start: {result}) -> {result} {{
   %zero = linalg.fill ins(%c : i32) outs(%e : {sums}) -> {sums}
   %p = linalg.generic {{
       indexing_maps = [affine_map<(b, r, c, k) -> (r, b * {size} + k)>,
-        affine_map<(b, r, c, k) -> (b, k, c)>, affine_map<(b, r, c, k) -> (b, r, c)>],
+        affine_map<(b, r, c, k) -> ({"0" if is_shared else "b"}, k, c)>,
+        affine_map<(b, r, c, k) -> (b, r, c)>],
       iterator_types = ["parallel", "parallel", "parallel", "reduction"]}}
       ins(%x, %w : {lhs}, {rhs}) outs(%zero : {sums}) {{
   ^bb0(%l: i8, %m: i8, %o: i32):
@@ -144,6 +151,7 @@ def test_other_cpus(cpu: Cpu):
         {"offset": 0},  # signed bytes
         {"scale": 1e-38},  # a scale whose 16th part is subnormal
         {"size": 12},
+        {"is_shared": True},
     ],
     ids=lambda changes: next(iter(changes)),
 )
