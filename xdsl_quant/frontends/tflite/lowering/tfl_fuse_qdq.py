@@ -96,8 +96,17 @@ class FuseQDQ(CheckedPattern[Operation]):
             _quantized_operand(x) if is_float_value(x) else x for x in op.operands
         ]
         casts = [_quantizations(x) for x in op.results]
-        is_float = op.regions or None in operands or operands == [*op.operands]
-        if is_float or not all(casts):
+        is_dequantized = any(
+            new not in (None, old)
+            for old, new in zip(op.operands, operands, strict=True)
+        )
+        if op.regions or not is_dequantized or not all(casts):
+            return None
+        if None in operands:
+            self.unsupported[op] = (
+                f"operand #{operands.index(None)} is not dequantized; 'quant-propagate' "
+                "computes missing parameters"
+            )
             return None
         fused = type(op).create(
             operands=[x for x in operands if x is not None],

@@ -179,6 +179,17 @@ def test_kernels_that_the_runtime_lacks_stay_with_a_warning(
     )
 
 
+def test_operands_without_casts_have_a_warning(capsys: pytest.CaptureFixture[str]):
+    body = FLOATS + f'%y = "tfl.maximum"(%x, %f) : ({F}, {F}) -> {F}\n'
+    body += quantized("z", "y", A, F)
+    text = function(f"%q: {A}, %f: {F}", body, f"%z: {A}")
+    check(text, text)
+    assert capsys.readouterr().err == (
+        "module:7:1: warning: 1 op between casts not fused, first 'tfl.maximum': operand "
+        "#1 is not dequantized; 'quant-propagate' computes missing parameters\n"
+    )
+
+
 def test_different_scales_of_data_movement_stay(capsys: pytest.CaptureFixture[str]):
     """TensorFlow Lite's converter makes an invalid op, and fails."""
     body = FLOATS + f'%y = "tfl.maximum"(%x, %x) : ({F}, {F}) -> {F}\n'
