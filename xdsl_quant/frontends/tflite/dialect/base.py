@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import NoReturn, cast
+from typing import ClassVar, NoReturn, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -457,6 +457,9 @@ def _property(value: PropertyValue) -> Attribute | None:
 class TFLOp(IRDLOperation, ABC):
     """Base class of `tfl` ops, with the error messages of TensorFlow Lite."""
 
+    MOVES_BLOCKS: ClassVar[bool] = False
+    """True if the verifier of a data movement op moves the blocks of sub-channel types."""
+
     def __init__(
         self,
         *operands: Operand | Sequence[Operand],
@@ -561,12 +564,22 @@ def declare_elements(
             setattr(cls, name, result_def(tensor_of(elements)))
 
 
+def _has_no_blocks(op: Operation) -> str | None:
+    if isinstance(op, TFLOp) and op.MOVES_BLOCKS:
+        return None
+    for type_ in map(scalar_or_element_type, (*op.operand_types, *op.result_types)):
+        if isinstance(type_, UniformQuantizedSubChannelType) and len(type_.scales) > 1:
+            return f"cannot move blocks of {type_}; dequantize them first"
+    return None
+
+
 def data_movement_traits(*operands: int) -> tuple[OpTrait, ...]:
     """Return the traits of an op that moves elements of `operands`, by default of all."""
     return (
         Pure(),
         quant.MovesElements(operands or None),
         quant.SameOperandsAndResultsScale(),
+        Requires(_has_no_blocks),
     )
 
 

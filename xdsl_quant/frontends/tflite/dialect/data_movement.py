@@ -3,6 +3,7 @@
 from abc import ABC
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -217,6 +218,7 @@ class ReshapeOp(DataMovementOp):
     """
 
     name = "tfl.reshape"
+    MOVES_BLOCKS: ClassVar[bool] = True
 
     input = operand_def(kinds.ANY)
     shape = operand_def(kinds.I32)
@@ -313,6 +315,7 @@ class SqueezeOp(DataMovementOp):
     """
 
     name = "tfl.squeeze"
+    MOVES_BLOCKS: ClassVar[bool] = True
 
     input = operand_def(kinds.ANY)
     squeeze_dims = opt_prop_def(props.DIMENSIONS)
@@ -337,6 +340,7 @@ class ExpandDimsOp(DataMovementOp):
     """
 
     name = "tfl.expand_dims"
+    MOVES_BLOCKS: ClassVar[bool] = True
 
     input = operand_def(kinds.ANY)
     dim = operand_def(kinds.INDEX)
@@ -366,6 +370,7 @@ class TransposeOp(DataMovementOp):
     """
 
     name = "tfl.transpose"
+    MOVES_BLOCKS: ClassVar[bool] = True
 
     input = operand_def(_TRANSPOSE_ELEMENTS)
     perm = operand_def(kinds.I32)
@@ -427,6 +432,7 @@ class SliceOp(DataMovementOp):
     """
 
     name = "tfl.slice"
+    MOVES_BLOCKS: ClassVar[bool] = True
 
     input = operand_def(_SLICE_ELEMENTS)
     begin = operand_def(kinds.INDEX)

@@ -174,6 +174,12 @@ SQUARE = block_type(np.array([[1.0, 2.0], [3.0, 4.0]]), "0:2, 1:2")
             "'tfl.slice' op splits blocks of !quant.uniform<i4:f32:{0:1, 1:2}, ",
         ),
         (
+            "reverse_v2",
+            [([0], "tensor<1xi32>")],
+            ROWS,
+            "'tfl.reverse_v2' op cannot move blocks of !quant.uniform<i4:f32:{0:1, 1:2}, ",
+        ),
+        (
             "reshape",
             [([3, 4], PAIR)],
             "tensor<3x4x!quant.uniform<i4:f32, 0.5>>",
