@@ -1,6 +1,6 @@
 """Casts of other dialects, such as `tfl.quantize`, at the ports of kernels."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from xdsl.dialects.builtin import ModuleOp
@@ -25,20 +25,23 @@ QuantCast = QuantizeCastOp | DequantizeCastOp
 
 
 @contextmanager
-def casts_as_quant(module: ModuleOp) -> Generator[None]:
+def casts_as_quant(module: ModuleOp) -> Generator[Mapping[Operation, str]]:
     """
     Replace casts of other dialects at the ports of kernels by casts of the quant dialect
     while the `with` statement runs. A requantization becomes a dequantization and a
-    quantization. Casts that remain get their own dialect back at the end.
+    quantization. Casts that remain get their own dialect back at the end. Yield the name
+    of the replaced op for each cast.
     """
     replaced: list[tuple[DialectOps, Sequence[QuantCast]]] = []
+    names: dict[Operation, str] = {}
     for op in _casts_at_ports(module):
         ops = dialect_ops(op.name.partition(".")[0])
         if ops is not QUANT_OPS and (casts := _as_quant(op)):
             _replace(op, casts)
             replaced.append((ops, casts))
+            names |= dict.fromkeys(casts, op.name)
     try:
-        yield
+        yield names
     finally:
         for ops, casts in replaced:
             _restore(ops, casts)

@@ -598,8 +598,16 @@ class _Resolution:
     """Specifications resolved from the constraints of a module."""
 
     def __init__(
-        self, module: ModuleOp, calls: Mapping[CallOp, FuncOp], *, exact_bits: bool
+        self,
+        module: ModuleOp,
+        calls: Mapping[CallOp, FuncOp],
+        names: Mapping[Operation, str],
+        *,
+        exact_bits: bool,
     ):
+        self._names = names
+        """Names for messages of the casts of other dialects."""
+
         self._exact_bits = exact_bits
         ops = [*ops_outside_kernels(module)]
         self.links = [op for op in ops if isinstance(op, LinkOp)]
@@ -694,7 +702,9 @@ class _Resolution:
             part
             for link in group.links
             if (found := constraint_of(link, exact_bits=self._exact_bits)) is not None
-            for part in found.parts(link.input.type)
+            for part in replace(
+                found, subject=f"'{self._names.get(link, link.name)}' op"
+            ).parts(link.input.type)
         ]
         for port in group.ports:
             if isinstance(type_ := port.type, QuantizedType):
@@ -746,8 +756,10 @@ class QuantConstraintsToSpecsPass(CountingPass):
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         separated = separate_calls(op)
-        with separated.undone_if_failed(), casts_as_quant(op):
-            resolution = _Resolution(op, separated.calls, exact_bits=self.exact_bits)
+        with separated.undone_if_failed(), casts_as_quant(op) as names:
+            resolution = _Resolution(
+                op, separated.calls, names, exact_bits=self.exact_bits
+            )
             for kernel, constraints in resolution.specs.items():
                 _specify(kernel, constraints)
             for kernel, keys in resolution.coupled.items():
