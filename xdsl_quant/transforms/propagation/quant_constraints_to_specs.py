@@ -633,7 +633,9 @@ class _Resolution:
         pairs = [(op.input, op.result) for op in self.links]
         self._same = _connected([*pairs, *((port.value, port.value) for port in ports)])
         self._at_ports = {self._same.find(port.value) for port in ports}
-        groups = _link_groups(self.links, ports, calls)
+        self._resolve_all(_link_groups(self.links, ports, calls))
+
+    def _resolve_all(self, groups: Sequence[_LinkGroup]) -> None:
         for group in groups:
             if group.ports:
                 self._resolve(group)
