@@ -16,6 +16,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from benchmarks.report import add_write_option, print_page
 from examples.digits.dataset import DIRECTORY, load_digits
-from tests.unit.frontends.tflite.lowering.test_blockwise_kernels import default_kernels
+from tests.unit.frontends.tflite.lowering.test_blockwise_kernels import assert_close
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import write_tflite
 from xdsl_quant.quantizer import quantize
@@ -51,11 +52,11 @@ package and by the recipe of litert-quantizer with the same width and block size
 and, in the last two networks, the weights. The first network is trained on handwritten
 digits. The last one looks up rows of a table.
 
-LiteRT's default kernels run files with 4-bit weights. They refuse litert-quantizer's files
-with 2-bit weights. The compiled code of this package runs both, with float activations.
-With 2 bits, litert-quantizer keeps tables in floating point. It refuses models with weights
-of another size than a multiple of the block size; this package leaves them in floating
-point.
+LiteRT's default kernels run files with 4-bit weights, and the compiled code of this package
+returns the same floats for its files. They refuse litert-quantizer's files with 2-bit
+weights. The compiled code of this package runs both, with float activations. With 2 bits,
+litert-quantizer keeps tables in floating point. It refuses models with weights of another
+size than a multiple of the block size; this package leaves them in floating point.
 
 | network | recipe | this package | litert-quantizer |
 |---|---|---|---|"""
@@ -172,14 +173,28 @@ NETWORKS: Mapping[str, Callable[[np.random.Generator], Model]] = {
 }
 
 
+def default_kernels(path: Path) -> Callable[[Array], Array]:
+    """Return a function that runs a file with LiteRT's default kernels."""
+    library: Any = import_module("ai_edge_litert.interpreter")
+    interpreter = library.Interpreter(str(path), num_threads=1)
+    interpreter.allocate_tensors()
+    (argument,), (result,) = (
+        interpreter.get_input_details(),
+        interpreter.get_output_details(),
+    )
+
+    def run(x: Array) -> Array:
+        interpreter.set_tensor(argument["index"], x)
+        interpreter.invoke()
+        return interpreter.get_tensor(result["index"])
+
+    return run
+
+
 def _results(path: Path, samples: Array, *, is_compiled: bool) -> Array:
     """Run a file on samples, one by one."""
-    rows = [samples[i : i + 1] for i in range(len(samples))]
-    if is_compiled:
-        run: Any = compile(path)
-        return np.concatenate([*map(run, rows)])
-    file = path.read_bytes()
-    return np.concatenate([default_kernels(file, row)[0] for row in rows])
+    run: Any = compile(path) if is_compiled else default_kernels(path)
+    return np.concatenate([run(samples[i : i + 1]) for i in range(len(samples))])
 
 
 def sqnrs(model: Model, recipe: str, python: str, folder: Path) -> tuple[float, float]:
@@ -193,6 +208,10 @@ def sqnrs(model: Model, recipe: str, python: str, folder: Path) -> tuple[float, 
         return decibels(expected, _results(path, model.test, is_compiled=is_compiled))
 
     quantize(source, model.calibration, recipe).save(ours)
+    if not is_compiled:
+        assert_close(
+            *(_results(ours, model.test, is_compiled=x) for x in (True, False))
+        )
     command = [python, str(_WORKER), str(source), "", str(theirs), RECIPES[recipe]]
     if subprocess.run(command, check=False, capture_output=True).returncode:
         return sqnr(ours), math.nan
