@@ -45,7 +45,7 @@ def complaints(tally: Tally, draws: int) -> Sequence[str]:
 
 
 def _line(*cells: object) -> str:
-    widths = 24, 19, 6, 9, 6, 9, 9, 11, 8
+    widths = 30, 19, 6, 9, 6, 9, 9, 11, 8
     first, second, *others = (
         f"{cell:{'<' if i < 2 else '>'}{width}}"
         for i, (cell, width) in enumerate(zip(map(str, cells), widths, strict=True))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.utils.exceptions import InterpretationError
+from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
@@ -18,6 +18,7 @@ from tests.oracles.recurrent import lstm
 from tests.unit.frontends.tflite.files.litert import LiteRT
 from tests.unit.frontends.tflite.files.models import inputs_of, model_of
 from tests.unit.frontends.tflite.formulas.cases import Case
+from xdsl_quant.dialects.tfl import UnidirectionalSequenceLSTMOp
 from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.files.writer import write_model
@@ -249,5 +250,17 @@ def test_files_with_other_intermediate_tensors():
 def test_no_file_has_next_states():
     module = read_tflite(content_of(first("i8", lambda case: True)))
     apply_passes(module, "tfl-variables-to-arguments")
+    (op,) = (op for op in module.walk() if isinstance(op, UnidirectionalSequenceLSTMOp))
+    assert [value.type for value in op.next_states] == [s.type for s in op.states]
+    swapped = [*op.operands[:18], *reversed(op.states), *op.operands[20:]]
+    wrong = type(op).create(
+        operands=swapped, result_types=op.result_types, properties=op.properties
+    )
+    with pytest.raises(
+        VerifyException,
+        match="requires the next states to have the types of the states",
+    ):
+        wrong.verify()
+    wrong.erase()
     with pytest.raises(TFLiteFileError, match="has its next state as a result"):
         write_tflite(module)
