@@ -42,6 +42,7 @@ from xdsl_quant.unsupported import Unsupported
 
 from .fallbacks import Fallback, list_fallbacks, without_conversion
 from .kernels import (
+    FOURIER,
     IMPLEMENTATIONS,
     MULTIPLIER_KERNELS,
     Computation,
@@ -65,7 +66,7 @@ LOWERINGS: Mapping[type[Operation], Implementation] = {
     **{
         op_type: implementation
         for op_type, implementation in IMPLEMENTATIONS.items()
-        if op_type not in (tfl.ConstOp, tfl.QConstOp)
+        if op_type not in (tfl.ConstOp, tfl.QConstOp, *FOURIER)
     },
     **MULTIPLIER_KERNELS,
     **IMPLEMENTATIONS_IN_TOSA,

@@ -64,6 +64,12 @@ def test_complex_results():
         compile(read_tflite(file))
 
 
+def test_no_conversion_to_tosa():
+    module = read_tflite(file_of((3, 8), (4, 8), "REAL"))
+    with pytest.raises(IRError, match="'tfl.rfft2d' op has no conversion to TOSA"):
+        apply_passes(module, "convert-tfl-to-tosa")
+
+
 TRANSFORM = """
     %n = "tfl.pseudo_const"() <{value = dense<[1, 4]> : tensor<2xi32>}> : ()
         -> tensor<2xi32>
