@@ -66,7 +66,7 @@ def test_complex_results():
 
 def test_no_conversion_to_tosa():
     module = read_tflite(file_of((3, 8), (4, 8), "REAL"))
-    with pytest.raises(IRError, match="'tfl.rfft2d' op has no conversion to TOSA"):
+    with pytest.raises(IRError, match=r"'tfl.rfft2d' op has no conversion to TOSA"):
         apply_passes(module, "convert-tfl-to-tosa")
 
 
