@@ -30,6 +30,9 @@ DETECTION = "TFLite_Detection_PostProcess"
 
 _Floats: TypeAlias = NDArray[np.float32]
 
+_MAX_DETECTIONS = 1 << 24
+"""Largest number of detections; a damaged file may have any."""
+
 _DAMAGE = (struct.error, LookupError, ValueError, TypeError, OverflowError)
 """Exceptions of `flatbuffers.flexbuffers` for damaged bytes."""
 
@@ -90,6 +93,11 @@ class DetectionOptions:
             is_free = name in ("nms_score_threshold", "use_regular_nms")
             if not is_free and not value > 0:
                 raise Unsupported(f"has option '{name}' {value}; expected more than 0")
+        count = self.max_detections * self.max_classes_per_detection
+        if count > _MAX_DETECTIONS:
+            raise Unsupported(
+                f"has {count} detections; expected at most {_MAX_DETECTIONS}"
+            )
         if self.nms_iou_threshold > 1:
             raise Unsupported(
                 f"has option 'nms_iou_threshold' {self.nms_iou_threshold}; expected at "

@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 from xdsl_quant import xdsl_patches
 from xdsl_quant.dialects.quant import (
@@ -52,8 +53,12 @@ from xdsl_quant.frontends.tflite.dialect.signatures import (
     name_attributes,
 )
 from xdsl_quant.frontends.tflite.formulas.fixed_point import checked_log2
-from xdsl_quant.frontends.tflite.lowering.tfl_infer_shapes import infer_shapes
+from xdsl_quant.frontends.tflite.lowering.tfl_infer_shapes import (
+    infer_shapes,
+    ops_with_dynamic_shapes,
+)
 from xdsl_quant.runtime.loading import IRError, verify_module
+from xdsl_quant.transforms.building.type_replacement import set_type
 
 from .block_types import type_of_blocks
 from .constants import ELEMENT_TYPES, constant_value
@@ -143,17 +148,36 @@ def _imported(
     model = read_tflite_model(content, name)
     xdsl_patches.apply()
     try:
-        if shapes:
-            model = with_input_shapes(model, shapes)
-        module = _module(with_static_inputs(model) if static else model)
+        module = _module(model)
+        given = with_input_shapes(model, shapes) if shapes else model
+        given = with_static_inputs(given) if static else given
     except TFLiteFileError as e:
         raise TFLiteFileError(f"{name}: error: {e}") from None
-    infer_shapes(module)
     try:
+        # Formulas, which infer shapes, expect valid ops.
         verify_module(module)
+        if _set_input_shapes(module, given) or ops_with_dynamic_shapes(module):
+            infer_shapes(module)
+            verify_module(module)
     except IRError as e:
         raise TFLiteFileError(f"{name}: {e}") from None
     return module
+
+
+def _set_input_shapes(module: ModuleOp, model: Model) -> bool:
+    """
+    Set the shapes of function arguments to those of inputs without signature; return True
+    if one changed.
+    """
+    is_changed = False
+    for function, subgraph in zip(module.body.block.ops, model.subgraphs, strict=True):
+        block = function.regions[0].block
+        for argument, index in zip(block.args, subgraph.inputs, strict=True):
+            tensor = subgraph.tensors[index]
+            if tensor.signature is None and isa(type_ := argument.type, TensorType):
+                is_changed |= type_.get_shape() != tuple(tensor.shape)
+                set_type(argument, TensorType(type_.element_type, tensor.shape))
+    return is_changed
 
 
 def _module(model: Model) -> ModuleOp:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
@@ -31,7 +32,7 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import fail
@@ -70,6 +71,7 @@ _FORMULAS: Mapping[type[Operation], Implementation] = {
 }
 
 _FAILURES = (
+    VerifyException,
     Unsupported,
     ArithmeticError,
     LookupError,
@@ -82,9 +84,12 @@ _FAILURES = (
 
 def infer_shapes(module: ModuleOp) -> int:
     """
-    Infer the types of op results and of called functions in place, and return the number
-    of changed types. Types that depend on `?` sizes of arguments, on elements of run-time
-    values or on ops without formula stay as they are.
+    Infer the types of op results and of called functions in a valid module, in place.
+    Types that depend on `?` sizes of arguments, on elements of run-time values or on ops
+    without formula stay as they are.
+
+    Returns:
+        The number of changed types.
     """
     return len(_Inference(module).run())
 
@@ -394,7 +399,8 @@ class _Inference:
             return
         results = results if isinstance(results, tuple) else (results,)
         for result, value in zip(op.results, results, strict=True):
-            self._define(result, value)
+            if all(isinstance(size, Integral) for size in np.shape(value)):
+                self._define(result, value)
 
     def _visit_custom_op(self, op: tfl.CustomOp) -> None:
         if op.custom_code.data != DETECTION or len(op.results) != 4:

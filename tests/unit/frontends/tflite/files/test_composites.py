@@ -13,6 +13,7 @@ from xdsl_quant.frontends.tflite.files.model import Model, Operator, Subgraph
 from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
 from xdsl_quant.frontends.tflite.files.writer import write_model
 from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.loading import parse_module
 
 from .litert import LiteRT
@@ -56,6 +57,57 @@ def test_calls():
     assert LiteRT(file).run(X)[0].tolist() == expected
     assert np.asarray(run_function(module, "main", X)[0]).tolist() == expected
     assert np.asarray(compile(module, "main")(X)).tolist() == expected
+
+
+def nested_model() -> Model:
+    """A composite op in a composite op, for any batch size."""
+    x, y, z = (tensor(name, "FLOAT32", 1, 4, signature=[-1, 4]) for name in "xyz")
+    weights = np.arange(16, dtype=np.float32).reshape(4, 4) - 6
+    w = tensor("w", "FLOAT32", 4, 4, data=weights.ravel().view(np.uint8))
+    composites = [
+        Operator(
+            "STABLEHLO_COMPOSITE",
+            [0],
+            [1],
+            {**OPTIONS, "decomposition_subgraph_index": index},
+        )
+        for index in (1, 2)
+    ]
+    product = op("FULLY_CONNECTED", [0, 3, -1], [1])
+    return Model(
+        [
+            graph([x, y, z], [0], [2], composites[0], op("ADD", [0, 1], [2])),
+            graph([x, y, z], [0], [2], composites[1], op("RELU", [1], [2]), name="a"),
+            graph([x, y, z, w], [0], [2], product, op("NEG", [1], [2]), name="b"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_nested_calls(static: bool):
+    file = write_model(nested_model())
+    x = np.array([[1, -2, 3, 5]], np.float32)
+    expected = LiteRT(file).run(x)[0]
+    module = read_tflite(file, static=static)
+    assert ("?" in str(module)) != static
+    for result in (
+        run_function(module, "main", x)[0],
+        compile(module)(x),
+        *LiteRT(write_tflite(module)).run(x),
+    ):
+        np.testing.assert_array_equal(np.asarray(result), expected)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("recipe", ["int8", "dynamic-range"])
+def test_nested_calls_quantized(recipe: str, batch: int):
+    module = read_tflite(write_model(nested_model()))
+    rows = np.linspace(-1, 1, 4 * batch, dtype=np.float32).reshape(batch, 4)
+    model = quantize(module, [rows, -rows], recipe)
+    (expected,) = run_function(module, "main", rows)
+    (result,) = run_function(model.module, "main", rows)
+    assert "quant.uniform" in str(model.module)
+    assert np.abs(result - expected).max() < 0.1 * np.abs(expected).max()
 
 
 def test_options_are_written():

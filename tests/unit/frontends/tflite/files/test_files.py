@@ -13,7 +13,10 @@ import numpy as np
 import pymicro_wakeword
 import pytest
 
+from tests.unit.frontends.tflite.detection_files import random_detections
 from tests.unit.frontends.tflite.formulas.cases import cases
+from tests.unit.frontends.tflite.lowering.computed_shapes import random_file
+from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.files.model import (
     Model,
     ModelSignature,
@@ -29,6 +32,9 @@ from xdsl_quant.frontends.tflite.files.writer import write_model
 
 from .litert import LiteRT
 from .models import model_of
+from .sparse_files import sparse, with_sparse_constant
+from .test_composites import nested_model
+from .test_sparse import FORMS, densify, weights_of
 
 PATHS = sorted(Path(pymicro_wakeword.__file__).parent.rglob("*.tflite"))
 
@@ -294,6 +300,9 @@ def mutated(content: bytes, count: int, seed: int) -> Iterator[bytes]:
         if tensor.data is not None:
             address = tensor.data.__array_interface__["data"][0]
             first = address - whole.__array_interface__["data"][0]
+            if not 0 <= first < len(content):
+                # A sparse constant, which the reader makes dense.
+                continue
             is_data[first : first + tensor.data.size] = True
     places = np.flatnonzero(~is_data)
     numbers = [0, 1, 2, 0x7FFFFFFF, 0xFFFFFFFF, len(content)]
@@ -329,3 +338,30 @@ def test_mutated_files(path: Path):
     assert all(re.fullmatch("model.tflite: error: .*", text) for text in messages)
     assert outcomes.total() == 125
     assert min(outcomes["read"], outcomes["refused"]) > 20
+
+
+def new_files() -> dict[str, bytes]:
+    """Files with sparse constants, composite and custom ops, and computed shapes."""
+    weights = weights_of("float32")
+    values, sparsity = sparse(weights, *FORMS[4])
+    return {
+        "sparse": with_sparse_constant(densify(weights), "w", values, sparsity),
+        "composites": write_model(nested_model()),
+        "detections": random_detections(2)[0],
+        "shapes": random_file(1),
+    }
+
+
+@pytest.mark.parametrize("name", ["sparse", "composites", "detections", "shapes"])
+def test_mutated_files_as_modules(name: str):
+    content = new_files()[name]
+    outcomes: Counter[str] = Counter()
+    messages: list[str] = []
+    for index, changed in enumerate(mutated(content, 60, 1)):
+        try:
+            read_tflite(changed, static=index % 2 == 1)
+            outcomes["read"] += 1
+        except TFLiteFileError as e:
+            messages.append(str(e))
+    assert not any("\n" in message for message in messages)
+    assert min(outcomes["read"], len(messages)) > 5

@@ -217,6 +217,12 @@ def test_dynamic_sizes():
     assert "(%x: tensor<3x2xf32>) -> tensor<3x2xf32>" in text
 
 
+def test_sizes_of_an_input_that_is_a_result():
+    dynamic = tensor("x", "FLOAT32", 1, 2, signature=[-1, 2])
+    text = str(module_of(graph([dynamic], [0], [0]), static=True))
+    assert "(%x: tensor<1x2xf32>) -> tensor<1x2xf32>" in text
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
