@@ -18,7 +18,11 @@ ABSENT = -1
 
 
 class TFLiteFileError(ModelFileError):
-    """Raised for damaged files and unsupported models."""
+    """Raised for damaged files and unsupported models; the message is one line."""
+
+    def __init__(self, message: str):
+        # Names in damaged files may have any characters.
+        super().__init__("".join(c if c.isprintable() else "\ufffd" for c in message))
 
 
 @dataclass

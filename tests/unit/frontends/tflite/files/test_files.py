@@ -365,3 +365,8 @@ def test_mutated_files_as_modules(name: str):
             messages.append(str(e))
     assert not any("\n" in message for message in messages)
     assert min(outcomes["read"], len(messages)) > 5
+
+
+def test_names_with_line_breaks():
+    tensor = Tensor("a\nb\0", "FLOAT32", [2], data=np.zeros(3, np.uint8))
+    assert "tensor 0 ('a\ufffdb\ufffd') has 3" in error_of(with_tensor(tensor))
