@@ -349,7 +349,7 @@ def test_dynamic_batch_with_a_bias():
         apply_passes(dense("?"), "convert-tfl-to-stablehlo")
     assert str(failure.value).startswith(
         "model.mlir:11:3: error: 'tfl.fully_connected' op has dynamic sizes, to which "
-        "StableHLO cannot broadcast or reshape; set the input shapes when reading the"
+        "StableHLO cannot broadcast or reshape; set dynamic argument"
     )
 
 
