@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import numpy as np
@@ -68,15 +68,13 @@ def _calibrate(options: argparse.Namespace) -> None:
     module = read_module(options)
     functions = _instrument(module, options)
     batches = _batches(options, functions[0])
-    shown = shows_progress(options)
-    errors = TypeError, ValueError, ImportError, OSError
     with (
-        naming_failures(options.module, *errors),
+        naming_failures(options.module, *_ERRORS),
         naming_failures(f"--checkpoint {options.checkpoint}", CheckpointError),
     ):
         statistics = calibrate(
             module,
-            with_progress(batches, len(batches)) if shown else batches,
+            _with_progress(batches, options),
             options.entry,
             options.observer,
             axes=axes,
@@ -96,6 +94,16 @@ def _calibrate(options: argparse.Namespace) -> None:
     print_results((f"{k}: {low} to {high}" for k, low, high in ranges), options)
     with report_file(options.report, page):
         write_text(options.output, statistics.to_text())
+
+
+_ERRORS = TypeError, ValueError, ImportError, OSError
+"""Types of errors that the model may cause."""
+
+
+def _with_progress(
+    batches: Sequence[Batch] | Batches, options: argparse.Namespace
+) -> Iterable[Batch]:
+    return with_progress(batches, len(batches)) if shows_progress(options) else batches
 
 
 def _instrument(module: ModuleOp, options: argparse.Namespace) -> Sequence[FuncOp]:
