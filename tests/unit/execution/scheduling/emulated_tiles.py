@@ -153,5 +153,5 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> EmulatedTiles:
             if symbol_of(op) not in declared:
                 module.body.append(op.detach_from_parent())
 
-    monkeypatch.setattr(byte_products, "_add_text", add_emulated)
+    monkeypatch.setattr(byte_products, "add_text", add_emulated)
     return tiles
