@@ -250,14 +250,12 @@ class EntryPoint:
                 f"function '{missing}' has no body; define it in the module or pass a host "
                 "function"
             )
-        own_module = ModuleOp(
-            [_private(op.clone()) for op in needed.values()], {**module.attributes}
-        )
+        ops = [_private(op.clone()) for op in needed.values()]
         entry_name = function.sym_name.data
         type_ = function.function_type
         return EntryPoint(
             entry_name,
-            own_module,
+            ModuleOp(ops, {**module.attributes}),
             needed.keys(),
             _boundaries(type_.inputs, "argument", entry_name),
             _boundaries(type_.outputs, "result", entry_name),
