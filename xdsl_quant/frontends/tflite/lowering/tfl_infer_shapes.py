@@ -247,6 +247,11 @@ class _Inference:
         """Infer all types, and return the values that changed, with their old types."""
         self.functions = functions_by_name(self.module)
         self.calls = _called_names(self.module)
+        self.variables = {
+            _variable_name(op.resource_id): op.value.type
+            for op in self.module.walk()
+            if isinstance(op, tfl.AssignVariableOp) and _has_static_shape(op.value.type)
+        }
         roots = [f for name, f in self.functions.items() if name not in self.calls]
         with np.errstate(all="ignore"):
             for function in roots:
@@ -268,6 +273,10 @@ class _Inference:
                     self._visit_call(op)
                 case tfl.CustomOp():
                     self._visit_custom_op(op)
+                case tfl.ReadVariableOp():
+                    name = _variable_name(op.resource_id)
+                    type_ = self.variables.get(name, op.results[0].type)
+                    self._set_types(op.results, [type_])
                 case tfl.IfOp():
                     self._visit_if(op)
                 case tfl.WhileOp():
@@ -440,6 +449,13 @@ class _Inference:
         ):
             raise Unsupported("has an operand of unknown shape")
         return _expression(builder, cast(TensorType, operand.type))
+
+
+def _variable_name(handle: SSAValue) -> tuple[str, str] | None:
+    """Return the names of a variable; `None` for a handle from elsewhere."""
+    if not isinstance(op := handle.owner, tfl.VarHandleOp):
+        return None
+    return op.container.data, op.shared_name.data
 
 
 def _update_type(function: FuncOp) -> None:

@@ -193,6 +193,34 @@ def test_sizes_that_depend_on_data():
 # Functions and regions
 
 
+def test_variable():
+    """A variable has the shape of its initial value."""
+    handle = """%h = "tfl.var_handle"() <{container = "", shared_name = "h"}>
+      : () -> tensor<*x!tf_type.resource>"""
+    module = parse_module(
+        f"""func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {{
+          "tfl.call_once"() <{{session_init_function = "init"}}> : () -> ()
+          {handle}
+          %0 = "tfl.read_variable"(%h) : (tensor<*x!tf_type.resource>) -> tensor<?x4xf32>
+          %1 = tfl.add(%0, %x) <{{fused_activation_function = "NONE"}}>
+            : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+          "tfl.assign_variable"(%h, %1)
+            : (tensor<*x!tf_type.resource>, tensor<?x4xf32>) -> ()
+          func.return %1 : tensor<?x4xf32>
+        }}
+        func.func private @init() {{
+          {handle}
+          %0 = "tfl.pseudo_const"() <{{value = dense<0.0> : tensor<1x4xf32>}}>
+            : () -> tensor<1x4xf32>
+          "tfl.assign_variable"(%h, %0)
+            : (tensor<*x!tf_type.resource>, tensor<1x4xf32>) -> ()
+          func.return
+        }}"""
+    )
+    apply_passes(module, "tfl-infer-shapes{static=true}")
+    assert not ops_with_dynamic_shapes(module)
+
+
 CALLS = """
 func.func @main(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>)
     -> (tensor<?x4xf32>, tensor<?x4xf32>) {
