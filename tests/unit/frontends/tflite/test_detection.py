@@ -20,7 +20,7 @@ from .detection_files import OPTIONS, file_of, packed, random_detections
 Array = NDArray[Any]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(400))
 def test_random_detections(seed: int):
     """LiteRT does not define elements beyond the number of detections."""

@@ -195,10 +195,7 @@ def ops_with_dynamic_shapes(module: ModuleOp) -> Sequence[Operation]:
     return [
         op
         for op in module.walk()
-        if any(
-            isa(type_ := value.type, TensorType) and not type_.has_static_shape()
-            for value in defined_values(op)
-        )
+        if any(_has_dynamic_shape(value.type) for value in defined_values(op))
     ]
 
 
@@ -210,6 +207,14 @@ def _called_names(module: ModuleOp) -> Counter[str]:
 
 def _has_static_shape(type_: Attribute) -> bool:
     return isa(type_, TensorType) and type_.has_static_shape()
+
+
+def _has_dynamic_shape(type_: Attribute) -> bool:
+    if isinstance(scalar_or_element_type(type_), tfl.ResourceType):
+        return False
+    return isinstance(type_, TensorType | UnrankedTensorType) and not (
+        _has_static_shape(type_)
+    )
 
 
 def _refined_type(known: Attribute, new: Attribute) -> Attribute:

@@ -73,6 +73,7 @@ def densify(weights: Array) -> bytes:
     return write_model(Model([graph]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_densify(dtype: str, form: tuple[Any, ...]):
