@@ -27,7 +27,7 @@ LIMITS = {
     "riddles in pages": 7,
     "guides over 900 words": 0,
     "lines of README.md": 150,
-    "lines of CHANGELOG.md": 120,
+    "lines of CHANGELOG.md": 140,
 }
 """Largest allowed value of each figure."""
 
