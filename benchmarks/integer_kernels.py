@@ -730,10 +730,10 @@ def _verification(ops: int, types: int) -> dict[str, float]:
     """Return the CPU seconds of parsing and of each verification."""
     from xdsl.parser import Parser
 
-    from xdsl_quant.runtime.loading import multiverse_context
-    from xdsl_quant.transforms.quant.verify_quant_constraints import (
+    from xdsl_quant.inspecting.verify_quant_constraints import (
         VerifyQuantConstraintsPass,
     )
+    from xdsl_quant.runtime.loading import multiverse_context
 
     text = _layers(ops, types)
 

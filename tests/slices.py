@@ -25,7 +25,7 @@ NAMES = {
     "frontends.stablehlo": r"stablehlo",
     "frontends.tflite": r"tfl|litert|lite\b",
     "frontends.tosa": r"tosa",
-    "inspecting": r"\binspect|--times|tools[. ](compare|target)|\"compare\"",
+    "inspecting": r"\binspect|verify.quant|--times|tools[. ](compare|target)|\"compare\"",
     "numerics.formats": r"formats|nf4|gguf|\bmx",
     "proving": r"prov(e|ing)\b",
     "rosetta": r"rosetta",

@@ -40,6 +40,9 @@ _FOLDERS = {
     "xdsl_quant.transforms.propagation.target_checks": (
         "xdsl_quant.inspecting.target_checks"
     ),
+    "xdsl_quant.transforms.quant.verify_quant_constraints": (
+        "xdsl_quant.inspecting.verify_quant_constraints"
+    ),
     "xdsl_quant.transforms.stablehlo": "xdsl_quant.frontends.stablehlo.lowering",
     "xdsl_quant.transforms.tfl": "xdsl_quant.frontends.tflite.lowering",
     **{

@@ -57,6 +57,7 @@ _SLICES = (
     "frontends.stablehlo",
     "frontends.tflite",
     "frontends.tosa",
+    "inspecting",
     "transforms.float_layers",
 )
 """Optional packages whose `slice.py` declares further dialects, passes and targets."""

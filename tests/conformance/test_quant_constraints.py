@@ -14,10 +14,10 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from tests.real_stablehlo import RealStableHLO
-from xdsl_quant.runtime.loading import IRError, parse_module
-from xdsl_quant.transforms.quant.verify_quant_constraints import (
+from xdsl_quant.inspecting.verify_quant_constraints import (
     quant_constraint_violations,
 )
+from xdsl_quant.runtime.loading import IRError, parse_module
 
 Accepts = Callable[[str], bool]
 

@@ -124,6 +124,7 @@ def test_the_plugin_imports_nothing_heavy():
         "'xdsl_quant.frontends.stablehlo', 'xdsl_quant.frontends.stablehlo.slice', "
         "'xdsl_quant.frontends.tflite', 'xdsl_quant.frontends.tflite.slice', "
         "'xdsl_quant.frontends.tosa', 'xdsl_quant.frontends.tosa.slice', "
+        "'xdsl_quant.inspecting', 'xdsl_quant.inspecting.slice', "
         "'xdsl_quant.moved_modules', 'xdsl_quant.runtime', 'xdsl_quant.runtime.plugins', "
         "'xdsl_quant.transforms', 'xdsl_quant.transforms.float_layers', "
         "'xdsl_quant.transforms.float_layers.slice', 'xdsl_quant.universe', "

@@ -30,12 +30,12 @@ from examples.digits.stablehlo import (
 )
 from tests.real_stablehlo import RealStableHLO
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.inspecting.verify_quant_constraints import (
+    quant_constraint_violations,
+)
 from xdsl_quant.numerics import quantize
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.building.type_replacement import defined_values
-from xdsl_quant.transforms.quant.verify_quant_constraints import (
-    quant_constraint_violations,
-)
 
 TRAINING, TEST = load_digits()
 NETWORKS = load_networks()

@@ -32,6 +32,9 @@ from xdsl_quant.dialects.quant.traits import (
     SameOperandsAndResultsScale,
 )
 from xdsl_quant.execution import compile
+from xdsl_quant.inspecting.verify_quant_constraints import (
+    quant_constraint_violations,
+)
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.loading import (
@@ -51,9 +54,6 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.transforms.building.dequantize_fallback import (
     DequantizeFallback,
     lower_with_fallback,
-)
-from xdsl_quant.transforms.quant.verify_quant_constraints import (
-    quant_constraint_violations,
 )
 
 Array = NDArray[Any]

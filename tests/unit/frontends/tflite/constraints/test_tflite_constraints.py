@@ -9,11 +9,11 @@ from xdsl.dialects.tensor import Tensor
 from xdsl.universe import Universe
 
 from xdsl_quant.dialects.quant import Quant
-from xdsl_quant.runtime.loading import parse_module
-from xdsl_quant.transforms.quant.verify_quant_constraints import (
+from xdsl_quant.inspecting.verify_quant_constraints import (
     QuantConstraintViolation,
     quant_constraint_violations,
 )
+from xdsl_quant.runtime.loading import parse_module
 
 
 def context_without_tfl() -> Context:

@@ -19,10 +19,10 @@ from tests.unit.frontends.tflite.files.models import model_of
 from tests.unit.frontends.tflite.formulas.cases import cases
 from xdsl_quant.frontends.tflite import read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.files.writer import write_model
-from xdsl_quant.runtime.loading import parse_module
-from xdsl_quant.transforms.quant.verify_quant_constraints import (
+from xdsl_quant.inspecting.verify_quant_constraints import (
     quant_constraint_violations,
 )
+from xdsl_quant.runtime.loading import parse_module
 
 from .tflite_ops import expressed, inputs_of, module_of, steps_off
 

@@ -19,13 +19,13 @@ from xdsl.ir import Attribute, TypeAttribute
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType, UniformQuantizedType
-from xdsl_quant.runtime.loading import multiverse_context, parse_module
-from xdsl_quant.transforms.quant.verify_quant_constraints import (
+from xdsl_quant.inspecting.verify_quant_constraints import (
     Rules,
     VerifyQuantConstraintsPass,
     quant_constraint_violations,
     subnormal_scale_warnings,
 )
+from xdsl_quant.runtime.loading import multiverse_context, parse_module
 from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
 
 FAR_OFF = UniformQuantizedType(i8, f32, 1.0, 300)
