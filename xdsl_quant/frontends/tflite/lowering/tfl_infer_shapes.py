@@ -210,11 +210,9 @@ def _has_static_shape(type_: Attribute) -> bool:
 
 
 def _has_dynamic_shape(type_: Attribute) -> bool:
-    if isinstance(scalar_or_element_type(type_), tfl.ResourceType):
-        return False
-    return isinstance(type_, TensorType | UnrankedTensorType) and not (
-        _has_static_shape(type_)
-    )
+    if isa(type_, UnrankedTensorType):
+        return not isinstance(type_.element_type, tfl.ResourceType)
+    return isa(type_, TensorType) and not type_.has_static_shape()
 
 
 def _refined_type(known: Attribute, new: Attribute) -> Attribute:
