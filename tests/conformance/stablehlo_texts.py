@@ -622,6 +622,38 @@ def _gather(rng: Random) -> Op:
     return Op("gather", operands, [result], properties)
 
 
+_SCATTER_NAMES = {
+    "#stablehlo.gather": "#stablehlo.scatter",
+    "offset_dims": "update_window_dims",
+    "collapsed_slice_dims": "inserted_window_dims",
+    "start_indices_batching_dims": "scatter_indices_batching_dims",
+    "operand_batching_dims": "input_batching_dims",
+    "start_index_map": "scatter_dims_to_operand_dims",
+}
+
+
+def _scatter(rng: Random) -> Op:
+    """The inverse of a gather: its result are the updates."""
+    gather = _gather(rng)
+    numbers = gather.properties["dimension_numbers"]
+    for name, other in _SCATTER_NAMES.items():
+        numbers = numbers.replace(name, other)
+    operand, indices = gather.operands
+    scalar = Tensor([], operand.element)
+    arguments = [scalar, scalar]
+    if one_in(rng, 16):
+        arguments[rng.randrange(2)] = _mistaken(rng, scalar)
+    region = _region(arguments[: 2 - one_in(rng, 16)], arguments[:1], "%x")
+    result = _rescaled_seldom(rng, operand)
+    operands = [operand, indices, gather.results[0]]
+    properties = {
+        "indices_are_sorted": "false",
+        "scatter_dimension_numbers": numbers,
+        "unique_indices": "true",
+    }
+    return Op("scatter", operands, [result], properties, f" ({region})")
+
+
 def _product_elements(rng: Random) -> tuple[str, str, str]:
     """Element types of two factors and of a product, where per tensor is good enough."""
     storage, expressed = rng.choice(_STORAGE), rng.choice(_EXPRESSED)
@@ -895,6 +927,7 @@ _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "reduce": _reduce,
     "reduce_window": _reduce_window,
     "gather": _gather,
+    "scatter": _scatter,
     "iota": _iota,
     "get_dimension_size": _get_dimension_size,
     "dot_general": _dot_general,

@@ -20,6 +20,7 @@ from . import (
     products,
     reduction,
     representations,
+    scatter,
 )
 from .attributes import *
 from .composite import *
@@ -33,6 +34,7 @@ from .functions import *
 from .products import *
 from .reduction import *
 from .representations import *
+from .scatter import *
 
 __all__ = ["StableHLO"]
 __all__ += attributes.__all__
@@ -47,6 +49,7 @@ __all__ += functions.__all__
 __all__ += products.__all__
 __all__ += reduction.__all__
 __all__ += representations.__all__
+__all__ += scatter.__all__
 
 _EXPORTED = [
     value for name in __all__ if isinstance(value := globals().get(name), type)

@@ -48,6 +48,7 @@ __all__ = [
     "ResultAccuracyAttr",
     "ResultAccuracyMode",
     "ResultAccuracyModeAttr",
+    "ScatterDimensionNumbersAttr",
     "TokenType",
     "TypeExtensionsAttr",
 ]
@@ -423,6 +424,41 @@ class GatherDimensionNumbersAttr(FieldsAttr):
 
     start_index_map: Dimensions = param_def(converter=dimensions_attr)
     """Operand dimension to which each component of an index vector refers."""
+
+    index_vector_dim: IntAttr = param_def(converter=IntAttr.get)
+    """Dimension of the indices tensor along which an index vector extends."""
+
+    def numbers(self) -> tuple[Sequence[int], ...]:
+        """Return the values of all parameters except `index_vector_dim`, in order."""
+        return tuple(cast(Dimensions, p).get_values() for p in self.parameters[:-1])
+
+
+@irdl_attr_definition
+class ScatterDimensionNumbersAttr(FieldsAttr):
+    """
+    Roles of the dimensions of inputs, indices and updates of `stablehlo.scatter`.
+
+    Example:
+
+    ```mlir
+    #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+      scatter_dims_to_operand_dims = [0], index_vector_dim = 1>
+    ```
+    """
+
+    name = "stablehlo.scatter"
+
+    update_window_dims: Dimensions = param_def(converter=dimensions_attr)
+    """Dimensions of the updates that index into a slice of the inputs."""
+
+    inserted_window_dims: Dimensions = param_def(converter=dimensions_attr)
+    """Dimensions of the inputs that have size 1 in each slice, and updates omit."""
+
+    input_batching_dims: Dimensions = param_def(converter=dimensions_attr)
+    scatter_indices_batching_dims: Dimensions = param_def(converter=dimensions_attr)
+
+    scatter_dims_to_operand_dims: Dimensions = param_def(converter=dimensions_attr)
+    """Dimension of the inputs to which each component of an index vector refers."""
 
     index_vector_dim: IntAttr = param_def(converter=IntAttr.get)
     """Dimension of the indices tensor along which an index vector extends."""

@@ -44,6 +44,7 @@ from xdsl_quant.dialects.verification import (
 from . import tensor_kinds as kinds
 from .attributes import dimensions_attr, dimensions_text, parse_dimensions
 from .base import Operand, PropertyValue, StableHLOOp, real_type
+from .control_flow import returned_types
 from .elementwise import BinaryOp
 from .rules import WindowDimension, verify_count, verify_dimensions, window_dimensions
 from .syntax import parse_attributes
@@ -165,9 +166,9 @@ class ReductionOp(StableHLOOp, ABC):
     def verify_(self) -> None:
         count = len(self.inputs)
         require(count > 0, f"'{self.name}' op expected 1 or more operands, but found 0")
-        block = self.body.block
+        last_op = self.body.block.last_op
         # By name: the dialect of another plugin may have its own class.
-        if block.last_op is None or block.last_op.name != ReturnOp.name:
+        if last_op is None or last_op.name != ReturnOp.name:
             raise VerifyException(
                 f"'{self.name}' op expects regions to end with '{ReturnOp.name}'"
             )
@@ -179,20 +180,9 @@ class ReductionOp(StableHLOOp, ABC):
                 "expects all inputs to have compatible shapes",
             )
         inferred_shape = self.inferred_shape(shape)
-        for type_ in (*block.arg_types, *block.last_op.operand_types):
-            if not isinstance(type_, TensorType):
-                raise VerifyException(f"expects a region on tensors, got '{type_}'")
-        parameters = cast(Sequence[RankedTensor], block.arg_types)
-        returned = cast(Sequence[RankedTensor], block.last_op.operand_types)
-        verify_count("parameters of the region", parameters, 2 * count)
-        verify_count("results of the region", returned, count)
-        allowed = self.allowed_dimensions(inferred_shape)
-        for index, result in enumerate(returned):
-            first, second = parameters[index], parameters[index + count]
-            _verify_parameter(index, first, result, is_exact=True)
-            _verify_parameter(index + count, second, result, is_exact=False)
-            _verify_init(index, result, inits[index])
-            _verify_input(index + count, second, inputs[index], allowed)
+        verify_computation(
+            self.body, inputs, inits, self.allowed_dimensions(inferred_shape)
+        )
         self.verify_inferred(self.inferred_types())
 
     def inferred_types(self) -> Sequence[RankedTensor]:
@@ -201,6 +191,40 @@ class ReductionOp(StableHLOOp, ABC):
         assert last_op is not None
         returned = cast(Sequence[RankedTensor], last_op.operand_types)
         return [TensorType(type_.element_type, shape) for type_ in returned]
+
+
+def verify_computation(
+    region: Region,
+    inputs: Sequence[RankedTensor],
+    inits: Sequence[RankedTensor],
+    allowed: Sequence[int] = (),
+) -> None:
+    """
+    Verify a region that combines results, which start with `inits`, with elements.
+
+    Args:
+        region: has a parameter for each result and then for each input.
+        inputs: types of the tensors with the elements.
+        inits: types of the initial results.
+        allowed: sizes; the shape of a parameter must be a subsequence of them.
+
+    Raises:
+        VerifyException: if the types do not match.
+    """
+    block, count = region.block, len(inputs)
+    for type_ in (*block.arg_types, *returned_types(region)):
+        if not isinstance(type_, TensorType):
+            raise VerifyException(f"expects a region on tensors, got '{type_}'")
+    parameters = cast(Sequence[RankedTensor], block.arg_types)
+    returned = cast(Sequence[RankedTensor], returned_types(region))
+    verify_count("parameters of the region", parameters, 2 * count)
+    verify_count("results of the region", returned, count)
+    for index, result in enumerate(returned):
+        first, second = parameters[index], parameters[index + count]
+        _verify_parameter(index, first, result, is_exact=True)
+        _verify_parameter(index + count, second, result, is_exact=False)
+        _verify_init(index, result, inits[index])
+        _verify_input(index + count, second, inputs[index], allowed)
 
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     Float32Type,
     Float64Type,
+    IndexType,
     IntegerType,
     MemRefType,
     Signedness,
@@ -168,6 +169,13 @@ STATIC_OR_BOUNDED_OR_PER_AXIS = _tensor_of(
 PRED_TENSOR = _tensor_of(ElementGroup.PRED)
 PRED_OR_INTEGER = _tensor_of(*_BITS)
 INTEGER_TENSOR = _tensor_of(*_INTEGER)
+INDICES: TypeKind[RankedTensor] = TypeKind(
+    "ranked tensor of integer or index values",
+    lambda type_: (
+        isinstance(type_, TensorType)
+        and isinstance(cast(RankedTensor, type_).element_type, IntegerType | IndexType)
+    ),
+)
 FLOAT_TENSOR = _tensor_of(ElementGroup.FLOAT)
 FLOAT_OR_QUANTIZED = _tensor_of(ElementGroup.FLOAT, ElementGroup.PER_TENSOR)
 QUANTIZED_OR_PER_AXIS = _tensor_of(ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS)

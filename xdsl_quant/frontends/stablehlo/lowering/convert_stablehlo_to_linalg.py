@@ -34,7 +34,7 @@ from xdsl_quant.dialects.quant.traits import (
     Reduces,
     has_quantization_trait,
 )
-from xdsl_quant.frontends.stablehlo.dialect import MapOp, ReturnOp, SortOp
+from xdsl_quant.frontends.stablehlo.dialect import MapOp, ReturnOp, ScatterOp, SortOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import defined_values
@@ -49,6 +49,7 @@ from .linalg import (
     elementwise,
     reduction,
     representations,
+    scatter,
     sorting,
 )
 from .linalg.control_flow import (
@@ -78,6 +79,7 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     reduction.LowerReduceWindow(),
     data_movement.LowerReshape(),
     dynamic_slices.LowerReverse(),
+    scatter.LowerScatter(),
     data_movement.LowerSlice(),
     sorting.LowerSort(),
     sorting.LowerTopK(),
@@ -133,7 +135,7 @@ def _is_lowered_with_parent(op: Operation) -> bool:
     """Return True for ops in the region of a computation, and terminators of regions."""
     parent = op.parent_op()
     return (
-        isinstance(parent, MapOp | SortOp)
+        isinstance(parent, MapOp | ScatterOp | SortOp)
         or (isinstance(op, ReturnOp) and isinstance(parent, ControlFlowOp))
         or (parent is not None and has_quantization_trait(parent, Reduces))
     )

@@ -67,6 +67,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ReshapeOp,
     ResultAccuracyAttr,
     ReturnOp,
+    ScatterOp,
     SelectOp,
     SliceOp,
     SortOp,
@@ -377,7 +378,7 @@ def test_a_resource_may_be_a_constant():
 def test_traits():
     impure = {op for op in StableHLO.operations if not op.has_trait(Pure)}
     control_flow = {CaseOp, IfOp, WhileOp}
-    computing = {MapOp, ReduceOp, ReduceWindowOp, SortOp}
+    computing = {MapOp, ReduceOp, ReduceWindowOp, ScatterOp, SortOp}
     assert impure == {CompositeOp, CustomCallOp, *computing, *control_flow}
     commutative = {op for op in StableHLO.operations if op.has_trait(Commutative)}
     assert commutative == {AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp, XorOp}

@@ -273,7 +273,7 @@ NOT_QUANTIZED = {
         *("and", "or", "xor", "not", "shift_left", "shift_right_arithmetic"),
         *("shift_right_logical", "popcnt", "count_leading_zeros"),
         *("real", "imag", "complex", "custom_call", "while", "if", "case"),
-        *("map", "sort", "bitcast_convert", "composite"),
+        *("map", "sort", "scatter", "bitcast_convert", "composite"),
     )
 }
 

@@ -1,0 +1,145 @@
+"""Lowering of `scatter` to loops over the updates, in which slices are updated in place."""
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith, scf, tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i1, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.stablehlo.dialect import ScatterOp
+from xdsl_quant.transforms.building.builder import (
+    INDEX,
+    LoweringBuilder,
+    element_type_of,
+    shape_of,
+)
+
+from .elementwise import convert_scalar
+from .lowering import LinalgLowering, Values, without_linalg
+from .reduction import inline_block
+
+
+class LowerScatter(LinalgLowering[ScatterOp]):
+    """Lower `stablehlo.scatter`; see the module."""
+
+    op_type = ScatterOp
+
+    def lower(self, builder: LoweringBuilder, op: ScatterOp, args: Values) -> Values:
+        count = len(op.inputs)
+        inputs, indices, updates = args[:count], args[count], args[count + 1 :]
+        shapes = [shape_of(value) for value in (inputs[0], indices, updates[0])]
+        if any(DYNAMIC_INDEX in shape for shape in shapes):
+            raise without_linalg("has an operand of unknown size")
+
+        def update(
+            builder: LoweringBuilder, position: Values, results: Values
+        ) -> Values:
+            place = _place(builder, op, indices, position)
+            is_inside = _is_inside(builder, place, shapes[0])
+            return _updated(builder, op, is_inside, place, position, results, updates)
+
+        return nested_loops(builder, shapes[2], inputs, update)
+
+
+_LoopBody = Callable[[LoweringBuilder, Values, Values], Values]
+"""Builder of the next loop-carried values, from loop indices and the current values."""
+
+
+def nested_loops(
+    builder: LoweringBuilder,
+    sizes: Sequence[int],
+    carried: Values,
+    body: _LoopBody,
+    indices: Values = (),
+) -> Values:
+    """Build `scf.for` loops from 0 to each size, and return the loop-carried values."""
+    if not sizes:
+        return body(builder, indices, carried)
+    block = Block(arg_types=(INDEX, *(value.type for value in carried)))
+    inner = LoweringBuilder(InsertPoint.at_end(block), location=builder.location)
+    index, *current = block.args
+    results = nested_loops(inner, sizes[1:], current, body, (*indices, index))
+    inner.insert(scf.YieldOp(*results))
+    bounds = [builder.index(number) for number in (0, sizes[0], 1)]
+    loop = scf.ForOp(bounds[0], bounds[1], bounds[2], carried, block)
+    builder.insert(loop)
+    return loop.results
+
+
+def _place(
+    builder: LoweringBuilder, op: ScatterOp, indices: SSAValue, position: Values
+) -> Sequence[SSAValue]:
+    """Return the index in the inputs that corresponds to a position in the updates."""
+    numbers = op.scatter_dimension_numbers
+    windows, _, batching, indices_batching, index_map = numbers.numbers()
+    vector, rank = numbers.index_vector_dim.data, len(shape_of(indices))
+    batch = [value for d, value in enumerate(position) if d not in windows]
+    zero = builder.index(0)
+    place = [zero] * len(shape_of(op.inputs[0]))
+    for own, other in zip(windows, op.window_dimensions, strict=True):
+        place[other] = position[own]
+    for dimension, own in zip(batching, indices_batching, strict=True):
+        place[dimension] = batch[own - (own > vector)]
+    type_ = scalar_or_element_type(op.scatter_indices.type)
+    for component, dimension in enumerate(index_map):
+        at = [*batch[:vector], builder.index(component), *batch[vector:]][:rank]
+        start = builder.op(tensor.ExtractOp, (indices, *at), element_type_of(indices))
+        start = _as_index(builder, start, type_)
+        place[dimension] = builder.add(arith.AddiOp(start, place[dimension]))
+    return place
+
+
+def _as_index(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
+    if value.type == INDEX:
+        return value
+    wide = convert_scalar(builder, value, type_, i64)
+    return builder.op(arith.IndexCastOp, (wide,), INDEX)
+
+
+def _is_inside(
+    builder: LoweringBuilder, place: Sequence[SSAValue], shape: Sequence[int]
+) -> SSAValue:
+    """Return whether each index is in bounds; negative ones are large if unsigned."""
+    inside = builder.number(1, i1)
+    for index, size in zip(place, shape, strict=True):
+        is_less = builder.add(arith.CmpiOp(index, builder.index(size), "ult"))
+        inside = builder.add(arith.AndIOp(inside, is_less))
+    return inside
+
+
+def _updated(
+    builder: LoweringBuilder,
+    op: ScatterOp,
+    is_inside: SSAValue,
+    place: Sequence[SSAValue],
+    position: Values,
+    results: Values,
+    updates: Values,
+) -> Values:
+    """Build a conditional that combines an element of each result with an update."""
+    block = Block()
+    inner = LoweringBuilder(InsertPoint.at_end(block), location=builder.location)
+    elements = [
+        inner.op(tensor.ExtractOp, (value, *at), element_type_of(value))
+        for values, at in ((results, place), (updates, position))
+        for value in values
+    ]
+    sources = (*op.inputs, *op.updates)
+    arguments = op.update_computation.block.args
+    scalars = [
+        convert_scalar(inner, element, element_type_of(source), element_type_of(target))
+        for element, source, target in zip(elements, sources, arguments, strict=True)
+    ]
+    combined = inline_block(inner, op.update_computation.block, scalars)
+    inserted = [
+        inner.add(tensor.InsertOp(element, value, place))
+        for element, value in zip(combined, results, strict=True)
+    ]
+    inner.insert(scf.YieldOp(*inserted))
+    kept = Region(Block([scf.YieldOp(*results)]))
+    types = [value.type for value in results]
+    conditional = scf.IfOp(is_inside, types, Region(block), kept)
+    builder.insert(conditional)
+    return conditional.results
