@@ -5,7 +5,7 @@ from inspect import getattr_static
 from pathlib import Path
 
 from xdsl.context import Context
-from xdsl.ir import Data
+from xdsl.ir import Data, OpaqueSyntaxAttribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.universe import Universe
 
@@ -17,6 +17,10 @@ from xdsl_quant.runtime.plugins import (
 )
 
 _HERE = "frontends.stablehlo"
+
+
+_KINDS = Data, OpaqueSyntaxAttribute, SpacedOpaqueSyntaxAttribute
+"""Kinds of attributes that xDSL's parser and printer distinguish by class."""
 
 
 def _prefer_own_stablehlo(ctx: Context) -> None:
@@ -42,8 +46,7 @@ def _prefer_own_stablehlo(ctx: Context) -> None:
             other = loaded.setdefault(class_name, class_)
             if other is class_ or not is_plugin:
                 continue
-            # The parser distinguishes the two kinds of attributes by class.
-            if issubclass(other, Data) == issubclass(class_, Data):
+            if all(issubclass(other, k) == issubclass(class_, k) for k in _KINDS):
                 other.register(class_)
             if issubclass(other, IRDLOperation) and issubclass(class_, IRDLOperation):
                 _add_names(class_, other)

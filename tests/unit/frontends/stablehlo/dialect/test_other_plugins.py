@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 _PLUGIN = '''
-from xdsl.ir import Dialect, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import (
+    Dialect, EnumAttribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+)
 from xdsl.ir import TypeAttribute
 from xdsl.irdl import (
     IRDLOperation, irdl_attr_definition, irdl_op_definition, operand_def,
@@ -16,6 +18,7 @@ from xdsl.irdl import (
 )
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator, SingleBlockImplicitTerminator
+from xdsl.utils.str_enum import StrEnum
 from xdsl.universe import Universe
 
 
@@ -29,6 +32,17 @@ class OtherPrecision(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
     """A precision without a value."""
 
     name = "stablehlo.precision"
+
+
+class Mode(StrEnum):
+    HIGHEST = "HIGHEST"
+
+
+@irdl_attr_definition
+class OtherMode(EnumAttribute[Mode], SpacedOpaqueSyntaxAttribute):
+    """An attribute with a text that this package does not print."""
+
+    name = "stablehlo.result_accuracy_mode"
 
 
 @irdl_op_definition
@@ -71,7 +85,9 @@ class CountAdds(ModulePass):
 
 
 STABLEHLO = Dialect(
-    "stablehlo", [OtherAdd, OtherReturn, OnceOp], [OtherToken, OtherPrecision]
+    "stablehlo",
+    [OtherAdd, OtherReturn, OnceOp],
+    [OtherToken, OtherPrecision, OtherMode],
 )
 UNIVERSE = Universe(
     all_dialects={"stablehlo": lambda: STABLEHLO},
@@ -86,7 +102,8 @@ func.func @f(%x: tensor<2xf32>, %t: !stablehlo.token) -> tensor<2x!q> {
   %1 = stablehlo.uniform_quantize %0 : (tensor<2xf32>) -> tensor<2x!q>
   "stablehlo.once"(%t) ({
     stablehlo.return %0 : tensor<2xf32>
-  }) {precision = #stablehlo<precision HIGH>} : (!stablehlo.token) -> ()
+  }) {precision = #stablehlo<precision HIGH>,
+      mode = #stablehlo.result_accuracy_mode<HIGHEST>} : (!stablehlo.token) -> ()
   func.return %1 : tensor<2x!q>
 }
 """
@@ -135,6 +152,7 @@ def test_this_dialect_is_used_and_the_ops_of_the_other_are_added(
     assert "stablehlo.add %x, %x : tensor<2xf32>" in output
     assert "quant.qcast" in output
     assert "precision HIGH" in output
+    assert "#stablehlo.result_accuracy_mode<HIGHEST>" in output
     assert '"stablehlo.once"(%' in output
 
 
