@@ -147,7 +147,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
   return %k : tensor<4xf32>
 }}""")
     module = parse_module(text)
-    with pytest.raises(IRError, match="of 'tfl.quantize' op at module:8:3 and"):
+    with pytest.raises(IRError, match=r"of 'tfl.quantize' op at module:8:3 and"):
         apply_passes(module, "quant-constraints-to-specs")
     assert module.is_structurally_equivalent(parse_module(text))
 
