@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math as python_math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, SupportsIndex, cast
 
 from xdsl.dialects import arith, math
@@ -365,6 +365,7 @@ class FloatExpression(Real):
         for coefficient in reversed(_ERFCX[:-1]):
             curve = (curve + coefficient) * t
         tail = curve * self.function("exp", -(size * size))
-        return cast(FloatExpression, (self < 0).chosen(2 - tail, tail))
+        result = cast(FloatExpression, (self < 0).chosen(2 - tail, tail))
+        return replace(result, bounds=widened_bounds(0, 2))
 
     PRIMITIVES: ClassVar = {"erfc": erfc}

@@ -49,8 +49,9 @@ COMMANDS: Mapping[str, Command] = {
     "quantize": Command(
         "quantize a float model with samples",
         "Quantize a float model with samples, write a .mlir or .tflite file, and print\n"
-        "the error of each kernel. Recipes: dynamic-range, int16x8, int4-weights, int8,\n"
-        "int8-weights, mixed.",
+        "the error of each kernel. Recipes: dynamic-range, int16x8, int2-blocks-32,\n"
+        "int4-blocks-32 (both also 64, 128, 256), int4-weights, int8, int8-weights,\n"
+        "mixed.",
         "MODEL --data! -o! --recipe --target --budget --test-data --labels "
         "--data-labels --report --json --times --checkpoint "
         f"{_MODEL_OPTIONS} --no-progress",

@@ -62,6 +62,28 @@ WITHOUT_NUMBERS = {
     **dict.fromkeys(
         ("tfl.logical_and", "tfl.logical_or", "tfl.logical_not"), "of truth values"
     ),
+    **dict.fromkeys(
+        (
+            *("stablehlo.xor", "stablehlo.popcnt", "stablehlo.count_leading_zeros"),
+            *("stablehlo.shift_left", "stablehlo.shift_right_arithmetic"),
+            "stablehlo.shift_right_logical",
+        ),
+        "of bits",
+    ),
+    **dict.fromkeys(
+        ("stablehlo.real", "stablehlo.imag", "stablehlo.complex"), "of complex numbers"
+    ),
+    "stablehlo.is_finite": "has truth values as results",
+    **dict.fromkeys(
+        (
+            *("stablehlo.cbrt", "stablehlo.cosine", "stablehlo.exponential_minus_one"),
+            *("stablehlo.log", "stablehlo.log_plus_one", "stablehlo.sine"),
+            *("stablehlo.tan", "stablehlo.ceil", "stablehlo.floor", "stablehlo.sign"),
+            *("stablehlo.round_nearest_afz", "stablehlo.power", "stablehlo.remainder"),
+            *("stablehlo.atan2", "stablehlo.reduce_precision"),
+        ),
+        "has no integer form; its floats are compared with StableHLO's interpreter",
+    ),
     "stablehlo.select": "moves elements",
     "stablehlo.convert": "of types that are not quantized",
     "tfl.cast": "of stored values: an integer becomes another type",

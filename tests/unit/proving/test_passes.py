@@ -54,6 +54,7 @@ NOT_COMPARED = {
     "quant-split-reductions": "adds floats in another order",
     "quant-insert-stats-refs": "adds ops that return their operand",
     "tfl-fuse-qdq": "fuses ops: what they compute is the table of kernels",
+    "tfl-infer-shapes": "changes types of results",
     "tfl-variables-to-arguments": "changes arguments and results",
     "verify-quant-constraints": "changes nothing",
 }

@@ -720,7 +720,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--checkpoint", "x.npy"),
-            "m.mlir: error: x.npy is not JSON: ",
+            "--checkpoint x.npy: error: x.npy is not JSON: ",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--checkpoint", "missing/c.json"),

@@ -26,6 +26,7 @@ def test_a_patch_says_what_mlir_does_and_what_ends_it(change: Change):
 
 def test_each_text_for_xdsl_belongs_to_a_patch():
     files = [*(PAGE.parents[1] / "upstream").iterdir()]
-    # The others are for LLVM: see `tests/cpus`.
-    texts = {f"upstream/{f.name}" for f in files if not f.name.startswith("llvm-")}
+    # The others are for LLVM, see `tests/cpus`, and for LiteRT.
+    others = "llvm-", "litert-"
+    texts = {f"upstream/{f.name}" for f in files if not f.name.startswith(others)}
     assert texts == {change.upstream for change in documented_changes()}
