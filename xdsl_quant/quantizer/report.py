@@ -322,7 +322,9 @@ def _product_reports(
     known = set[SSAValue]()
     products = zip(products_of(module), products_of(quantized), strict=True)
     for number, (original, op) in enumerate(products):
-        report = _product_report(original, op, errors[result_key(number, 0)])
+        # No sample may run a branch or the body of a loop.
+        error = errors.get(result_key(number, 0))
+        report = _product_report(original, op, error)
         weight, _ = _weight_and_elements(original)
         if weight in known:
             # Weights of several products count only for the first of them.
@@ -357,7 +359,7 @@ def _weight_and_elements(op: Operation) -> tuple[SSAValue, Floats]:
 
 
 def _product_report(
-    original: Operation, op: Operation, errors: KernelErrors
+    original: Operation, op: Operation, errors: KernelErrors | None
 ) -> KernelReport:
     (weight, elements), (_, new_elements) = map(_weight_and_elements, (original, op))
     type_ = None
@@ -380,8 +382,8 @@ def _product_report(
         location_prefix(op.location).removesuffix(": "),
         "",
         "" if type_ is None else str(type_),
-        errors.accumulated.sqnr,
-        errors.own.sqnr,
+        math.nan if errors is None else errors.accumulated.sqnr,
+        math.nan if errors is None else errors.own.sqnr,
         weight_sqnr,
         0.0,
         -(-size // 8),

@@ -242,7 +242,8 @@ class ModelReport:
                 "writes all of them to a file"
             )
         outputs = ", ".join(
-            f"{name} {decibels(sqnr)} dB" for name, sqnr in self.outputs.items()
+            f"{name} {decibels(sqnr)}" + (" dB" if sqnr < math.inf else "")
+            for name, sqnr in self.outputs.items()
         )
         lines += ["", f"SQNR of the results: {outputs}"]
         lines += [str(x) for x in (self.accuracy, self.latency) if x is not None]

@@ -298,6 +298,10 @@ def read_type_or_module(options: argparse.Namespace) -> str | ModuleOp:
     return text
 
 
+_MAX_SIZE = (1 << 31) - 1
+"""Largest size of a dimension in a `.tflite` file."""
+
+
 def _input_shape(text: str) -> tuple[str, list[int]]:
     """
     Parse a shape such as `x=1x16x16x3`.
@@ -309,7 +313,12 @@ def _input_shape(text: str) -> tuple[str, list[int]]:
     numbers = sizes.split("x") if sizes else []
     if not (name and equals) or not all(map(str.isdecimal, numbers)):
         raise Failure(f"--shape {text}: error: expected NAME=SIZES, e.g. x=1x16x16x3")
-    return name, [int(number) for number in numbers]
+    shape = [int(number) for number in numbers]
+    if (largest := max(shape, default=0)) > _MAX_SIZE:
+        raise Failure(
+            f"--shape {text}: error: expected sizes up to {_MAX_SIZE}, found {largest}"
+        )
+    return name, shape
 
 
 def standard_input() -> io.BytesIO:

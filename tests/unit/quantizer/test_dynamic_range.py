@@ -384,3 +384,25 @@ def test_stablehlo_has_no_zero_points_of_activations():
         integers(RECTIFIED, replace(PLAIN, asymmetric_inputs=True))
     symmetric = integers(RECTIFIED, replace(PLAIN, asymmetric_inputs=False))
     assert str(symmetric) == str(integers(RECTIFIED))
+
+
+@pytest.mark.parametrize("recipe", ["dynamic-range", "int8-weights"])
+def test_products_that_no_sample_runs(recipe: str):
+    """The report has no error of a product in a branch that is never taken."""
+    text = """
+func.func @main(%x: tensor<1x2xf32>, %p: tensor<i1>) -> tensor<1x2xf32> {
+  %w = stablehlo.constant dense<[[1.0, 2.0], [3.0, -4.0]]> : tensor<2x2xf32>
+  %0 = "stablehlo.if"(%p) ({
+    %1 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
+    stablehlo.return %1 : tensor<1x2xf32>
+  }, {
+    stablehlo.return %x : tensor<1x2xf32>
+  }) : (tensor<i1>) -> tensor<1x2xf32>
+  return %0 : tensor<1x2xf32>
+}"""
+    data = [(np.array([[1, -2]], np.float32), np.array(False))]
+    report = quantize(text, data, recipe).report(data)
+    (product,) = report.kernels
+    assert math.isnan(product.sqnr)
+    assert str(report).splitlines()[-2] == "SQNR of the results: main:output:0 exact"

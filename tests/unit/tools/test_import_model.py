@@ -184,6 +184,10 @@ def test_large_constants(capsys: pytest.CaptureFixture[str]):
             "--shape x=1x?: error: expected NAME=SIZES, e.g. x=1x16x16x3",
         ),
         (
+            ("m.tflite", "--shape", f"x=1x{10**20}"),
+            f"--shape x=1x{10**20}: error: expected sizes up to 2147483647, found {10**20}",
+        ),
+        (
             ("m.tflite", "--shape", "z=1x2"),
             "m.tflite: error: unknown input 'z'; available: 'x'",
         ),

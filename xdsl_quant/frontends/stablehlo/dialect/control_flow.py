@@ -23,8 +23,6 @@ from xdsl.traits import Pure, RecursiveMemoryEffect
 
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
-    MovesElements,
-    SameOperandsAndResultsScale,
 )
 from xdsl_quant.dialects.type_kinds import VariadicOf
 from xdsl_quant.dialects.verification import RankedTensor, require
@@ -282,7 +280,7 @@ class OptimizationBarrierOp(StableHLOOp):
         "$operand attr-dict `:` custom<PairwiseTypes>(type($operand), type($results_))"
     )
 
-    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
+    traits = traits_def(Pure(), AcceptsStoredValues())
 
     def verify_(self) -> None:
         require(

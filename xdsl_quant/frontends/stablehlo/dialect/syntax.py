@@ -111,6 +111,9 @@ class OperandsBeforeKeyword(assembly.CustomDirective):
         while (operand := parser.parse_optional_unresolved_operand()) is not None:
             operands.append(operand)
             parser.parse_punctuation(",")
+        if not operands:
+            # As StableHLO prints it.
+            parser.parse_optional_punctuation(",")
         self.operands.set(state, operands)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:

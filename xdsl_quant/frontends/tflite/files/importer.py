@@ -658,7 +658,8 @@ def _has_power_of_two_scale(tensor: Tensor) -> bool:
 
 def _hint(name: str) -> str | None:
     """Return a valid SSA name for a tensor name, or `None`."""
-    hint = "".join(c if c.isalnum() or c in "_$.-" else "_" for c in name)
+    # The parser reads ASCII letters alone.
+    hint = re.sub(r"[^\w$.-]", "_", name, flags=re.ASCII)
     # xDSL drops trailing numbers, so a name such as `_1_2` would be empty.
     is_empty = re.fullmatch(r"(_\d+)+", hint)
     return hint if SSAValue.is_valid_name(hint) and not is_empty else None

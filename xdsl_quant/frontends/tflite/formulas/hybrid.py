@@ -229,7 +229,8 @@ def convolution(
     Returns:
         `[batch, rows, columns, outputs]`.
     """
-    has_one_scale = not is_depthwise and not weights.parameters.scales.ndim
+    # Files do not tell a per-axis type of one scale from a per-tensor type.
+    has_one_scale = not is_depthwise and weights.parameters.scales.size == 1
     images = values.reshape(len(values), -1)
     if has_one_scale:
         stored, image_scales, _ = _symmetric(images)

@@ -534,12 +534,13 @@ def test_wide_bias_has_a_scale_in_the_file(weight_scales: tuple[float, ...]):
     assert LiteRT(written).run(x)[0].tolist() == LiteRT(file).run(x)[0].tolist()
 
 
-@pytest.mark.parametrize("name", ["_4", "\N{REPLACEMENT CHARACTER}4", "_1_2"])
+@pytest.mark.parametrize("name", ["_4", "\N{REPLACEMENT CHARACTER}4", "_1_2", "größe"])
 def test_names_of_numbers_alone(name: str):
     """xDSL leaves out numbers at the end of name hints, and does not clone empty ones."""
     tensors = [tensor("x", "FLOAT32", 2), tensor(name, "FLOAT32", 2)]
     module = module_of(graph(tensors, [0], [1], op("EXP", [0], [1])))
     assert str(module.clone()) == str(module)
+    assert str(parse_module(str(module))) == str(module)
 
 
 def test_quantize_without_result():

@@ -175,6 +175,14 @@ def test_convolution(
     check(text, samples(rng, shapes[0]))
 
 
+def test_convolution_by_weights_with_one_scale_along_an_axis():
+    """A file does not tell this type from a per-tensor type."""
+    rng = np.random.default_rng(0)
+    options = WINDOW.format(1, 1, "SAME", "NONE")
+    shapes = (2, 3, 3, 2), (1, 2, 2, 2), (2, 3, 3, 1)
+    check(model(rng, "conv_2d", options, *shapes, axis=0), samples(rng, shapes[0]))
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("stride", "padding", "result"), [(1, "SAME", (5, 6)), (2, "VALID", (2, 3))]

@@ -27,6 +27,9 @@ from xdsl.utils.hints import isa
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
+    ComputesElementwise,
+    MultipliesAndAccumulates,
+    OrdersElements,
     Reduces,
     has_quantization_trait,
 )
@@ -45,6 +48,10 @@ QUANTIZED_ARITHMETIC = (
     "is arithmetic on a quantized tensor: run 'convert-quantized-stablehlo-to-linalg' "
     "instead"
 )
+
+
+_DECOMPOSED = (ComputesElementwise, MultipliesAndAccumulates, OrdersElements)
+"""Traits of quantized ops that another pass decomposes."""
 
 
 class Replacement(NamedTuple):
@@ -208,7 +215,9 @@ def _check_type(op: Operation, type_: Attribute) -> None:
     element_type, accepts_stored = type_.element_type, accepts_stored_values(op)
     if isinstance(element_type, QuantizedType):
         if not (accepts_stored or has_quantization_trait(op, Reduces)):
-            raise Unsupported(QUANTIZED_ARITHMETIC)
+            if has_quantization_trait(op, *_DECOMPOSED):
+                raise Unsupported(QUANTIZED_ARITHMETIC)
+            raise without_linalg("has a quantized operand or result")
         if not isinstance(element_type, StoredQuantizedType):
             raise Unsupported(
                 f"takes stored values of type '{element_type}', which has no storage type"

@@ -61,7 +61,7 @@ class LowerTopK(LinalgLowering[TopKOp]):
 
     def lower(self, builder: LoweringBuilder, op: TopKOp, args: Values) -> Values:
         (value,) = args
-        element_type = stored_type(op.operand.type).element_type
+        element_type = element_type_of(op.operand)
         predicate = "ugt" if is_unsigned_type(element_type) else "sgt"
 
         def is_larger(body: LoweringBuilder, elements: Values) -> SSAValue:

@@ -103,6 +103,27 @@ def test_quantized_state():
     same_bits(np.asarray(interpreted), stored)
 
 
+@pytest.mark.parametrize("widths", [("i8", "i8"), ("i8", "i32"), ("i32", "i8")])
+def test_barrier_of_different_quantized_types(widths: tuple[str, str]):
+    q, r = (
+        f"tensor<3x!quant.uniform<{width}:f32, {parameters}>>"
+        for width, parameters in zip(widths, ("0.1:3", "0.25:-7"), strict=True)
+    )
+    text = (
+        f"func.func @main(%a: {q}, %b: {r}) -> ({q}, {r}) {{\n"
+        f"%0:2 = stablehlo.optimization_barrier %a, %b : {q}, {r}\n"
+        f"return %0#0, %0#1 : {q}, {r}\n}}"
+    )
+    values = [
+        np.array([-128, 3, 127], np.int8 if width == "i8" else np.int32)
+        for width in widths
+    ]
+    results: Any = compile(text)(*values)
+    for actual in (results, run_function(parse_module(text), None, *values)):
+        for one, expected in zip(actual, values, strict=True):
+            same_bits(np.asarray(one), expected)
+
+
 COMPOSITE = """
 func.func private @twice(%x: tensor<2xui8>) -> tensor<2xui8> {
   %0 = stablehlo.add %x, %x : tensor<2xui8>

@@ -59,6 +59,18 @@ def test_large_unsigned_indices():
     same_bits(updated, expected)
 
 
+def test_scalars():
+    """StableHLO prints this text, too, but does not read it."""
+    text = function(
+        ["tensor<f32>"],
+        ["stablehlo.dynamic_slice %0, , sizes = [] : (tensor<f32>) -> tensor<f32>"],
+        ["tensor<f32>"],
+    )
+    assert "dynamic_slice %0, , sizes = [] :" in str(parse_module(text))
+    (actual,) = run(text, np.array(3, np.float32))
+    same_bits(actual, np.array(3, np.float32))
+
+
 def test_reverse():
     type_ = "tensor<3x4xf32>"
     axes = ((), (0,), (1,), (1, 0))
