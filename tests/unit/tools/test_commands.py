@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -110,13 +109,14 @@ def test_usage_imports_no_libraries(arguments: str):
 def test_former_commands(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """They are the commands of `xdsl-quant`."""
+    """They are the commands of `xdsl-quant`. Some need a slice that may be deleted."""
+    module = pytest.importorskip(f"xdsl_quant.tools.{name}")
     monkeypatch.setattr("sys.argv", [f"xdsl-quant-{name}", "--help"])
     with pytest.raises(SystemExit):
         getattr(entry_points, name)()
     own = capsys.readouterr().out
     with pytest.raises(SystemExit):
-        import_module(f"xdsl_quant.tools.{name}").main(["--help"])
+        module.main(["--help"])
     assert own == capsys.readouterr().out
 
 
