@@ -231,7 +231,7 @@ KINDS: Mapping[str, Callable[[Draw], Model]] = {
     "lookup i2 blocks": _lookup,
     "layers": _layers,
 }
-"""How models are made, by kinds of ops and weights."""
+"""Builders of models, by kinds of ops and weights."""
 
 
 def compare_default_kernels(

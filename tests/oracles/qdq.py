@@ -330,7 +330,7 @@ DEVIATIONS = {
     "and stays float",
     "invents kernels": "fuses ops that the runtime refuses, e.g. softmax with scale 0.1",
 }
-"""Where the converter's pass differs, and how."""
+"""Deviations of the converter's pass, by the names that a comparison gives them."""
 
 
 @contextmanager

@@ -18,7 +18,7 @@ TANH = 4
 
 
 class _Sizes:
-    """Which parts an LSTM has, and their sizes."""
+    """Sizes of an LSTM and its optional parts."""
 
     def __init__(self, draw: Draw):
         self.steps, self.batch = draw.integer(1, 6), draw.integer(1, 4)
@@ -48,7 +48,7 @@ def _stored(
 
 
 class _Weights:
-    """What each kind of LSTM has for weights."""
+    """Weights of an LSTM, integers or floats as its kind asks."""
 
     def __init__(self, draw: Draw, sizes: _Sizes, x: Tensor, outputs: Tensor):
         self.draw, self.sizes, self.x, self.before = draw, sizes, x, outputs

@@ -1,4 +1,4 @@
-"""What comparisons of an op count."""
+"""Counts of the comparisons of an op."""
 
 from dataclasses import dataclass, field
 
@@ -14,19 +14,19 @@ class Tally:
     """Models that the reference kernels ran."""
 
     compiled: int = 0
-    """Those of them that were compiled, too."""
+    """Models that were also compiled."""
 
     tosa: int = 0
-    """Those that MLIR ran as TOSA, too."""
+    """Models that MLIR also ran as TOSA."""
 
     values: int = 0
     """Elements of results."""
 
     ends: int = 0
-    """Those of them that are the smallest or largest of what the result can be."""
+    """Elements that are the smallest or largest number that the result can hold."""
 
     mismatches: list[str] = field(default_factory=list[str])
-    """What differs, with the names of models."""
+    """Differences, each with the name of its model."""
 
     refused: list[str] = field(default_factory=list[str])
-    """Why models were not run by the reference kernels, with their names."""
+    """Reasons why the reference kernels did not run a model, each with its name."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("mlir")
+pytest.importorskip("mlir", reason="no MLIR bindings")
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.local_buffers import free_local_buffers, hide_local_buffers

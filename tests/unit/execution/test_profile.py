@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("mlir")
+pytest.importorskip("mlir", reason="no MLIR bindings")
 
 from tests.unit.display.html_tree import parse_html, text_of
 from xdsl_quant.execution import Profile, ProfileRow, compile

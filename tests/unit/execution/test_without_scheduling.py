@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-pytest.importorskip("mlir")
+pytest.importorskip("mlir", reason="no MLIR bindings")
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import CodeOptions, cpu_named

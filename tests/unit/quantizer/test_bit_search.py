@@ -490,7 +490,7 @@ def test_few_modules_are_compiled(monkeypatch: pytest.MonkeyPatch):
 def test_few_modules_are_parsed_and_compiled(
     recipe: str, compiled: int, monkeypatch: pytest.MonkeyPatch
 ):
-    pytest.importorskip("mlir")
+    pytest.importorskip("mlir", reason="no MLIR bindings")
     from xdsl_quant.execution.machine_code import MachineCode
 
     counts: Counter[str] = Counter()

@@ -57,7 +57,7 @@ def expanded(type_: Any, shape: Sequence[int]) -> Array:
 
 
 def are_blocks(scales: Array) -> bool:
-    """Whether elements with equal scales are the boxes of a grid."""
+    """Return if the elements with equal scales are the boxes of a grid."""
     places = [np.argwhere(scales == number) for number in np.unique(scales)]
     boxes = {tuple(x.max(0) - x.min(0) + 1) for x in places}
     (box,) = boxes if len(boxes) == 1 else [()]

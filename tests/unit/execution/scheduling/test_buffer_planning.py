@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("mlir")
+pytest.importorskip("mlir", reason="no MLIR bindings")
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.loop_fixes import allocated_bytes

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("mlir")
+pytest.importorskip("mlir", reason="no MLIR bindings")
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import functions_in, ir, ops_in, symbol_of

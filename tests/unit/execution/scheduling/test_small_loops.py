@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-pytest.importorskip("mlir")
+pytest.importorskip("mlir", reason="no MLIR bindings")
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import ir, ops_in

@@ -249,11 +249,11 @@ class WhileOp(StableHLOOp):
             printer.print_string(" : ")
             printer.print_list(self.operand_types, printer.print_attribute)
         printer.print_op_attributes(self.attributes, print_keyword=True)
-        # The arguments of both regions have one name; xDSL has no public way.
-        names = printer._ssa_values  # pyright: ignore[reportPrivateUsage]
+        # The arguments of both regions have one name.
+        names = printer._ssa_values  # pyright: ignore[reportPrivateUsage] no public way
         for argument, other in zip(self.body.block.args, arguments, strict=True):
             names[argument] = names[other]
-        printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+        printer._print_new_line()  # pyright: ignore[reportPrivateUsage] no public way
         for keyword, region in (("cond", self.cond), (" do", self.body)):
             printer.print_string(f"{keyword} ")
             printer.print_region(region, print_entry_block_args=False)

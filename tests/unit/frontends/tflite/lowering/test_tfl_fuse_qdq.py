@@ -116,7 +116,7 @@ def test_unused_casts_do_not_matter():
 
 
 def test_pairs_of_casts():
-    """Those with per-axis scales have no requantization."""
+    """Pairs of equal per-axis types cancel, others stay: no kernel requantizes them."""
     body = FLOATS + quantized("s", "x", A, F) + dequantized("e", "s", A, F)
     body += quantized("z", "e", B, F)
     fused = quantized("z", "q", B, A)
