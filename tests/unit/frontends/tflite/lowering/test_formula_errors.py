@@ -72,6 +72,36 @@ def test_numbers_of_truth_values(name: str):
     assert str(failure.value) == message
 
 
+@pytest.mark.parametrize(
+    ("name", "operands", "properties"),
+    [
+        ("embedding_lookup", "%i, %x", ""),
+        ("gather", "%x, %i", " <{axis = 0 : i32, batch_dims = 0 : i32}>"),
+        ("gather_nd", "%x, %i", ""),
+    ],
+)
+def test_float_indices(name: str, operands: str, properties: str):
+    indices = "tensor<2x1xf32>" if name == "gather_nd" else "tensor<2xf32>"
+    types = [indices if x == "%i" else "tensor<4x2xf32>" for x in operands.split(", ")]
+    text = f"""func.func @main(%x: tensor<4x2xf32>, %i: {indices}) -> tensor<2x2xf32> {{
+      %y = "tfl.{name}"({operands}){properties}
+        : ({", ".join(types)}) -> tensor<2x2xf32>
+      return %y : tensor<2x2xf32>
+    }}"""
+    module = parse_module(text, "model.mlir")
+    message = (
+        f"model.mlir:2:7: error: 'tfl.{name}' op has float32 indices, expected integers"
+    )
+    shape = (2, 1) if name == "gather_nd" else (2,)
+    values, places = np.zeros((4, 2), np.float32), np.zeros(shape, np.float32)
+    with pytest.raises(InterpretationError) as error:
+        run_function(module, "main", values, places)
+    assert str(error.value) == message
+    with pytest.raises(PassFailedException) as failure:
+        ConvertTFLToLinalgPass().apply(Context(), module)
+    assert str(failure.value) == message
+
+
 def convolution(name: str, channels: object, filter: str, outputs: int) -> str:
     image, result = f"tensor<1x4x4x{channels}xf32>", f"tensor<1x4x4x{outputs}xf32>"
     types = f"{image}, tensor<{filter}xf32>, tensor<{outputs}xf32>"

@@ -172,7 +172,14 @@ def check_known_indices(indices: NDArray[Any], sizes: int | Sequence[int]) -> No
 def _with_indices(
     values: Array, indices: Array, sizes: int | Sequence[int]
 ) -> tuple[Array, Array]:
-    """Check constant indices; for run-time indices, convert `values` to an expression."""
+    """
+    Check the indices; convert `values` to an expression for indices of run time.
+
+    Raises:
+        Unsupported: if the indices are not integers, or constants out of range.
+    """
+    if indices.dtype.kind not in "iu":
+        raise Unsupported(f"has {indices.dtype} indices, expected integers")
     if is_array(indices):
         check_known_indices(indices, sizes)
     return data_movement.as_expression_like(values, indices), indices
