@@ -34,12 +34,14 @@ from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.irdl import irdl_attr_definition, irdl_op_definition, opt_prop_def
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 from xdsl.utils.type import get_element_type_or_self
+
+from xdsl_quant.frontends.bracketed_attributes import BracketedAttribute
 
 
 class TypeFn(StrEnum):
@@ -50,19 +52,10 @@ class TypeFn(StrEnum):
 
 
 @irdl_attr_definition
-class TypeFnAttr(EnumAttribute[TypeFn]):
+class TypeFnAttr(BracketedAttribute[TypeFn], EnumAttribute[TypeFn]):
     """`#linalg.type_fn<cast_unsigned>`"""
 
     name = "linalg.type_fn"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> TypeFn:
-        with parser.in_angle_brackets():
-            return super().parse_parameter(parser)
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            super().print_parameter(printer)
 
 
 # Bodies

@@ -21,6 +21,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from xdsl_quant.frontends.bracketed_attributes import BracketedAttribute
+
 
 class ResizeMode(StrEnum):
     """Interpolation of `tosa.resize`."""
@@ -30,17 +32,8 @@ class ResizeMode(StrEnum):
 
 
 @irdl_attr_definition
-class ResizeModeAttr(EnumAttribute[ResizeMode]):
+class ResizeModeAttr(BracketedAttribute[ResizeMode], EnumAttribute[ResizeMode]):
     name = "tosa.resize_mode"
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(self.data)
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> ResizeMode:
-        with parser.in_angle_brackets():
-            return parser.parse_str_enum(ResizeMode)
 
 
 class BlockSize(StrEnum):
@@ -50,17 +43,8 @@ class BlockSize(StrEnum):
 
 
 @irdl_attr_definition
-class BlockSizeAttr(EnumAttribute[BlockSize]):
+class BlockSizeAttr(BracketedAttribute[BlockSize], EnumAttribute[BlockSize]):
     name = "tosa.block_size"
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(self.data)
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> BlockSize:
-        with parser.in_angle_brackets():
-            return parser.parse_str_enum(BlockSize)
 
 
 @irdl_attr_definition

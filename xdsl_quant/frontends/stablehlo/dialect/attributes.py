@@ -33,6 +33,8 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
+from xdsl_quant.frontends.bracketed_attributes import BracketedAttribute
+
 __all__ = [
     "ComparisonDirection",
     "ComparisonDirectionAttr",
@@ -153,19 +155,12 @@ class ResultAccuracyMode(StrEnum):
 
 
 @irdl_attr_definition
-class ResultAccuracyModeAttr(EnumAttribute[ResultAccuracyMode]):
+class ResultAccuracyModeAttr(
+    BracketedAttribute[ResultAccuracyMode], EnumAttribute[ResultAccuracyMode]
+):
     """`#stablehlo.result_accuracy_mode<DEFAULT>`"""
 
     name = "stablehlo.result_accuracy_mode"
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            super().print_parameter(printer)
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> ResultAccuracyMode:
-        with parser.in_angle_brackets():
-            return super().parse_parameter(parser)
 
 
 # Attributes with named fields
