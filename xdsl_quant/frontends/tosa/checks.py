@@ -27,6 +27,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.verification import are_compatible_shapes, are_compatible_sizes
 
 from .attributes import BLOCK_ELEMENT_TYPES, BlockScaledType, MXInt8Type, ShapeType
 
@@ -168,15 +169,8 @@ def verify_zero_point(op: IRDLOperation, value: SSAValue, zero_point: SSAValue) 
         raise tosa_error(op, f"expect zero point to have the element type of {type_}")
 
 
-def are_sizes_compatible(a: int, b: int) -> bool:
-    return a == b or DYNAMIC_INDEX in (a, b)
-
-
 def verify_same_shape(op: IRDLOperation, a: SSAValue, b: SSAValue) -> None:
-    shapes = tosa_shape(a), tosa_shape(b)
-    if len({len(shape) for shape in shapes}) > 1 or not all(
-        map(are_sizes_compatible, *shapes)
-    ):
+    if not are_compatible_shapes(tosa_shape(a), tosa_shape(b)):
         raise tosa_error(op, "requires the same shape for all operands and results")
 
 
@@ -191,7 +185,7 @@ def verify_broadcast(op: IRDLOperation, *operands: SSAValue) -> None:
             raise tosa_error(op, "operands don't have broadcast-compatible shapes")
         smaller = DYNAMIC_INDEX if DYNAMIC_INDEX in sizes else 1
         expected = larger.pop() if larger else smaller
-        if not are_sizes_compatible(size, expected):
+        if not are_compatible_sizes(size, expected):
             raise tosa_error(
                 op, "result type not broadcast compatible with broadcasted operands"
             )
@@ -204,17 +198,9 @@ def verify_axis(op: IRDLOperation, axis: IntegerAttr, value: SSAValue) -> None:
 
 
 def verify_result_shape(op: IRDLOperation, expected: Sequence[int]) -> None:
-    shape = tosa_shape(op.results[0])
-    if len(shape) != len(expected) or not all(
-        map(are_sizes_compatible, shape, expected)
-    ):
+    if not are_compatible_shapes(tosa_shape(op.results[0]), expected):
         words = "x".join("?" if s == DYNAMIC_INDEX else str(s) for s in expected)
         raise tosa_error(op, f"expected output shape '{words}'")
-
-
-def verify_rank(op: IRDLOperation, operand: SSAValue) -> None:
-    if len(tosa_shape(operand)) != len(tosa_shape(op.results[0])):
-        raise tosa_error(op, "expect input and output to have the same ranks")
 
 
 # Checks and base classes
@@ -229,7 +215,8 @@ def has_elements_of_operand(op: IRDLOperation) -> None:
 
 
 def has_rank_of_operand(op: IRDLOperation) -> None:
-    verify_rank(op, op.operands[0])
+    if len(tosa_shape(op.operands[0])) != len(tosa_shape(op.results[0])):
+        raise tosa_error(op, "expect input and output to have the same ranks")
 
 
 def has_same_elements(op: IRDLOperation) -> None:
@@ -283,7 +270,7 @@ def verify_matmul(op: IRDLOperation) -> None:
             raise tosa_error(op, f"zero point has type '{zero_point.type}'")
     x, y = tosa_shape(a), tosa_shape(b)
     pairs = [(x[0], y[0]), (x[2], y[1])] if len(x) == len(y) == 3 else []
-    if not pairs or not all(are_sizes_compatible(*pair) for pair in pairs):
+    if not pairs or not all(are_compatible_sizes(*pair) for pair in pairs):
         raise tosa_error(op, f"cannot multiply '{a.type}' and '{b.type}'")
 
 

@@ -48,6 +48,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Commutative, ConstantLike, Pure
 
+from xdsl_quant.dialects.verification import are_compatible_sizes
+
 # The redundant names keep former import paths.
 from .attributes import BlockScaledType as BlockScaledType
 from .attributes import BlockSize as BlockSize
@@ -65,7 +67,6 @@ from .checks import (
     ONE_NUMBER,
     SHAPE,
     TensorKind,
-    are_sizes_compatible,
     compares_same_elements,
     has_elements_of_operand,
     has_rank_of_operand,
@@ -613,7 +614,7 @@ class GatherOp(TosaOp):
     def verify_(self) -> None:
         verify_same_elements(self, self.values, self.output)
         batches, _, channels = tosa_shape(self.values)
-        if not are_sizes_compatible(batches, tosa_shape(self.indices)[0]):
+        if not are_compatible_sizes(batches, tosa_shape(self.indices)[0]):
             raise tosa_error(
                 self, f"requires indices dimension 0 to have size {batches}"
             )
@@ -694,7 +695,7 @@ class ConvolutionOp(TosaOp, ABC):
                 self, f"accumulator type for {element_type} tensor is not {words}"
             )
         channels, biases = tosa_shape(self.output)[3], tosa_shape(self.bias)[0]
-        if biases != 1 and not are_sizes_compatible(biases, channels):
+        if biases != 1 and not are_compatible_sizes(biases, channels):
             raise tosa_error(
                 self,
                 f"bias channels expected to be equal to output channels ({channels}) "
@@ -792,7 +793,7 @@ class CastFromBlockScaledOp(KeywordOp):
             tosa_shape(self.input_scale),
         )
         if len(scale_shape) != len(sizes) + 1 or not all(
-            map(are_sizes_compatible, sizes, scale_shape)
+            map(are_compatible_sizes, sizes, scale_shape)
         ):
             raise tosa_error(
                 self,
@@ -807,7 +808,7 @@ class CastFromBlockScaledOp(KeywordOp):
                 f"expect last dimension of input_data ({last}) to be divisible by "
                 f"block_size ({BLOCK_SIZE})",
             )
-        if not are_sizes_compatible(scale_shape[-1], last // BLOCK_SIZE):
+        if not are_compatible_sizes(scale_shape[-1], last // BLOCK_SIZE):
             raise tosa_error(
                 self,
                 f"expect last dimension of input_scale ({scale_shape[-1]}) to be equal to "
