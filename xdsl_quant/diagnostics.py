@@ -99,6 +99,11 @@ def counted_names(ops: Iterable[Operation]) -> str:
     return ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
 
 
+def quoted(values: Iterable[object]) -> str:
+    """Return the texts of values, each in quotes, separated by commas."""
+    return ", ".join(f"'{value}'" for value in values)
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return a count with its noun, e.g. `1 key` or `2 keys`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"

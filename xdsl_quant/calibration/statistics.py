@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.histogram import SMALLEST_MAGNITUDE, Histogram
 from xdsl_quant.numerics.histogram_errors import clipped_fraction
@@ -181,7 +182,7 @@ class Statistics:
     def _listed(self) -> str:
         keys = sorted(self.observations)
         more = len(keys) - _MAX_LISTED
-        listed = ", ".join(f"'{key}'" for key in keys[:_MAX_LISTED]) or "none"
+        listed = quoted(keys[:_MAX_LISTED]) or "none"
         return f"{listed} and {more} more" if more > 0 else listed
 
     def _computed_ranges(self, key: str) -> KeyStatistics:

@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 from operator import index
 from typing import Literal, NamedTuple, SupportsIndex, TypeAlias, cast, get_args
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.numerics.observers import parse_observer
-from xdsl_quant.runtime.toml_tables import TomlError, quoted, toml_kind, toml_text
+from xdsl_quant.runtime.toml_tables import TomlError, toml_kind, toml_text
 
 BudgetUnit: TypeAlias = Literal["bytes", "dB", "points"]
 

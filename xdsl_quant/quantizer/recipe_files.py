@@ -49,8 +49,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.runtime.atomic_files import has_suffix
-from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable, quoted, toml_text
+from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable, toml_text
 
 from .recipe import (
     MAX_BITS,

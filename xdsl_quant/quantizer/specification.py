@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.ir import BlockArgument
 from xdsl.rewriter import Rewriter
 
-from xdsl_quant.diagnostics import counted_names, location_prefix
+from xdsl_quant.diagnostics import counted_names, location_prefix, quoted
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     DequantizeCastOp,
@@ -55,7 +55,7 @@ def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> Targ
         warn_user(f"{mistake}; trying the other targets of the recipe")
     counts = [fuse_kernels(module.clone(), spec) for spec in specs]
     if not any(counts):
-        names = ", ".join(f"'{spec.name}'" for spec in specs)
+        names = quoted(spec.name for spec in specs)
         found = counted_names(float_ops_outside_kernels(module)) or "no float op"
         raise ValueError(f"no op of the model has a kernel in {names}, found {found}")
     return specs[counts.index(max(counts))]

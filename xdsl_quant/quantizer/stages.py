@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.toml_tables import quoted
 
 from .recipe import Budget, Recipe
 from .results import Model, QuantizedModel

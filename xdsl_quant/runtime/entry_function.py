@@ -6,6 +6,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from xdsl_quant.diagnostics import quoted
+
 
 def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     """
@@ -146,4 +148,4 @@ def _is_public(function: FuncOp) -> bool:
 def _available_names(names: Collection[str]) -> str:
     if not names:
         return "; the module has none"
-    return "; available: " + ", ".join(f"'{name}'" for name in names)
+    return f"; available: {quoted(names)}"

@@ -35,6 +35,7 @@ from xdsl_quant.diagnostics import (
     error_summary,
     locate,
     location_prefix,
+    quoted,
     shortened_message,
 )
 from xdsl_quant.pass_outcome import CountingPass
@@ -43,7 +44,6 @@ from .atomic_files import has_suffix
 from .garbage_collection import without_garbage_collection
 from .pass_options import options_error_message
 from .plugins import ModelFileError, ModelFormat, dialects_in, plugins
-from .toml_tables import quoted
 
 _UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
 """Regular expression of an option value that requires quotes but has none."""

@@ -8,6 +8,8 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterListType
 from xdsl.utils.hints import isa, type_repr
 
+from xdsl_quant.diagnostics import quoted
+
 _WORDS = {
     bool: "true or false",
     int: "an integer",
@@ -22,7 +24,7 @@ def options_error_message(pass_type: type[ModulePass], spec: ArgSpec) -> str | N
     given = {_option(name): values for name, values in spec.parameters.items()}
     for name, values in given.items():
         if name not in options:
-            known = ", ".join(f"'{option}'" for option in options)
+            known = quoted(options)
             listed = f"available: {known}" if known else "the pass has none"
             return f"unknown option '{name}'; {listed}"
         if not _fits_type(values, options[name]):

@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
+from xdsl_quant.diagnostics import quoted
+
 _Path: TypeAlias = "tuple[str | int, ...]"
 """Keys and indices that lead to a value in a file."""
 
@@ -239,8 +241,3 @@ def toml_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}'" if isinstance(value, str) else str(value)
-
-
-def quoted(names: Sequence[str]) -> str:
-    """Return names, quoted and joined by commas, for a message."""
-    return ", ".join(f"'{name}'" for name in names)

@@ -45,6 +45,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.dialects.type_kinds import AttributeKind, attribute, verify_attributes
 
 from .types import QuantizedType, scalar_or_element_type
@@ -224,7 +225,7 @@ class RegionOp(IRDLOperation):
             ("returned values", "results", self.returned_values, self.results),
         ):
             inner_types, outer_types = (
-                ", ".join(f"'{value.type}'" for value in values) or "none"
+                quoted(value.type for value in values) or "none"
                 for values in (inner, outer)
             )
             if inner_types != outer_types:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.frontends.tflite.dialect import CustomOp
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.runtime.arrays import shape_text
@@ -170,7 +171,7 @@ def _floats(op: CustomOp, operands: Sequence[NDArray[Any]]) -> Sequence[_Floats]
         return operands
     parameters = [parameters_of(type_) for type_ in op.operand_types]
     if any(x.dtype != np.uint8 or p is None for x, p in zip(operands, parameters)):
-        types = ", ".join(f"'{type_}'" for type_ in op.operand_types)
+        types = quoted(op.operand_types)
         raise Unsupported(
             f"has operands of types {types}; expected f32, or quantized unsigned bytes"
         )

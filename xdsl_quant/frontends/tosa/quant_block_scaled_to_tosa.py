@@ -42,7 +42,7 @@ from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant import xdsl_patches
-from xdsl_quant.diagnostics import refuse, refusing
+from xdsl_quant.diagnostics import quoted, refuse, refusing
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     DequantizeCastOp,
@@ -132,7 +132,7 @@ def _block_element_type(type_: BlockScaledQuantizedType) -> TypeAttribute:
         return MXInt8Type()
     if isinstance(type_.stored_type, BLOCK_ELEMENT_TYPES):
         return type_.stored_type
-    names = ", ".join(f"'{type_class.name}'" for type_class in BLOCK_ELEMENT_TYPES[:-1])
+    names = quoted(type_class.name for type_class in BLOCK_ELEMENT_TYPES[:-1])
     raise ValueError(
         f"unsupported storage type '{type_.short_storage_name}'; expected {names} or 'i8'"
     )

@@ -27,6 +27,7 @@ from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import shape_text
 from xdsl_quant.xdsl_patches import explanation
@@ -298,7 +299,7 @@ class _Structure:
                 if not isinstance(expr, AffineDimExpr):
                     continue
                 if sizes.setdefault(expr.position, size) != size:
-                    shapes = ", ".join(f"'{shape_text(o.shape)}'" for o in operands)
+                    shapes = quoted(shape_text(o.shape) for o in operands)
                     raise failure(
                         self.op, f"has operands of shapes that do not match: {shapes}"
                     )

@@ -34,6 +34,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     DequantizeCastOp,
@@ -42,7 +43,6 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.runtime.toml_tables import quoted
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
 from .module_kernels import fitting_signature, kernels_of, operands_of

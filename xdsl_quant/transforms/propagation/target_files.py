@@ -35,15 +35,10 @@ from xdsl.dialects.builtin import bf16, f16, f32, f64
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyException
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.dialects.quant import AnyQuantizedType, Quant, traits
 from xdsl_quant.runtime.atomic_files import has_suffix
-from xdsl_quant.runtime.toml_tables import (
-    TomlError,
-    TomlFile,
-    TomlTable,
-    quoted,
-    toml_text,
-)
+from xdsl_quant.runtime.toml_tables import TomlError, TomlFile, TomlTable, toml_text
 
 from .target_extensions import target_extensions
 from .target_spec import (

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_quant.diagnostics import fail, warn
+from xdsl_quant.diagnostics import fail, quoted, warn
 from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
@@ -96,8 +96,7 @@ class QuantImportStatsPass(CountingPass):
         pattern = ImportStatistics(statistics, self.file, self.missing)
         changed = pattern.rewrite_module(op)
         if unused:
-            names = ", ".join(f"'{key}'" for key in sorted(unused))
-            warn(f"keys without an op: {names}", f"{self.file}: ")
+            warn(f"keys without an op: {quoted(sorted(unused))}", f"{self.file}: ")
         return PassOutcome(
             found, changed, f"a 'quant.stats_ref' with a key of {self.file}"
         )

@@ -40,7 +40,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import CallableOpInterface, SymbolOpInterface
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.diagnostics import op_name
+from xdsl_quant.diagnostics import op_name, quoted
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.instrumentation import InstrumentationOp
 from xdsl_quant.dialects.quant.traits import MovesElements, quantization_trait
@@ -217,10 +217,8 @@ def _check_known(names: Iterable[str], available: set[str], mistake: str) -> Non
     """Raise `PassFailedException` with message `mistake` for an unavailable name."""
     for name in names:
         if name not in available:
-            listed = ", ".join(f"'{known}'" for known in sorted(available))
-            raise PassFailedException(
-                f"{mistake.format(name)}; available: {listed or 'none'}"
-            )
+            listed = quoted(sorted(available)) or "none"
+            raise PassFailedException(f"{mistake.format(name)}; available: {listed}")
 
 
 def is_tensor_with_values(candidate: Candidate) -> bool:

@@ -23,6 +23,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.dialects.op_messages import mlir_message
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import PerAxisType
@@ -30,6 +31,7 @@ from xdsl_quant.dialects.verification import (
     RankedTensor,
     are_compatible_shapes,
     have_one_shape,
+    require,
 )
 
 from .attributes import TypeExtensionsAttr, dimensions_attr
@@ -191,17 +193,25 @@ class StableHLOOp(IRDLOperation, ABC):
     def verify_inferred(self, inferred: Sequence[RankedTensor]) -> None:
         """Raise `VerifyException` if result types are incompatible with `inferred`."""
         results = self.tensor_types[len(self.operands) :]
-        if len(inferred) != len(results) or not all(
-            map(are_compatible_types, inferred, results)
-        ):
-            inferred_text, text = (
-                ", ".join(f"'{type_}'" for type_ in types)
-                for types in (inferred, results)
-            )
-            raise VerifyException(
-                f"'{self.name}' op inferred type(s) {inferred_text} are incompatible with "
-                f"return type(s) of operation {text}"
-            )
+        self.require_inferred(
+            len(inferred) == len(results)
+            and all(map(are_compatible_types, inferred, results)),
+            inferred,
+        )
+
+    def require_inferred(self, holds: bool, inferred: Sequence[Attribute]) -> None:
+        """Raise `VerifyException` about inferred types unless the condition holds."""
+        require(
+            holds,
+            f"'{self.name}' op inferred type(s) {quoted(inferred)} are incompatible with "
+            f"return type(s) of operation {quoted(self.result_types)}",
+        )
+
+    def require_operands(self, operands: Sequence[SSAValue]) -> None:
+        """Raise `VerifyException` if a variadic operand is empty."""
+        require(
+            bool(operands), f"'{self.name}' op expected 1 or more operands, but found 0"
+        )
 
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
         """Raise a verifier error with MLIR's wording."""

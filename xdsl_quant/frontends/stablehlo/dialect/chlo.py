@@ -22,8 +22,7 @@ from xdsl_quant.dialects.quant.traits import ComputesElementwise
 from xdsl_quant.dialects.verification import RankedTensor, require
 
 from . import tensor_kinds as kinds
-from .base import COMPATIBLE_TYPES, ELEMENTWISE, StableHLOOp, are_compatible_types
-from .control_flow import types_text
+from .base import COMPATIBLE_TYPES, ELEMENTWISE, StableHLOOp
 
 __all__ = [
     "AcosOp",
@@ -239,12 +238,7 @@ class TopKOp(StableHLOOp):
         return [TensorType(type_.element_type, shape), TensorType(i32, shape)]
 
     def verify_(self) -> None:
-        inferred, results = self.inferred_types(), self.tensor_types[1:]
-        require(
-            all(map(are_compatible_types, inferred, results)),
-            f"'{self.name}' op inferred type(s) {types_text(inferred)} are incompatible "
-            f"with return type(s) of operation {types_text(results)}",
-        )
+        self.verify_inferred(self.inferred_types())
 
 
 CHLO = Dialect(

@@ -34,9 +34,8 @@ from .base import (
     SAME_SHAPE,
     InferredTypeOp,
     StableHLOOp,
-    are_compatible_types,
 )
-from .control_flow import returned_types, types_text
+from .control_flow import returned_types
 
 __all__ = ["MapOp", "SortOp"]
 
@@ -68,9 +67,7 @@ class MapOp(InferredTypeOp):
 
     def inferred_type(self) -> RankedTensor:
         *types, _ = self.tensor_types
-        require(
-            bool(types), f"'{self.name}' op expected 1 or more operands, but found 0"
-        )
+        self.require_operands(self.inputs)
         returned = returned_types(self.computation)
         self._verify_computation(types, returned)
         rank, dimensions = len(types[0].shape), self.dimensions.get_values()
@@ -152,9 +149,7 @@ class SortOp(StableHLOOp):
 
     def verify_(self) -> None:
         types = self.tensor_types[: len(self.inputs)]
-        require(
-            bool(types), f"'{self.name}' op expected 1 or more operands, but found 0"
-        )
+        self.require_operands(self.inputs)
         rank, dimension = len(types[0].shape), self.dimension.value.data
         require(
             -rank <= dimension < rank,
@@ -162,13 +157,7 @@ class SortOp(StableHLOOp):
             f"{dimension}",
         )
         _verify_comparator(self.comparator, types)
-        results = self.tensor_types[len(types) :]
-        require(
-            len(types) == len(results)
-            and all(map(are_compatible_types, types, results)),
-            f"'{self.name}' op inferred type(s) {types_text(types)} are incompatible with "
-            f"return type(s) of operation {types_text(results)}",
-        )
+        self.verify_inferred(types)
 
 
 def _verify_comparator(comparator: Region, types: Sequence[RankedTensor]) -> None:

@@ -21,9 +21,8 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import Pure, RecursiveMemoryEffect
 
-from xdsl_quant.dialects.quant.traits import (
-    AcceptsStoredValues,
-)
+from xdsl_quant.diagnostics import quoted
+from xdsl_quant.dialects.quant.traits import AcceptsStoredValues
 from xdsl_quant.dialects.type_kinds import VariadicOf
 from xdsl_quant.dialects.verification import RankedTensor, require
 
@@ -51,11 +50,6 @@ def _are_compatible(a: Sequence[Attribute], b: Sequence[Attribute]) -> bool:
     )
 
 
-def types_text(types: Sequence[Attribute]) -> str:
-    """Return the types in quotes, as in MLIR's messages."""
-    return ", ".join(f"'{type_}'" for type_ in types)
-
-
 class BranchingOp(StableHLOOp, ABC):
     """Op whose results are those of one of its regions, selected by its operand."""
 
@@ -80,13 +74,9 @@ class BranchingOp(StableHLOOp, ABC):
             require(
                 _are_compatible(first, types),
                 f"branch 0 and branch {index} have mismatched return types: "
-                f"{types_text(first)} vs {types_text(types)}",
+                f"{quoted(first)} vs {quoted(types)}",
             )
-        require(
-            _are_compatible(first, self.result_types),
-            f"'{self.name}' op inferred type(s) {types_text(first)} are incompatible "
-            f"with return type(s) of operation {types_text(self.result_types)}",
-        )
+        self.require_inferred(_are_compatible(first, self.result_types), first)
 
 
 @irdl_op_definition
@@ -170,7 +160,7 @@ class WhileOp(StableHLOOp):
     traits = traits_def(RecursiveMemoryEffect(), AcceptsStoredValues())
 
     def verify_(self) -> None:
-        operands, results = self.operand_types, self.result_types
+        operands = self.operand_types
         condition = returned_types(self.cond)
         for types, words in (
             (self.cond.block.arg_types, "condition block arguments"),
@@ -180,7 +170,7 @@ class WhileOp(StableHLOOp):
             require(
                 _are_compatible(operands, types),
                 f"expect operands to be compatible with {words} but got "
-                f"{types_text(operands)} vs {types_text(types)}",
+                f"{quoted(operands)} vs {quoted(types)}",
             )
         require(
             len(condition) == 1,
@@ -196,11 +186,7 @@ class WhileOp(StableHLOOp):
             "expect condition block return a zero-ranked tensor of "
             f"{i1} but got '{type_}'",
         )
-        require(
-            _are_compatible(operands, results),
-            f"'{self.name}' op inferred type(s) {types_text(operands)} are incompatible "
-            f"with return type(s) of operation {types_text(results)}",
-        )
+        self.require_inferred(_are_compatible(operands, self.result_types), operands)
 
     @classmethod
     def parse(cls, parser: Parser) -> WhileOp:

@@ -217,10 +217,7 @@ class ConcatenateOp(PartsOp):
     )
 
     def inferred_type(self) -> RankedTensor:
-        require(
-            bool(self.inputs),
-            f"'{self.name}' op expected 1 or more operands, but found 0",
-        )
+        self.require_operands(self.inputs)
         *types, _ = self.tensor_types
         dimension = self.dimension.value.data
         shapes = [type_.get_shape() for type_ in types]

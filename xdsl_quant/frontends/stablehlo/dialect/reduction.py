@@ -165,7 +165,7 @@ class ReductionOp(StableHLOOp, ABC):
 
     def verify_(self) -> None:
         count = len(self.inputs)
-        require(count > 0, f"'{self.name}' op expected 1 or more operands, but found 0")
+        self.require_operands(self.inputs)
         last_op = self.body.block.last_op
         # By name: the dialect of another plugin may have its own class.
         if last_op is None or last_op.name != ReturnOp.name:

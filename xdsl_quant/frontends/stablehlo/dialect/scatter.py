@@ -29,8 +29,8 @@ from xdsl_quant.dialects.verification import (
 
 from . import tensor_kinds as kinds
 from .attributes import ScatterDimensionNumbersAttr
-from .base import StableHLOOp, are_compatible_types
-from .control_flow import returned_types, types_text
+from .base import StableHLOOp
+from .control_flow import returned_types
 from .reduction import verify_computation
 from .rules import verify_count, verify_dimensions
 
@@ -83,7 +83,7 @@ class ScatterOp(StableHLOOp):
 
     def verify_(self) -> None:
         count = len(self.inputs)
-        require(count > 0, f"'{self.name}' op expected 1 or more operands, but found 0")
+        self.require_operands(self.inputs)
         types = self.tensor_types
         inputs, indices, updates = (
             types[:count],
@@ -106,12 +106,7 @@ class ScatterOp(StableHLOOp):
             TensorType(element.element_type, type_.shape)
             for type_, element in zip(inputs, returned, strict=True)
         ]
-        results = types[2 * count + 1 :]
-        require(
-            len(results) == count and all(map(are_compatible_types, inferred, results)),
-            f"'{self.name}' op inferred type(s) {types_text(inferred)} are incompatible "
-            f"with return type(s) of operation {types_text(results)}",
-        )
+        self.verify_inferred(inferred)
 
     def _verify_numbers(
         self, rank: int, indices: Sequence[int], update_rank: int

@@ -39,6 +39,7 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.diagnostics import quoted
 from xdsl_quant.dialects.op_messages import mlir_message
 from xdsl_quant.dialects.quant import BlockScaledQuantizedType
 from xdsl_quant.dialects.quant import traits as quant
@@ -627,12 +628,8 @@ class InferredTypesOp(TFLOp, ABC):
             for type_, result in zip(types, self.results, strict=True)
         ):
             return
-        inferred, actual = (
-            ", ".join(f"'{type_}'" for type_ in group)
-            for group in (types, self.result_types)
-        )
         self.require(
             False,
-            f"inferred type(s) {inferred} are incompatible with return type(s) of "
-            f"operation {actual}",
+            f"inferred type(s) {quoted(types)} are incompatible with return type(s) of "
+            f"operation {quoted(self.result_types)}",
         )

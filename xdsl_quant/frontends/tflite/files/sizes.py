@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from xdsl_quant.diagnostics import quoted
+
 from .model import Model, Subgraph, Tensor, TFLiteFileError
 
 
@@ -58,8 +60,7 @@ def _input_index(model: Model, name: str) -> int:
         if signature.subgraph == 0:
             names |= signature.inputs
     if name not in names:
-        known = ", ".join(f"'{known}'" for known in names)
-        raise TFLiteFileError(f"unknown input '{name}'; available: {known}")
+        raise TFLiteFileError(f"unknown input '{name}'; available: {quoted(names)}")
     return names[name]
 
 

@@ -35,7 +35,7 @@ from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 from xdsl.utils.hints import isa
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import fail, quoted
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.traits import CastsQuantization
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
@@ -138,8 +138,8 @@ def set_input_shapes(
         function = entry_function(module)
         indices = entry_input_names(function)
         for name in shapes.keys() - indices.keys():
-            known = ", ".join(f"'{known}'" for known in indices)
-            fail(function, f"unknown input '{name}'; available: {known or 'none'}")
+            known = quoted(indices) or "none"
+            fail(function, f"unknown input '{name}'; available: {known}")
         _set_shapes(function, {indices[name]: shape for name, shape in shapes.items()})
     called = _called_names(module)
     for name, function in functions_by_name(module).items() if static else ():
