@@ -40,3 +40,11 @@ def build_generic(
     with ir.InsertionPoint(block):
         linalg.yield_(body([*block.arguments]))
     return op.results
+
+
+def clone_with(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> None:
+    """Clone an op with the operands that replace its own, and add its results to them."""
+    copy = op.clone()
+    for i, operand in enumerate(op.operands):
+        copy.operands[i] = values.get(operand, operand)
+    values |= zip(op.results, copy.results, strict=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .. import mlir_bindings as mlir
 from ..building import mixed_sizes
 from ..mlir_bindings import FieldValue, Values, arith, ir, linalg, tensor
-from .generic_ops import build_generic
+from .generic_ops import build_generic, clone_with
 
 _INTEGER_OPS = {"arith.maximumf": arith.maxsi, "arith.minimumf": arith.minsi}
 
@@ -91,15 +91,14 @@ class _Extreme(NamedTuple):
         return result
 
     def _body(self, arguments: Values) -> Values:
-        known = dict(zip(mlir.body_of(self.op).arguments, arguments, strict=True))
-        *ops, _ = mlir.operations_of(mlir.body_of(self.op))
+        body = mlir.body_of(self.op)
+        known: dict[ir.Value, ir.Value] = dict(
+            zip(body.arguments, arguments, strict=True)
+        )
+        *ops, _ = mlir.operations_of(body)
         for op in ops:
-            if op == self.combiner:
-                continue
-            copy = op.clone()
-            for i, operand in enumerate(op.operands):
-                copy.operands[i] = known.get(operand, operand)
-            known |= zip(op.results, copy.results, strict=True)
+            if op != self.combiner:
+                clone_with(op, known)
         integer = self._integer(known.get(self.term, self.term))
         return [_INTEGER_OPS[self.combiner.name](arguments[-1], integer)]
 

@@ -12,7 +12,7 @@ from .. import mlir_bindings as mlir
 from ..building import indexing_maps, input_count, iterator_types_of
 from ..float_reductions import has_sum_in_lanes
 from ..mlir_bindings import Values, ir
-from .generic_ops import build_generic
+from .generic_ops import build_generic, clone_with
 
 _Mapped = tuple[ir.Value, ir.AffineMap]
 """Operand and its affine map."""
@@ -195,8 +195,5 @@ def _inlined_body(member: ir.Operation, arguments: Values) -> Values:
     for op in mlir.operations_of(body):
         if op.name == "linalg.yield":
             return [known.get(value, value) for value in op.operands]
-        copy = op.clone()
-        for i, operand in enumerate(op.operands):
-            copy.operands[i] = known.get(operand, operand)
-        known |= zip(op.results, copy.results, strict=True)
+        clone_with(op, known)
     raise AssertionError("missing `linalg.yield` at the end of a body")

@@ -23,7 +23,7 @@ from ..building import (
 )
 from ..mlir_bindings import FieldValue, Sizes, Values, arith, ir, tensor
 from .contractions import Factor, materialize_operand
-from .generic_ops import build_generic
+from .generic_ops import build_generic, clone_with
 from .rounding_conversions import clamped_range
 
 _MIN_REUSE = 1.5
@@ -417,12 +417,8 @@ class _Body:
                 needed.add(value)
                 todo += value.owner.operation.operands
         for op in self.ops:
-            if not any(result in needed for result in op.results):
-                continue
-            copy = op.clone()
-            for i, operand in enumerate(op.operands):
-                copy.operands[i] = copies.get(operand, operand)
-            copies |= zip(op.results, copy.results, strict=True)
+            if any(result in needed for result in op.results):
+                clone_with(op, copies)
         return [copies.get(value, value) for value in values]
 
     def replace(self, terms: Mapping[ir.Value, _Term]) -> None:
