@@ -232,11 +232,11 @@ def _quantization(
     )
 
 
-def _tensor_name(op: Operation | None, value: SSAValue, default: str) -> str:
+def _tensor_name(op: Operation | None, value: SSAValue) -> str:
     location = None if op is None or op.results[0] is not value else op.location
     if isinstance(location, NameLoc):
         return location.desc.data
-    return value.name_hint or default
+    return value.name_hint or ""
 
 
 class _FunctionExporter:
@@ -371,7 +371,7 @@ class _FunctionExporter:
             data = value.data.data
         else:
             raise _file_error(op, "has a scalar value; expected a tensor")
-        index = self.add_tensor(result, op, _tensor_name(op, result, ""))
+        index = self.add_tensor(result, op, _tensor_name(op, result))
         tensor = self.tensors[index]
         tensor.data = file_bytes(data, tensor.type, math.prod(tensor.shape))
 
@@ -399,7 +399,7 @@ class _FunctionExporter:
                 inputs[position] = self.state(inputs[position])
         self.add_bias_scales(op, inputs)
         outputs = [
-            self.add_tensor(result, op, _tensor_name(op, result, ""))
+            self.add_tensor(result, op, _tensor_name(op, result))
             for result in op.results
         ]
         options: Mapping[str, OptionValue] = {}

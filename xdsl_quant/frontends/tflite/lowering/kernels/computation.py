@@ -16,10 +16,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyFloat, Float32Type, NoneType
+from xdsl.dialects.builtin import Float32Type, NoneType
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.quant import BlockScaledQuantizedType
+from xdsl_quant.dialects.quant.ops import has_floats
 from xdsl_quant.dialects.quant.types import (
     QuantizedType,
     ScaledQuantizedType,
@@ -158,7 +159,7 @@ class Computation:
         self._check_kind(type_)
         if mode == "only":
             return self._by_fallback(op, values)
-        if self.hybrid is not None and is_float(type_) and self._is_hybrid(operands):
+        if self.hybrid is not None and has_floats(type_) and self._is_hybrid(operands):
             return self.hybrid(op, *operands)
         return self._by_kernel(op, values, operands, fall_back)
 
@@ -215,11 +216,11 @@ class Computation:
 
     def _check_kind(self, result_type: Attribute) -> None:
         is_quantized = parameters_of(result_type) is not None
-        if self.is_truth and (is_quantized or is_float(result_type)):
+        if self.is_truth and (is_quantized or has_floats(result_type)):
             raise Unsupported("has quantized operands and a result that is not i1")
         if isinstance(self.kernel, OnStoredValues) or self.is_truth:
             return
-        if not is_quantized and not is_float(result_type):
+        if not is_quantized and not has_floats(result_type):
             raise Unsupported(
                 "has quantized operands and a result that is neither quantized nor "
                 "float"
@@ -251,7 +252,7 @@ class Computation:
             return NoKernel("has no integer kernel")
         (result_type,) = op.result_types
         result = parameters_of(result_type)
-        if result is None and is_float(result_type):
+        if result is None and has_floats(result_type):
             return NoKernel("has a float result")
         if not has_one_scale(result):
             return NoKernel("has a result with several scales")
@@ -272,7 +273,7 @@ class Computation:
         """Return why the kernel does not accept an operand; `None` if it does."""
         roles = self.operands
         if (parameters := parameters_of(type_)) is None:
-            if index in roles.plain and not is_float(type_):
+            if index in roles.plain and not has_floats(type_):
                 return None
             return f"has an operand #{index} that is not quantized"
         if has_one_scale(parameters) or index == roles.bias:
@@ -340,10 +341,6 @@ def parameters_of(type_: Attribute) -> QuantizationParameters | None:
     if (reason := unsupported_type(element_type)) is not None:
         raise ValueError(reason)
     return QuantizationParameters.from_type(cast(Any, element_type))
-
-
-def is_float(type_: Attribute) -> bool:
-    return isinstance(scalar_or_element_type(type_), AnyFloat)
 
 
 def has_one_scale(parameters: QuantizationParameters | None) -> bool:
@@ -436,11 +433,6 @@ def result_sizes(op: Operation, sizes: Array) -> list[int]:
 def activation_of(op: Any) -> str:
     """Return the fused activation of an op."""
     return op.fused_activation_function.data
-
-
-def flag(attribute: Any) -> bool:
-    """Return a boolean property; False if it is absent."""
-    return attribute is not None and bool(attribute.value.data)
 
 
 def number(attribute: Any) -> Any:

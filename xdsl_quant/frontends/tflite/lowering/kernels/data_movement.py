@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation
 
+from xdsl_quant.dialects.quant.ops import has_floats
 from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
     scalar_or_element_type,
 )
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect import MirrorPad
+from xdsl_quant.frontends.tflite.dialect.base import is_true
 from xdsl_quant.frontends.tflite.formulas import data_movement, floats, windows
 from xdsl_quant.frontends.tflite.formulas.data_movement import SliceMasks
 from xdsl_quant.frontends.tflite.formulas.quantized import (
@@ -38,11 +40,9 @@ from .computation import (
     activation_of,
     check_moves_stored_values,
     dequantize_array,
-    flag,
     have_one_scale,
     integers_of,
     is_array,
-    is_float,
     number,
     on_stored_values,
     parameters_of,
@@ -198,7 +198,7 @@ def _gather_nd(op: tfl.GatherNdOp, values: Array, indices: Array) -> Array:
 
 
 def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Array, table: Array) -> Array:
-    if is_float(op.output.type):
+    if has_floats(op.output.type):
         table = dequantize_array(table, op.value.type)
     else:
         check_moves_stored_values(op.value.type, op.output.type)
@@ -333,7 +333,7 @@ def _batch_to_space(
 def _resize_nearest_neighbor(
     op: tfl.ResizeNearestNeighborOp, value: Array, size: Array
 ) -> Array:
-    options = flag(op.align_corners), flag(op.half_pixel_centers)
+    options = is_true(op.align_corners), is_true(op.half_pixel_centers)
     rows, columns = integers_of(size)
     return windows.resize_nearest_neighbor(value, (rows, columns), *options)
 

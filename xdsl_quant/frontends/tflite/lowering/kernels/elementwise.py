@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.base import is_true
 from xdsl_quant.frontends.tflite.formulas import elementwise, floats, rows
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
 from xdsl_quant.frontends.tflite.formulas.tables import compute_with_table
@@ -30,7 +31,6 @@ from .computation import (
     block_type,
     check_moves_stored_values,
     dequantize_array,
-    flag,
     formula_of,
     has_one_scale,
     is_array,
@@ -146,7 +146,7 @@ def _alpha(op: tfl.LeakyReluOp) -> np.float32:
 
 
 def _is_approximate(op: tfl.GeluOp) -> bool:
-    return flag(op.approximate)
+    return is_true(op.approximate)
 
 
 def _gelu(op: tfl.GeluOp, result: Parameters, x: Quantized) -> Array:

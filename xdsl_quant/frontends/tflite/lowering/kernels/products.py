@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.base import is_true
 from xdsl_quant.frontends.tflite.dialect.products import (
     has_wide_accumulator_without_bias,
 )
@@ -37,7 +38,6 @@ from .computation import (
     Requirement,
     activation_of,
     block_type,
-    flag,
     formula_of,
     integers_of,
     is_array,
@@ -174,7 +174,7 @@ def _size(sizes: Array) -> tuple[int, int]:
 def _fully_connected_formula(
     op: tfl.FullyConnectedOp, x: Array, weights: Array, bias: Array | None
 ) -> Array:
-    keep_num_dims = flag(op.keep_num_dims)
+    keep_num_dims = is_true(op.keep_num_dims)
     return _with_bias(op, floats.fully_connected(x, weights, keep_num_dims), bias)
 
 
@@ -216,7 +216,7 @@ def _blockwise_product(
     if not is_array(weights):
         raise Unsupported("has blocks of weights that are not constant")
     stored, scales = weights.astype(np.int64), _blockwise_scales(op)
-    keep_num_dims = flag(op.keep_num_dims)
+    keep_num_dims = is_true(op.keep_num_dims)
     result = blockwise.fully_connected(x, stored, scales, bias, keep_num_dims)
     return floats.apply_activation(result, activation_of(op))
 
@@ -224,7 +224,7 @@ def _blockwise_product(
 def _hybrid_fully_connected(
     op: tfl.FullyConnectedOp, x: Array, weights: Quantized, bias: Array | None
 ) -> Array:
-    options = flag(op.keep_num_dims), flag(op.asymmetric_quantize_inputs)
+    options = is_true(op.keep_num_dims), is_true(op.asymmetric_quantize_inputs)
     result = hybrid.fully_connected(x, weights, bias, *options)
     return floats.apply_activation(result, activation_of(op))
 
@@ -236,7 +236,7 @@ def _xnnpack_fully_connected(
     row_bits = weights.values.shape[1] * weights.parameters.storage_width
     if row_bits % 8 or _is_curved(op):
         return _hybrid_fully_connected(op, x, weights, bias)
-    keep_num_dims = flag(op.keep_num_dims)
+    keep_num_dims = is_true(op.keep_num_dims)
     result = hybrid.xnnpack_fully_connected(x, weights, bias, keep_num_dims)
     return floats.apply_activation(result, activation_of(op))
 
@@ -255,7 +255,7 @@ def _fully_connected(has_multiplier: bool) -> Computation:
             _integers(bias),
             result,
             activation_of(op),
-            flag(op.keep_num_dims),
+            is_true(op.keep_num_dims),
             has_multiplier,
         )
 
@@ -271,11 +271,11 @@ def _fully_connected(has_multiplier: bool) -> Computation:
 
 
 def _adj_x(op: tfl.BatchMatMulOp) -> bool:
-    return flag(op.adj_x)
+    return is_true(op.adj_x)
 
 
 def _adj_y(op: tfl.BatchMatMulOp) -> bool:
-    return flag(op.adj_y)
+    return is_true(op.adj_y)
 
 
 # Images
@@ -300,7 +300,7 @@ def _pooling(
 
 
 def _centers(op: Any) -> tuple[bool, bool]:
-    return flag(op.align_corners), flag(op.half_pixel_centers)
+    return is_true(op.align_corners), is_true(op.half_pixel_centers)
 
 
 def _resize_bilinear_of_floats(op: Operation, x: Array, size: Array) -> Array:
@@ -323,7 +323,7 @@ def _resize_bilinear(
 
 def _without_reduced(op: Any, values: Array, axes: Array) -> Array:
     """Remove the reduced dimensions, which have size 1, unless the op keeps them."""
-    if flag(op.keep_dims):
+    if is_true(op.keep_dims):
         return values
     return np.squeeze(values, tuple({a % values.ndim for a in integers_of(axes)}))
 

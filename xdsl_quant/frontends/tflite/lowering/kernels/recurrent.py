@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.base import is_true
 from xdsl_quant.frontends.tflite.formulas import floats, hybrid, products, recurrent
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized, scale_of
 from xdsl_quant.frontends.tflite.formulas.recurrent import (
@@ -24,7 +25,6 @@ from .computation import (
     Array,
     Function,
     activation_of,
-    flag,
     has_one_scale,
     have_one_scale,
     parameters_of,
@@ -101,7 +101,7 @@ def svdf(
     else:
         weights = _quantized(features, op.feature_weights.type)
         _check_hybrid(weights)
-        rows = hybrid.quantized_rows(x, flag(op.asymmetric_quantize_inputs))
+        rows = hybrid.quantized_rows(x, is_true(op.asymmetric_quantize_inputs))
         column = hybrid.rows_by_weights(rows, weights)
     by_time = _dequantized(time, op.time_weights.type)
     sums, next_state = floats.filtered(column, cast(Array, by_time), state, rank)
@@ -136,13 +136,13 @@ def lstm(
         step = _float_step(op, weights)
     else:
         step = _integer_step(op, weights)
-    batch = x.shape[1 if flag(op.time_major) else 0]
+    batch = x.shape[1 if is_true(op.time_major) else 0]
     values, *states = recurrent.sequence(
         x,
         outputs.reshape(batch, -1),
         cells.reshape(batch, -1),
         step,
-        flag(op.time_major),
+        is_true(op.time_major),
     )
     first, second = states
     return values, first.reshape(outputs.shape), second.reshape(cells.shape)
@@ -189,7 +189,7 @@ def _float_step(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) ->
     for index in range(9, 12):
         values[index] = _dequantized(values[index], types[index])
     rows = partial(
-        hybrid.quantized_rows, asymmetric=flag(op.asymmetric_quantize_inputs)
+        hybrid.quantized_rows, asymmetric=is_true(op.asymmetric_quantize_inputs)
     )
     return recurrent.float_step(
         _layer(op, values), Products(rows, hybrid.rows_by_weights)

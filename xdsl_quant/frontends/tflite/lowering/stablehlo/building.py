@@ -29,7 +29,7 @@ from xdsl_quant.dialects.quant.storage_types import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp
-from xdsl_quant.frontends.tflite.dialect.base import constant_integers
+from xdsl_quant.frontends.tflite.dialect.base import constant_integers, is_true
 from xdsl_quant.frontends.tflite.formulas.floats import CLIPPED
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.transforms.building.builder import (
@@ -40,8 +40,10 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.unsupported import Unsupported
 
 from ..fallbacks import SIZES_HINT
-from ..kernels.computation import flag as flag
 from ..kernels.computation import number as number
+
+# Former name, kept for compatibility.
+flag = is_true
 
 Lowering: TypeAlias = Callable[..., SSAValue | Sequence[SSAValue]]
 """Function that builds the results of an op from the builder, op and operands."""

@@ -20,12 +20,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.attributes import padding_attr
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.base import is_true
 from xdsl_quant.frontends.tflite.formulas.products import windows
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from ..windows import window_of
-from .building import Lowering, StableHLOBuilder, flag, integers, number, result_shape
+from .building import Lowering, StableHLOBuilder, integers, number, result_shape
 from .windows import over_windows, padding
 
 _IMAGE = 0, 3, [1, 2]
@@ -130,7 +131,7 @@ def _batch_matmul(
     batch = result_shape(op)[:-2]
     lhs, rhs = (b.broadcast(v, (*batch, *shape_of(v)[-2:])) for v in (x, y))
     last = len(batch) + 1
-    contracting = last - flag(op.adj_x), last - 1 + flag(op.adj_y)
+    contracting = last - is_true(op.adj_x), last - 1 + is_true(op.adj_y)
     return _dot(b, lhs, rhs, contracting, len(batch))
 
 

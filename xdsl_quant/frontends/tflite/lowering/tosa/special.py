@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.base import is_true
 from xdsl_quant.frontends.tflite.formulas import elementwise, windows
 from xdsl_quant.frontends.tflite.formulas.fixed_point import (
     Integers,
@@ -23,7 +24,7 @@ from xdsl_quant.numerics.primitives import Array
 from xdsl_quant.unsupported import Unsupported
 
 from ..kernels import IMPLEMENTATIONS, Computation, Implementation, svdf
-from ..kernels.computation import flag, parameters_of
+from ..kernels.computation import parameters_of
 from .building import per_tensor
 from .expressions import TosaInteger
 from .forms import TosaRescaling
@@ -77,7 +78,7 @@ def _resize_bilinear(
 ) -> Array:
     if result.storage_width == 16:
         rows, columns = size.tolist()
-        options = flag(op.align_corners), flag(op.half_pixel_centers)
+        options = is_true(op.align_corners), is_true(op.half_pixel_centers)
         return windows.resize_bilinear_in_32_bits(x.values, (rows, columns), *options)
     assert _RESIZE.kernel is not None
     return _RESIZE.kernel(op, result, x, size)
