@@ -565,13 +565,23 @@ def declare_elements(
             setattr(cls, name, result_def(tensor_of(elements)))
 
 
-def _has_no_blocks(op: Operation) -> str | None:
-    if isinstance(op, TFLOp) and op.MOVES_BLOCKS:
-        return None
-    for type_ in map(scalar_or_element_type, (*op.operand_types, *op.result_types)):
-        if isinstance(type_, UniformQuantizedSubChannelType) and len(type_.scales) > 1:
-            return f"cannot move blocks of {type_}; dequantize them first"
-    return None
+class RefusesMovedBlocks(OpTrait):
+    """Trait that refuses blocks with several scales, unless the op moves blocks."""
+
+    def verify(self, op: Operation) -> None:
+        if isinstance(op, TFLOp) and op.MOVES_BLOCKS:
+            return
+        for type_ in map(scalar_or_element_type, (*op.operand_types, *op.result_types)):
+            if (
+                isinstance(type_, UniformQuantizedSubChannelType)
+                and len(type_.scales) > 1
+            ):
+                # Traits have no order: report errors of other relations first.
+                for trait in op.get_traits_of_type(Requires):
+                    trait.verify(op)
+                raise VerifyException(
+                    f"'{op.name}' op cannot move blocks of {type_}; dequantize them first"
+                )
 
 
 def data_movement_traits(*operands: int) -> tuple[OpTrait, ...]:
@@ -580,7 +590,7 @@ def data_movement_traits(*operands: int) -> tuple[OpTrait, ...]:
         Pure(),
         quant.MovesElements(operands or None),
         quant.SameOperandsAndResultsScale(),
-        Requires(_has_no_blocks),
+        RefusesMovedBlocks(),
     )
 
 

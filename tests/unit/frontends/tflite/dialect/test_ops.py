@@ -15,7 +15,10 @@ from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.dialects.quant import UniformQuantizedType
+from xdsl_quant.dialects.quant import (
+    UniformQuantizedSubChannelType,
+    UniformQuantizedType,
+)
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
     AffineOpCoefficient,
@@ -36,6 +39,7 @@ from xdsl_quant.frontends.tflite.dialect import (
     SoftmaxOp,
     SqueezeOp,
     SVDFOp,
+    TileOp,
 )
 from xdsl_quant.frontends.tflite.dialect.property_kinds import ACTIVATION, PADDING
 
@@ -160,3 +164,23 @@ def test_element_types_of_the_runtime():
     assert bias == ["f32", "i32", "i64"]
     assert "QI8" in element_names("concatenation")[0]
     assert element_names("yield") == [[]]
+
+
+def test_the_first_error_does_not_depend_on_the_order_of_traits():
+    # The traits of an op are a set, which has another order in each process.
+    blocks = UniformQuantizedSubChannelType(
+        i8, f32, [[1.0], [2.0]], quantized_dimensions=[0], block_sizes=[1]
+    )
+    values = test.TestOp(
+        result_types=[TensorType(blocks, (2, 4)), TensorType(i32, (2,))]
+    )
+    op = TileOp(*values.results, result_types=[TensorType(f32, (2, 4))])
+    messages: set[str] = set()
+    for trait in op.traits.traits:
+        try:
+            trait.verify(op)
+        except VerifyException as e:
+            messages.add(str(e))
+    assert messages == {
+        "'tfl.tile' op failed to verify that input and output must have same element type"
+    }
