@@ -1,10 +1,8 @@
 """Type constraints and checks of TOSA ops, as in MLIR."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self, cast
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
 
-from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -17,21 +15,18 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    AttrConstraint,
-    BaseAttr,
-    IntConstraint,
-    IRDLOperation,
-    VerificationContext,
-)
+from xdsl.irdl import BaseAttr, IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.type_kinds import TypeKind
 from xdsl_quant.dialects.verification import are_compatible_shapes, are_compatible_sizes
 
 from .attributes import BLOCK_ELEMENT_TYPES, BlockScaledType, MXInt8Type, ShapeType
 
 # Tensor constraints
+
+TOSATensorKind: TypeAlias = TypeKind[TensorType[Attribute]]
 
 _QUANTIZED_WIDTHS = (4, 8, 16, 32)
 
@@ -54,78 +49,67 @@ def is_plain_number(type_: Attribute) -> bool:
     return is_number(type_) and not _is_other_number(type_)
 
 
-@dataclass(frozen=True)
-class TensorKind(AttrConstraint[TensorType[Attribute]]):
-    """Constraint for ranked, non-empty tensors by element type and shape."""
+def tensor_kind(
+    words: str,
+    has_element: Callable[[Attribute], bool] = is_number,
+    ranks: Sequence[int] | None = None,
+    shape: Sequence[int] | None = None,
+) -> TOSATensorKind:
+    """Return the constraint for ranked, non-empty tensors by element type and shape."""
 
-    words: str
-
-    has_element: Callable[[Attribute], bool] = is_number
-
-    ranks: Sequence[int] | None = None
-
-    shape: Sequence[int] | None = None
-
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not isinstance(attr, TensorType) or not self._has(
-            cast(TensorType[Attribute], attr)
-        ):
-            raise VerifyException(f"must be {self.words}, but got '{attr}'")
-
-    def _has(self, type_: TensorType[Attribute]) -> bool:
-        shape = type_.get_shape()
+    def accepts(type_: Attribute) -> bool:
+        if not isinstance(type_, TensorType):
+            return False
+        sizes = type_.get_shape()
         return (
-            0 not in shape
-            and self.has_element(type_.element_type)
-            and (self.ranks is None or len(shape) in self.ranks)
-            and (self.shape is None or shape == self.shape)
+            0 not in sizes
+            and has_element(cast(Attribute, type_.element_type))
+            and (ranks is None or len(sizes) in ranks)
+            and (shape is None or sizes == shape)
         )
 
-    def mapping_type_vars(
-        self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
-    ) -> Self:
-        return self
+    return TypeKind(words, accepts)
 
 
-def tosa_elements(*types: Attribute) -> TensorKind:
+def tosa_elements(*types: Attribute) -> TOSATensorKind:
     words = " or ".join(map(str, types))
-    return TensorKind(f"tosa-conformant tensor of {words} values", types.__contains__)
+    return tensor_kind(f"tosa-conformant tensor of {words} values", types.__contains__)
 
 
-def of_rank(*ranks: int) -> TensorKind:
+def of_rank(*ranks: int) -> TOSATensorKind:
     words = " or ".join(f"{rank}-d" for rank in ranks)
-    return TensorKind(f"{words} tosa-conformant tensor", ranks=ranks)
+    return tensor_kind(f"{words} tosa-conformant tensor", ranks=ranks)
 
 
-NUMBERS = TensorKind("tosa-conformant tensor of number values")
-INTEGERS = TensorKind(
+NUMBERS = tensor_kind("tosa-conformant tensor of number values")
+INTEGERS = tensor_kind(
     "tosa-conformant tensor of integer values",
     lambda type_: is_number(type_) and isinstance(type_, IntegerType),
 )
-QUANTIZED = TensorKind(
+QUANTIZED = tensor_kind(
     "tosa-conformant tensor of quantized values",
     lambda type_: is_number(type_) and isinstance(type_, StoredQuantizedType),
 )
 BOOLEANS = tosa_elements(i1)
-NON_SCALAR = TensorKind(
+NON_SCALAR = tensor_kind(
     "tosa-conformant tensor of at least rank 1", ranks=range(1, 1 << 16)
 )
-BLOCK_ELEMENTS = TensorKind(
+BLOCK_ELEMENTS = tensor_kind(
     "tosa-conformant tensor of at least rank 1 of micro-scaling format values",
     lambda type_: isinstance(type_, BLOCK_ELEMENT_TYPES),
     range(1, 1 << 16),
 )
-BLOCK_SCALES = TensorKind(
+BLOCK_SCALES = tensor_kind(
     "tosa-conformant tensor of at least rank 1 of micro-scaling format scale values",
     lambda type_: isinstance(type_, Float8E8M0FNUType),
     range(1, 1 << 16),
 )
-ONE_NUMBER = TensorKind(
+ONE_NUMBER = tensor_kind(
     "tosa-conformant scalar tensor of integer or floating-point values",
     is_plain_number,
     shape=(1,),
 )
-ONE = TensorKind("tosa-conformant scalar tensor of number values", shape=(1,))
+ONE = tensor_kind("tosa-conformant scalar tensor of number values", shape=(1,))
 SHAPE = BaseAttr(ShapeType)
 
 

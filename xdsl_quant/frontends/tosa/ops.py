@@ -66,7 +66,6 @@ from .checks import (
     ONE,
     ONE_NUMBER,
     SHAPE,
-    TensorKind,
     compares_same_elements,
     has_elements_of_operand,
     has_rank_of_operand,
@@ -74,6 +73,7 @@ from .checks import (
     has_shape_of_operand,
     is_broadcast,
     of_rank,
+    tensor_kind,
     tosa_element_type,
     tosa_elements,
     tosa_error,
@@ -86,6 +86,9 @@ from .checks import (
 )
 from .checks import is_number as is_number
 from .syntax import parse_with_keywords, print_with_keywords
+
+# Former name, kept for compatibility.
+TensorKind = tensor_kind
 
 # Base classes
 
@@ -607,7 +610,7 @@ class GatherOp(TosaOp):
 
     values = operand_def(of_rank(3))
     indices = operand_def(
-        TensorKind("2-d tensor of i32 or i64", {i32, i64}.__contains__, (2,))
+        tensor_kind("2-d tensor of i32 or i64", {i32, i64}.__contains__, (2,))
     )
     output = result_def(of_rank(3))
 
