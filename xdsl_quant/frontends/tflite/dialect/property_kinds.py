@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -26,13 +26,10 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, TypeAttribute
-from xdsl.irdl import (
-    AttrConstraint,
-    IntConstraint,
-    IRDLOperation,
-    VerificationContext,
-)
+from xdsl.irdl import IRDLOperation, VerificationContext
 from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.type_kinds import TypeKind
 
 from .attributes import ConstBytesAttr, MirrorPadAttr
 
@@ -68,22 +65,15 @@ class PropertyError(VerifyException):
 
 
 @dataclass(frozen=True)
-class PropertyKind(AttrConstraint[PropertyT]):
+class PropertyKind(TypeKind[PropertyT]):
     """Constraint for a property."""
 
-    description: str
-    accepts: Callable[[Attribute], bool]
     is_stored: Callable[[Attribute], bool] | None = None
     """Predicate for attributes that MLIR can store in the property; default: `accepts`."""
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not self.accepts(attr):
             raise PropertyError(self, attr)
-
-    def mapping_type_vars(
-        self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
-    ) -> PropertyKind[PropertyT]:
-        return self
 
 
 @dataclass(frozen=True)
