@@ -73,11 +73,10 @@ class _TFLOps(DialectOps):
 
     def to_linalg(self, ctx: Context, module: ModuleOp) -> None:
         # Lazy import: only compilation needs the lowering.
-        from .lowering.convert_tfl_to_linalg import ConvertTFLToLinalgPass
-        from .lowering.index_checks import check_indices
+        from .lowering import convert_tfl_to_linalg, index_checks
 
-        check_indices(module)
-        ConvertTFLToLinalgPass().rewrite(ctx, module)
+        index_checks.check_indices(module)
+        convert_tfl_to_linalg.ConvertTFLToLinalgPass().rewrite(ctx, module)
 
 
 TFL_OPS = _TFLOps()

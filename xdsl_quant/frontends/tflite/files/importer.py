@@ -52,11 +52,8 @@ from xdsl_quant.frontends.tflite.dialect.signatures import (
     EXPORTED_NAMES,
     name_attributes,
 )
+from xdsl_quant.frontends.tflite.dynamic_shapes import ops_with_dynamic_shapes
 from xdsl_quant.frontends.tflite.formulas.fixed_point import checked_log2
-from xdsl_quant.frontends.tflite.lowering.tfl_infer_shapes import (
-    infer_shapes,
-    ops_with_dynamic_shapes,
-)
 from xdsl_quant.runtime.loading import IRError, verify_module
 from xdsl_quant.transforms.building.type_replacement import set_type
 
@@ -157,6 +154,9 @@ def _imported(
         # Formulas, which infer shapes, expect valid ops.
         verify_module(module)
         if _set_input_shapes(module, given) or ops_with_dynamic_shapes(module):
+            # Start-up: few models have dynamic shapes, and kernels take long to load.
+            from ..lowering.tfl_infer_shapes import infer_shapes
+
             infer_shapes(module)
             verify_module(module)
     except IRError as e:

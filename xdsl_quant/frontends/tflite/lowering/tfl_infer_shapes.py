@@ -43,6 +43,7 @@ from xdsl_quant.dialects.verification import are_compatible_shapes
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.detection import DETECTION, DetectionOptions
 from xdsl_quant.frontends.tflite.dialect.signatures import entry_input_names
+from xdsl_quant.frontends.tflite.dynamic_shapes import ops_with_dynamic_shapes
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.arrays import (
     constant_attr,
@@ -56,7 +57,7 @@ from xdsl_quant.runtime.entry_function import entry_function, functions_by_name
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.signless_types import signless
 from xdsl_quant.transforms.building.tensor_expressions import plain
-from xdsl_quant.transforms.building.type_replacement import defined_values, set_type
+from xdsl_quant.transforms.building.type_replacement import set_type
 from xdsl_quant.unsupported import Unsupported
 
 from .kernels import IMPLEMENTATIONS, Computation, Implementation, svdf
@@ -190,15 +191,6 @@ def _set_shapes(function: FuncOp, shapes: Mapping[int, Sequence[int]]) -> None:
         set_type(function.args[index], type_)
 
 
-def ops_with_dynamic_shapes(module: ModuleOp) -> Sequence[Operation]:
-    """Return the ops with results or block arguments of dynamic shape, in walk order."""
-    return [
-        op
-        for op in module.walk()
-        if any(_has_dynamic_shape(value.type) for value in defined_values(op))
-    ]
-
-
 def _called_names(module: ModuleOp) -> Counter[str]:
     return Counter(
         op.callee.string_value() for op in module.walk() if isinstance(op, CallOp)
@@ -207,12 +199,6 @@ def _called_names(module: ModuleOp) -> Counter[str]:
 
 def _has_static_shape(type_: Attribute) -> bool:
     return isa(type_, TensorType) and type_.has_static_shape()
-
-
-def _has_dynamic_shape(type_: Attribute) -> bool:
-    if isa(type_, UnrankedTensorType):
-        return not isinstance(type_.element_type, tfl.ResourceType)
-    return isa(type_, TensorType) and not type_.has_static_shape()
 
 
 def _refined_type(known: Attribute, new: Attribute) -> Attribute:

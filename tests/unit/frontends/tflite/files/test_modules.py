@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
@@ -923,3 +925,15 @@ def test_softmax_of_8_bits_with_16_bits():
         IRError, match="failed to verify that input and output must have same element"
     ):
         parse_module(other)
+
+
+def test_a_model_of_static_shapes_is_read_without_kernels():
+    code = (
+        "import sys\n"
+        "from xdsl_quant.frontends.tflite import read_tflite\n"
+        "read_tflite('docs/examples/layers_int8.tflite')\n"
+        "print('xdsl_quant.frontends.tflite.lowering.kernels' in sys.modules)\n"
+    )
+    command = (sys.executable, "-c", code)
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"

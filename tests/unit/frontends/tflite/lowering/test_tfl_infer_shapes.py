@@ -14,11 +14,9 @@ from xdsl.dialects.builtin import ModuleOp, NameLoc
 from tests.unit.frontends.tflite.files.test_reported_models import content
 from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.frontends.tflite.dynamic_shapes import ops_with_dynamic_shapes
 from xdsl_quant.frontends.tflite.files.model import Model, Operator, Subgraph, Tensor
 from xdsl_quant.frontends.tflite.files.writer import write_model
-from xdsl_quant.frontends.tflite.lowering.tfl_infer_shapes import (
-    ops_with_dynamic_shapes,
-)
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.arrays import shape_of
