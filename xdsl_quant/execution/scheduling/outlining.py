@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from .. import mlir_bindings as mlir
 from ..building import buffer_of
 from ..loop_fixes import iterations
-from ..mlir_bindings import Values, func, ir, memref
+from ..mlir_bindings import Values, arith, func, ir, vector
 from .memrefs import is_distinct_buffer
 
 _COPIED = "arith.constant", "memref.get_global", "memref.view"
@@ -165,7 +165,7 @@ def share_functions(module: ir.Module) -> dict[str, int]:
     for functions in (_functions_without_calls, _functions_with_calls):
         equal: dict[str, list[ir.Operation]] = {}
         for function in functions(module):
-            equal.setdefault(_text_without_names(function), []).append(function)
+            equal.setdefault(_text_without_constants(function), []).append(function)
         calls: dict[str, list[ir.Operation]] = {}
         for call in mlir.ops_in(module, "func.call"):
             calls.setdefault(mlir.symbol_of(call, "callee"), []).append(call)
@@ -201,14 +201,49 @@ def _callees(function: ir.Operation) -> set[str]:
     return {mlir.symbol_of(call, "callee") for call in calls}
 
 
-def _text_without_names(function: ir.Operation) -> str:
-    # Without the local scope, MLIR numbers the values of the whole module.
-    text = str(function.get_asm(use_local_scope=True))
-    text = text.replace(f"@{mlir.symbol_of(function)}(", "@(", 1)
-    return _CONSTANT_NAME.sub("", text)
+def _text_without_constants(function: ir.Operation) -> str:
+    """Return the text of a function without its name and its passable constants."""
+    # Without the local scope, MLIR numbers the values of the whole module. In the custom
+    # form, names of values contain numbers.
+    text = str(function.get_asm(use_local_scope=True, print_generic_op_form=True))
+    text = text.replace(f'sym_name = "{mlir.symbol_of(function)}"', "", 1)
+    passable = map(_is_passable, mlir.ops_in(function, *_CONSTANTS))
+    return _CONSTANT.sub(lambda match: "" if next(passable) else match[0], text)
 
 
-_CONSTANT_NAME = re.compile(r"(?<=memref\.get_global )@[^ ]+")
+_CONSTANTS = {"arith.constant": "value", "memref.get_global": "name"}
+"""The attribute that distinguishes constants, by op name."""
+
+_CONSTANT = re.compile(r'"(?:arith\.constant|memref\.get_global)"\(\) <{[^}]*}>')
+
+_EQUALLY_FAST = {
+    *("arith.addi", "arith.cmpi", "arith.maxsi", "arith.minsi", "arith.subi"),
+    *("func.call", "memref.store"),
+}
+"""Ops that are as fast on variables as on constants, unlike shifts and products."""
+
+
+def _is_passable(constant: ir.Operation) -> bool:
+    """Return True if an argument instead of the constant is as fast."""
+    if constant.name == "memref.get_global":
+        return True
+    (value,) = constant.results
+    type_ = value.type
+    element = type_.element_type if isinstance(type_, ir.VectorType) else type_
+    return (
+        isinstance(element, ir.IntegerType)
+        and element.width in (8, 16, 32)
+        and _integer_of(constant) is not None
+        and all(user.name in _EQUALLY_FAST for user in mlir.users_of(value))
+    )
+
+
+def _integer_of(constant: ir.Operation) -> int | None:
+    """Return the integer of an `arith.constant`, or that of all elements of a vector."""
+    number = constant.attributes["value"]
+    if isinstance(number, ir.DenseElementsAttr) and number.is_splat:
+        number = number.get_splat_value()
+    return number.value if isinstance(number, ir.IntegerAttr) else None
 
 
 def _share(
@@ -217,35 +252,65 @@ def _share(
     calls: Mapping[str, Sequence[ir.Operation]],
 ) -> int:
     equal = [function, *duplicates]
-    constants = [mlir.ops_in(f, "memref.get_global") for f in equal]
-    names = [[mlir.symbol_of(op, "name") for op in ops] for ops in constants]
     different = [
-        i for i, each in enumerate(zip(*names, strict=True)) if len({*each}) > 1
+        ops
+        for ops in zip(*(mlir.ops_in(f, *_CONSTANTS) for f in equal), strict=True)
+        if len({op.attributes[_CONSTANTS[op.name]] for op in ops}) > 1
     ]
-    reads = [constants[0][i] for i in different]
-    types = [read.result.type for read in reads]
-    for each, constant_names in zip(equal, names, strict=True):
-        added = [constant_names[i] for i in different]
+    types = [*map(_argument_type, different)]
+    for i, each in enumerate(equal):
+        constants = [ops[i] for ops in different]
         for call in calls.get(mlir.symbol_of(each), ()):
-            _call_with_constants(call, mlir.symbol_of(function), added, types)
-    for duplicate in duplicates:
-        duplicate.erase()
+            _call_with_constants(call, mlir.symbol_of(function), constants, types)
+    for constant, type_ in zip((ops[0] for ops in different), types, strict=True):
+        argument = mlir.body_of(function).add_argument(type_, constant.location)
+        with ir.InsertionPoint(constant), constant.location:
+            value = _extended(argument, constant.results[0].type)
+        mlir.replace_op(constant, value)
     inputs, results = mlir.types_of_function(function)
     type_ = ir.FunctionType.get([*inputs, *types], results, function.context)
     function.attributes["function_type"] = ir.TypeAttr.get(type_, function.context)
-    for read in reads:
-        argument = mlir.body_of(function).add_argument(read.result.type, read.location)
-        mlir.replace_op(read, argument)
+    for duplicate in duplicates:
+        duplicate.erase()
+    return -sum(map(_argument_count, types))
+
+
+def _argument_type(constants: Sequence[ir.Operation]) -> ir.Type:
+    """Return the type in which to pass constants: LLVM uses the range of integers."""
+    if constants[0].name == "memref.get_global":
+        return constants[0].results[0].type
+    numbers = [number for op in constants if (number := _integer_of(op)) is not None]
+    bits = 1 + max(max(number, ~number).bit_length() for number in numbers)
+    return ir.IntegerType.get_signless(next(w for w in (8, 16, 32) if bits <= w))
+
+
+def _argument_count(type_: ir.Type) -> int:
+    """Return the number of arguments in the LLVM dialect for an argument."""
     # { allocated, aligned, offset, sizes, strides }
-    return -sum(3 + 2 * ir.MemRefType(type_).rank for type_ in types)
+    return 3 + 2 * type_.rank if isinstance(type_, ir.MemRefType) else 1
+
+
+def _extended(argument: ir.Value, type_: ir.Type) -> ir.Value:
+    """Return an argument of a shared function in the type of its constants."""
+    element = type_.element_type if isinstance(type_, ir.VectorType) else type_
+    value = argument if argument.type == element else arith.extsi(element, argument)
+    return value if value.type == type_ else vector.broadcast(type_, value)
 
 
 def _call_with_constants(
-    call: ir.Operation, callee: str, names: Sequence[str], types: Sequence[ir.Type]
+    call: ir.Operation,
+    callee: str,
+    constants: Sequence[ir.Operation],
+    types: Sequence[ir.Type],
 ) -> None:
     results = [value.type for value in call.results]
     with ir.InsertionPoint(call), call.location:
-        added = [*map(memref.get_global, types, names)]
+        added = [
+            op.clone().results[0]
+            if op.name == "memref.get_global"
+            else arith.constant(type_, _integer_of(op))
+            for op, type_ in zip(constants, types, strict=True)
+        ]
         new = func.CallOp(results, callee, [*call.operands, *added])
     for value, replacement in zip(call.results, new.results, strict=True):
         value.replace_all_uses_with(replacement)
