@@ -6,7 +6,7 @@ within one function. Arguments of functions can also be marked as distinct buffe
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from .. import mlir_bindings as mlir
 from ..building import buffer_of
@@ -157,15 +157,29 @@ def _is_used_outside(ops: Sequence[ir.Operation]) -> bool:
     )
 
 
-def share_functions(module: ir.Module) -> dict[str, int]:
-    """Replace private functions that differ only in constants by one that takes them."""
-    # Negated number of added arguments in the LLVM dialect, by function.
+def share_functions(
+    module: ir.Module, names: Collection[str] | None = None
+) -> dict[str, int]:
+    """
+    Replace private functions that differ only in constants by one that takes them.
+
+    Args:
+        module: the module.
+        names: names of the functions to replace; by default all private functions.
+
+    Returns:
+        Negated number of added arguments in the LLVM dialect, by function.
+    """
     counts: dict[str, int] = {}
     # Callers can be equal once their callees are shared.
-    for functions in (_functions_without_calls, _functions_with_calls):
+    for has_calls in (False, True):
         equal: dict[str, list[ir.Operation]] = {}
-        for function in functions(module):
-            equal.setdefault(_text_without_constants(function), []).append(function)
+        for function in _private_functions(module, has_calls):
+            if names is None or mlir.symbol_of(function) in names:
+                text = _text_without_constants(function)
+                equal.setdefault(text, []).append(function)
+        if all(len(functions) == 1 for functions in equal.values()):
+            continue
         calls: dict[str, list[ir.Operation]] = {}
         for call in mlir.ops_in(module, "func.call"):
             calls.setdefault(mlir.symbol_of(call, "callee"), []).append(call)
@@ -175,24 +189,26 @@ def share_functions(module: ir.Module) -> dict[str, int]:
     return counts
 
 
-def _functions_without_calls(module: ir.Module) -> list[ir.Operation]:
-    return [f for f in _private_functions(module) if not _callees(f)]
-
-
-def _functions_with_calls(module: ir.Module) -> list[ir.Operation]:
-    functions = [f for f in _private_functions(module) if _callees(f)]
-    names = {*map(mlir.symbol_of, functions)}
-    return [f for f in functions if not names & _callees(f)]
-
-
-def _private_functions(module: ir.Module) -> list[ir.Operation]:
-    return [
+def _private_functions(module: ir.Module, has_calls: bool) -> list[ir.Operation]:
+    """Return the functions without calls, or those that call only such functions."""
+    functions = [
         op
         for op in mlir.operations_of(module.body)
         if op.name == "func.func"
         and "sym_visibility" in op.attributes
         and "arg_attrs" not in op.attributes
         and len([*op.regions[0].blocks]) > 0
+    ]
+    callees = [*map(_callees, functions)]
+    callers = {
+        mlir.symbol_of(function)
+        for function, called in zip(functions, callees, strict=True)
+        if called
+    }
+    return [
+        function
+        for function, called in zip(functions, callees, strict=True)
+        if bool(called) == has_calls and not called & callers
     ]
 
 

@@ -90,6 +90,10 @@ class FastSchedule(Schedule):
         self.thread_functions = called or {}
         if "avx512vbmi" in self._cpu.features:
             self._run(look_up_byte_functions, module)
+        # Here, as later steps take time for each op.
+        shared = self._run(share_functions, module) or {}
+        # Constants are distinct from all buffers.
+        self._distinct = {name: count for name, count in shared.items() if count}
         can_stream = self._run(self._mark_streamable, module, name=_STREAMING)
         self.can_stream = bool(can_stream)
         self._run(lower_strided_copies, module)
@@ -121,10 +125,8 @@ class FastSchedule(Schedule):
         if self._functions:
             self._run(keep_small_loops_scalar, module)
         outlined = self._run(outline_loops, module, self._kernel) or []
-        shared = self._run(share_functions, module) or {}
-        # Constants are distinct from all buffers.
-        starts = {name: count for name, count in shared.items() if count}
-        self._distinct = starts | dict.fromkeys([self._kernel, *outlined], 0)
+        self._run(share_functions, module, outlined)
+        self._distinct |= dict.fromkeys([self._kernel, *outlined], 0)
         self._run(plan_buffers, module, self._kernel)
         self._run(outline_parts, module, self._kernel)
 
