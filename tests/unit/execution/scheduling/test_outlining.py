@@ -199,6 +199,88 @@ func.func @kernel(%to: memref<4xf32>, %i: index) {
         )
 
 
+def number_functions(use: str, *numbers: str, type_: str = "i32") -> ir.Module:
+    """A module with a function `f<i>` for each constant, which uses the value `%c`."""
+    functions = [
+        f"""
+func.func private @f{i}(%x: {type_}) -> {type_} {{
+  %c = arith.constant {number} : {type_}
+  {use}
+  return %y : {type_}
+}}
+func.func @kernel_{i}(%x: {type_}) -> {type_} {{
+  %y = func.call @f{i}(%x) : ({type_}) -> {type_}
+  return %y : {type_}
+}}"""
+        for i, number in enumerate(numbers)
+    ]
+    return ir.Module.parse("".join(functions), ir.Context())
+
+
+@pytest.mark.parametrize(
+    ("numbers", "type_", "passed"),
+    [
+        (("3", "-128"), "i32", "i8"),
+        (("3", "128"), "i32", "i16"),
+        (("-32769", "128"), "i32", "i32"),
+        (("dense<-3>", "dense<127>"), "vector<16xi32>", "i8"),
+        (("3", "-128"), "i8", "i8"),
+    ],
+)
+def test_shared_functions_take_narrow_integers(
+    numbers: tuple[str, str], type_: str, passed: str
+):
+    module = number_functions(
+        f"%y = arith.maxsi %x, %c : {type_}", *numbers, type_=type_
+    )
+    with module.context, ir.Location.unknown():
+        assert share_functions(module) == {"f0": -1}
+        assert module.operation.verify()
+    assert calls(module) == ["f0"] * 2
+    (shared,) = functions_in(module, ["f0"])
+    assert str(shared.attributes["function_type"]) == f"({type_}, {passed}) -> {type_}"
+    assert not ops_in(shared, "arith.constant")
+    constants = ops_in(module, "arith.constant")
+    found = [str(op.attributes["value"]) for op in constants]
+    assert found == [
+        f"{n.removeprefix('dense<').rstrip('>')} : {passed}" for n in numbers
+    ]
+
+
+@pytest.mark.parametrize(
+    ("use", "type_", "numbers"),
+    [
+        ("%y = arith.shrsi %x, %c : i32", "i32", ("3", "4")),
+        ("%y = arith.muli %x, %c : i32", "i32", ("3", "5")),
+        ("%y = arith.addi %x, %c : i64", "i64", ("3", "4")),
+        ("%y = arith.addf %x, %c : f32", "f32", ("1.0", "2.0")),
+        (
+            "%y = arith.addi %x, %c : vector<2xi32>",
+            "vector<2xi32>",
+            ("dense<[1, 2]>", "dense<[1, 3]>"),
+        ),
+    ],
+)
+def test_numbers_that_code_is_faster_with_stay(
+    use: str, type_: str, numbers: tuple[str, str]
+):
+    module = number_functions(use, *numbers, type_=type_)
+    with module.context, ir.Location.unknown():
+        assert share_functions(module) == {}
+    assert calls(module) == ["f0", "f1"]
+    equal = number_functions(use, numbers[0], numbers[0], type_=type_)
+    with equal.context, ir.Location.unknown():
+        assert share_functions(equal) == {"f0": 0}
+
+
+def test_only_named_functions_are_shared():
+    use = "%y = arith.addi %x, %c : i32"
+    module = number_functions(use, *"12345")
+    with module.context, ir.Location.unknown():
+        assert share_functions(module, ["f1", "f3", "f4"]) == {"f1": -1}
+    assert calls(module) == ["f0", "f1", "f2", "f1", "f1"]
+
+
 def test_parts_of_a_long_function(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(outlining, "_MAX_OPS", 3)
     text = """
