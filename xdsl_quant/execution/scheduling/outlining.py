@@ -268,21 +268,22 @@ def _share(
     calls: Mapping[str, Sequence[ir.Operation]],
 ) -> int:
     equal = [function, *duplicates]
-    different = [
-        ops
-        for ops in zip(*(mlir.ops_in(f, *_CONSTANTS) for f in equal), strict=True)
-        if len({op.attributes[_CONSTANTS[op.name]] for op in ops}) > 1
-    ]
-    types = [*map(_argument_type, different)]
+    different: dict[object, list[Sequence[ir.Operation]]] = {}
+    for ops in zip(*(mlir.ops_in(f, *_CONSTANTS) for f in equal), strict=True):
+        values = tuple(op.attributes[_CONSTANTS[op.name]] for op in ops)
+        if len({*values}) > 1:
+            different.setdefault(values, []).append(ops)
+    types = [_argument_type(group[0]) for group in different.values()]
     for i, each in enumerate(equal):
-        constants = [ops[i] for ops in different]
+        constants = [group[0][i] for group in different.values()]
         for call in calls.get(mlir.symbol_of(each), ()):
             _call_with_constants(call, mlir.symbol_of(function), constants, types)
-    for constant, type_ in zip((ops[0] for ops in different), types, strict=True):
-        argument = mlir.body_of(function).add_argument(type_, constant.location)
-        with ir.InsertionPoint(constant), constant.location:
-            value = _extended(argument, constant.results[0].type)
-        mlir.replace_op(constant, value)
+    for type_, group in zip(types, different.values(), strict=True):
+        argument = mlir.body_of(function).add_argument(type_, function.location)
+        for constant in (ops[0] for ops in group):
+            with ir.InsertionPoint(constant), constant.location:
+                value = _extended(argument, constant.results[0].type)
+            mlir.replace_op(constant, value)
     inputs, results = mlir.types_of_function(function)
     type_ = ir.FunctionType.get([*inputs, *types], results, function.context)
     function.attributes["function_type"] = ir.TypeAttr.get(type_, function.context)
