@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from io import StringIO
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -165,11 +165,15 @@ class InstrumentedFunction:
             if (run := _cached_runs.get(key)) is not None:
                 _cached_runs.move_to_end(key)
                 return run
-            run = _runnable(self, layout)
+            run = _runnable(self, layout, _compiled_or_interpreted_module)
             _evict(len(self.text))
             # `replace` copies without the cached module.
             _cached_runs[replace(self), layout] = run
         return run
+
+    def interpreted(self) -> Run:
+        """Return a runner that interprets the function, as `runnable` without MLIR."""
+        return _runnable(self, None, _interpreted)
 
 
 _lock = threading.RLock()
@@ -327,12 +331,19 @@ def _has_no_elements(argument: ArrayLike) -> bool:
     return False
 
 
-def _runnable(function: InstrumentedFunction, layout: MinMaxLayout | None) -> Run:
+_HostFunctions: TypeAlias = "Mapping[str, Callable[..., object]]"
+
+_Prepare: TypeAlias = "Callable[[ModuleOp, str, _HostFunctions], Callable[..., object]]"
+"""Return the function of a module with a name, compiled or interpreted."""
+
+
+def _runnable(
+    function: InstrumentedFunction, layout: MinMaxLayout | None, prepare: _Prepare
+) -> Run:
     # `current.sink` is the sink of the running call of each thread.
     current = threading.local()
-    call = _compiled_or_interpreted(
-        function, _host_functions(function, layout, current)
-    )
+    host_functions = _host_functions(function, layout, current)
+    call = _with_static_shapes(function, host_functions, prepare)
 
     def run(sink: Sink, arguments: Arguments) -> None:
         # Converting an argument to an array may call this function recursively.
@@ -351,7 +362,7 @@ def _host_functions(
     function: InstrumentedFunction,
     layout: MinMaxLayout | None,
     current: threading.local,
-) -> Mapping[str, Callable[..., object]]:
+) -> _HostFunctions:
     """Return the host functions that pass values to the `Sink` of the current thread."""
 
     def record(key: str, value: Array) -> None:
@@ -379,34 +390,39 @@ def _host_functions(
     return host_functions
 
 
-def _compiled_or_interpreted(
-    function: InstrumentedFunction, host_functions: Mapping[str, Callable[..., object]]
+def _with_static_shapes(
+    function: InstrumentedFunction, host_functions: _HostFunctions, prepare: _Prepare
 ) -> Callable[..., object]:
+    """Prepare a function, once for each combination of dynamic argument shapes."""
     module, name = function.module, function.name
     if not has_dynamic_arguments(module, name):
-        return _compiled_or_interpreted_module(module, name, host_functions)
+        return prepare(module, name, host_functions)
     calls: dict[tuple[tuple[int, ...], ...], Callable[..., object]] = {}
 
     def call(*arguments: ArrayLike) -> object:
         shapes = tuple(map(np.shape, arguments))
         if shapes not in calls:
             static = with_argument_shapes(module, name, shapes)
-            calls[shapes] = _compiled_or_interpreted_module(
-                static, name, host_functions
-            )
+            calls[shapes] = prepare(static, name, host_functions)
         return calls[shapes](*arguments)
 
     return call
 
 
 def _compiled_or_interpreted_module(
-    module: ModuleOp, name: str, host_functions: Mapping[str, Callable[..., object]]
+    module: ModuleOp, name: str, host_functions: _HostFunctions
 ) -> Callable[..., object]:
     try:
         return execution.compile(module, name, host_functions=host_functions)
     except (execution.CompilationError, ImportError) as e:
         if isinstance(e, execution.CompilationError):
             warnings.warn(f"falling back to the interpreter: {e}", stacklevel=2)
+    return _interpreted(module, name, host_functions)
+
+
+def _interpreted(
+    module: ModuleOp, name: str, host_functions: _HostFunctions
+) -> Callable[..., object]:
     # Importing the interpreter is slow.
     from xdsl_quant.machines.numpy import run_function
 

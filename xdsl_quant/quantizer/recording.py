@@ -143,6 +143,9 @@ class RecordedModule:
     constants: Sequence[Floats] = ()
     """Arguments that each call passes after the arguments of the batch."""
 
+    is_interpreted: bool = False
+    """True to interpret the module: with few batches, compiling it takes longer."""
+
     @staticmethod
     def of(module: ModuleOp, entry: str | None) -> RecordedModule:
         """
@@ -163,7 +166,9 @@ class RecordedModule:
     ) -> Mapping[str, Floats]:
         """Run a batch; return the last values recorded for `keys` (default: all)."""
         sink = _Sink({}, keys)
-        self.function.runnable()(sink, (*as_tuple(batch), *self.constants))
+        function = self.function
+        run = function.interpreted() if self.is_interpreted else function.runnable()
+        run(sink, (*as_tuple(batch), *self.constants))
         return sink.values
 
 

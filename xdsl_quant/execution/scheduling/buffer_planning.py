@@ -75,14 +75,15 @@ def plan_memory(
 def _placed_in_order(lifetimes: Sequence[Lifetime], key: Order) -> Plan:
     offsets = [0] * len(lifetimes)
     # Columns of the placed buffers: start and end in memory, first and last step.
-    placed = np.empty((4, 0), np.int64)
-    for i in sorted(range(len(lifetimes)), key=lambda i: key(lifetimes[i])):
+    placed = np.empty((4, len(lifetimes)), np.int64)
+    order = sorted(range(len(lifetimes)), key=lambda i: key(lifetimes[i]))
+    for count, i in enumerate(order):
         size, (_, start, stop) = _aligned_size(lifetimes[i].size), astuple(lifetimes[i])
-        is_live = (placed[2] <= stop) & (placed[3] >= start)
-        offsets[i] = begin = _offset(size, *placed[:2, is_live])
-        position = np.searchsorted(placed[0], begin)
-        row = (begin, begin + size, start, stop)
-        placed = np.insert(placed, position, row, axis=1)
+        _, _, starts, stops = placed[:, :count]
+        (live,) = ((starts <= stop) & (stops >= start)).nonzero()
+        ranges = placed[:2, live]
+        offsets[i] = begin = _offset(size, *ranges[:, ranges[0].argsort()])
+        placed[:, count] = (begin, begin + size, start, stop)
     return offsets, int(placed[1].max(initial=0))
 
 
