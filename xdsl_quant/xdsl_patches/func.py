@@ -1,14 +1,23 @@
-"""Patches of the dialect `func`: argument and result attributes of declarations."""
+"""Patches of the dialect `func`: attributes of declarations, and lookup of callees."""
 
 import re
+from weakref import WeakKeyDictionary
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr, f32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    f32,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.utils import print_func_output
 from xdsl.dialects.utils.format import _print_func_outputs  # pyright: ignore[reportPrivateUsage] no public way
-from xdsl.ir import Attribute, Region
+from xdsl.ir import Attribute, Operation, Region
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import SymbolOpInterface, SymbolTable
 
 _MAY_HAVE_ATTRIBUTES = re.compile(r"[^:,{<\s]\s*\{|//")
 """
@@ -91,4 +100,52 @@ def _print_declaration(func: FuncOp, printer: Printer) -> None:
     printer.print_op_attributes(func.attributes, print_keyword=True)
 
 
-PATCHES = (keep_declaration_attributes,)
+def look_up_symbols_in_tables() -> None:
+    """
+    Look up symbols in constant time. xDSL visits the ops of the module for each call, so
+    the time to verify calls of as many functions is quadratic. With a faster xDSL, this
+    patch has no effect on results either.
+
+    MLIR: looks up symbols in a table that a verification builds once.
+    Obsolete with: `docs/upstream/func-callees.md`.
+    """
+    find = SymbolTable.lookup_symbol
+    if find.__module__ == __name__:
+        return
+    tables: WeakKeyDictionary[Operation, dict[str, Operation]] = WeakKeyDictionary()
+
+    def lookup_symbol(
+        op: Operation, name: str | StringAttr | SymbolRefAttr
+    ) -> Operation | None:
+        parent: Operation | None = op
+        while parent is not None and not parent.has_trait(SymbolTable):
+            parent = parent.parent_op()
+        if isinstance(name, SymbolRefAttr) and not name.nested_references:
+            name = name.root_reference
+        if parent is None or isinstance(name, SymbolRefAttr):
+            return find(op, name)
+        symbol = name if isinstance(name, str) else name.data
+        found = tables.get(parent, {}).get(symbol)
+        if found is None or found.parent_op() is not parent or _name(found) != symbol:
+            tables[parent] = _symbols_in(parent)
+            found = tables[parent].get(symbol)
+        return find(op, name) if found is None else found
+
+    SymbolTable.lookup_symbol = staticmethod(lookup_symbol)
+
+
+def _name(op: Operation) -> str | None:
+    name = op.get_attr_or_prop("sym_name")
+    return name.data if isinstance(name, StringAttr) else None
+
+
+def _symbols_in(parent: Operation) -> dict[str, Operation]:
+    """Return the first symbol of each name."""
+    symbols: dict[str, Operation] = {}
+    for op in parent.regions[0].block.ops:
+        if (name := _name(op)) is not None and op.has_trait(SymbolOpInterface):
+            symbols.setdefault(name, op)
+    return symbols
+
+
+PATCHES = (keep_declaration_attributes, look_up_symbols_in_tables)

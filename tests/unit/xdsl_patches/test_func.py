@@ -1,8 +1,11 @@
-"""Attributes of declarations are kept."""
+"""Attributes of declarations are kept, and callees are found in tables."""
 
 from unittest.mock import patch
 
 import pytest
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.traits import SymbolTable
 
 from tests.conformance.real_mlir import Mlir
 from xdsl_quant.dialects.quant import BlockScaledQuantizedType
@@ -74,3 +77,40 @@ def test_types_are_parsed_once_without_attributes():
     ) as parse_parameters:
         parse(text)
     assert parse_parameters.call_count == 1
+
+
+def test_callees_are_found_in_a_table():
+    """The number of visited ops is linear."""
+    count = 40
+    functions = "".join(f"func.func private @f{i}()\n" for i in range(count))
+    calls = "".join(f"  func.call @f{i}() : () -> ()\n" for i in range(count))
+    module = parse(f"{functions}func.func @main() {{\n{calls}  return\n}}")
+    with patch.object(
+        FuncOp, "get_attr_or_prop", autospec=True, side_effect=FuncOp.get_attr_or_prop
+    ) as visit:
+        module.verify()
+    assert visit.call_count < 8 * count
+
+
+def test_tables_follow_changes():
+    module = parse("func.func private @f()\nfunc.func private @g()")
+    first, second = (op for op in module.ops if isinstance(op, FuncOp))
+    assert SymbolTable.lookup_symbol(module, "f") is first
+    first.sym_name = StringAttr("h")
+    assert SymbolTable.lookup_symbol(module, "f") is None
+    assert SymbolTable.lookup_symbol(first, SymbolRefAttr("h")) is first
+    second.detach()
+    assert SymbolTable.lookup_symbol(module, StringAttr("g")) is None
+    second.sym_name = StringAttr("f")
+    module.body.block.add_op(second)
+    assert SymbolTable.lookup_symbol(module, "f") is second
+
+
+def test_nested_symbols_are_found():
+    text = "builtin.module @a {\n  func.func private @f()\n}"
+    module = parse(f"builtin.module {{\n{text}\n}}")
+    (inner,) = module.ops
+    (function,) = inner.regions[0].block.ops
+    assert SymbolTable.lookup_symbol(module, SymbolRefAttr("a", ["f"])) is function
+    assert SymbolTable.lookup_symbol(module, SymbolRefAttr("a", ["g"])) is None
+    assert SymbolTable.lookup_symbol(function, "f") is function

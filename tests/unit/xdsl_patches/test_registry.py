@@ -180,6 +180,7 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
     ("arith.make_extsi_pure", ("ExtSIOp",)),
     ("arith.add_remf", ("Arith",)),
     ("func.keep_declaration_attributes", ("FuncOp",)),
+    ("func.look_up_symbols_in_tables", ()),
     ("linalg.add_named_ops", ("Linalg",)),
     ("linalg.convert_named_operands", (*NAMED, "MatmulOp", "QuantizedMatmulOp")),
     (

@@ -7,6 +7,7 @@ within one function. Arguments of functions can also be marked as distinct buffe
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from .. import mlir_bindings as mlir
 from ..building import buffer_of
@@ -117,7 +118,7 @@ def _captured_values(*outlined: ir.Operation) -> Values:
 
 
 _MAX_OPS = 128
-"""Maximum number of ops in a part of a long function."""
+"""Number of ops in a part of a long function; more if later ops use their results."""
 
 
 def outline_parts(module: ir.Module, name: str) -> None:
@@ -126,35 +127,56 @@ def outline_parts(module: ir.Module, name: str) -> None:
     blocks: 4 s for 5,000 calls and stores.
     """
     (caller,) = mlir.functions_in(module, [name])
-    runs: list[list[ir.Operation]] = [[]]
-    for op in mlir.operations_of(mlir.body_of(caller)):
+    ops = mlir.operations_of(mlir.body_of(caller))
+    positions = {mlir.identity_of(op): position for position, op in enumerate(ops)}
+    runs = [_Run()]
+    for position, op in enumerate(ops):
         if op.name in _COPIED:
             continue
         if op.name in _FIXED or len(op.regions):
-            runs.append([])
+            runs.append(_Run())
             continue
-        if len(runs[-1]) == _MAX_OPS:
-            runs.append([])
-        runs[-1].append(op)
-    if sum(map(len, runs)) <= 2 * _MAX_OPS:
+        if len(runs[-1].ops) >= _MAX_OPS and runs[-1].last_use < position:
+            runs.append(_Run())
+        runs[-1].add(op, position, positions)
+    if sum(len(run.ops) for run in runs) <= 2 * _MAX_OPS:
         return
-    parts = [ops for ops in runs if len(ops) > 1 and not _is_used_outside(ops)]
-    for new, ops in zip(mlir.unused_names(module, name), parts, strict=False):
-        _outline(ops, new, caller)
+    parts = [run.ops for run in runs if len(run.ops) > 1 and run.is_closed]
+    for new, part in zip(mlir.unused_names(module, name), parts, strict=False):
+        _outline(part, new, caller)
+
+
+@dataclass
+class _Run:
+    """Consecutive ops without regions of a block."""
+
+    ops: list[ir.Operation] = field(default_factory=list[ir.Operation])
+
+    end: int = -1
+    """Position of the last op in the block."""
+
+    last_use: int = -1
+    """Position of the last user of a result; the end of the block for nested users."""
+
+    def add(
+        self, op: ir.Operation, position: int, positions: Mapping[int, int]
+    ) -> None:
+        """Add an op; `positions` maps the identities of the ops in the block."""
+        self.ops.append(op)
+        self.end = position
+        for result in op.results:
+            for user in mlir.users_of(result):
+                used = positions.get(mlir.identity_of(user), len(positions))
+                self.last_use = max(self.last_use, used)
+
+    @property
+    def is_closed(self) -> bool:
+        """True if no other op uses a result."""
+        return self.last_use <= self.end
 
 
 _FIXED = "cf.assert", "func.return", "memref.alloc", "memref.dealloc"
 """Ops that stay in a long function, as loops do: buffers of its own are distinct."""
-
-
-def _is_used_outside(ops: Sequence[ir.Operation]) -> bool:
-    inside = {mlir.identity_of(inner) for op in ops for inner in mlir.ops_in(op)}
-    return any(
-        mlir.identity_of(user) not in inside
-        for op in ops
-        for result in op.results
-        for user in mlir.users_of(result)
-    )
 
 
 def share_functions(

@@ -299,24 +299,34 @@ func.func @kernel(%x: memref<4xf32>, %i: index)
     use = "func.call @use(%y, {}) : (memref<4xf32>, memref<4xf32>) -> ()"
     load = "%e = memref.load %x[%i] : memref<4xf32>"
     store = "memref.store %e, %y[%i] : memref<4xf32>"
-    # The second part has a value that the third needs.
+    # The second part is longer, as its last op needs a value of the part.
     lines = [use.format("%c")] * 5 + [load, store, *[use.format("%x")] * 2]
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text.format("\n".join(lines)))
         outlining.outline_parts(module, "kernel")
         assert module.operation.verify()
         (kernel,) = functions_in(module, ["kernel"])
-        assert calls(kernel) == ["kernel_0", "use", "use", "kernel_1"]
-        functions = functions_in(module, ["kernel_0", "kernel_1"])
+        names = ["kernel_0", "kernel_1", "kernel_2"]
+        assert calls(kernel) == names
+        functions = functions_in(module, names)
         for function, inputs in zip(
             functions,
-            ("memref<64xi8>", "f32, memref<64xi8>, index, memref<4xf32>"),
+            (
+                "memref<64xi8>",
+                "memref<64xi8>, memref<4xf32>, index",
+                "memref<64xi8>, memref<4xf32>",
+            ),
             strict=True,
         ):
             assert str(function.attributes["function_type"]) == f"({inputs}) -> ()"
             assert str(function.attributes["passthrough"]) == '["noinline"]'
             assert len(ops_in(function, "memref.view")) == 1
         assert len(ops_in(functions[0], "memref.get_global")) == 1
+        distant = [load, *[use.format("%c")] * 8, store]
+        unchanged = ir.Module.parse(text.format("\n".join(distant)))
+        outlining.outline_parts(unchanged, "kernel")
+        (kernel,) = functions_in(unchanged, ["kernel"])
+        assert calls(kernel) == ["kernel_0"]
         short = ir.Module.parse(text.format("\n".join(lines[:6])))
         outlining.outline_parts(short, "kernel")
         (kernel,) = functions_in(short, ["kernel"])
