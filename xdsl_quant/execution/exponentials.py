@@ -2,7 +2,8 @@
 Exponential functions as arithmetic, which LLVM vectorizes; libm calls are not.
 
 Results are within 1 ulp (`exp` of f32) or 3 ulp (`tanh`, `expm1` of f32) of the exact
-ones, and do not depend on the CPU: multiplications and additions are not fused.
+ones, and do not depend on the CPU: multiplications and additions are only fused by an
+explicit `math.fma`.
 """
 
 import math
@@ -169,37 +170,74 @@ def _exp(value: ir.Value) -> ir.Value:
     Return `exp(x)` as `2**n * exp(r)`, where `n` is an integer and `r` the rest. NaN is
     kept, as all comparisons with it are false.
     """
-    ordered, zero = arith.CmpFPredicate, _f32_constant(0)
-    # CPUs take long to round subnormal products to 0.
+    if _is_negated_square(value):
+        return _exp_of_negated_square(value)
+    ordered, fma = arith.CmpFPredicate, math_dialect.fma
     is_zero = arith.cmpf(ordered.OLT, value, _f32_constant(_LOW))
-    value = arith.select(is_zero, zero, value)
     is_high = arith.cmpf(ordered.OGT, value, _f32_constant(_HIGH))
-    value = arith.select(is_high, _f32_constant(_HIGH), value)
-    shifted = arith.addf(
-        arith.mulf(value, _f32_constant(1 / math.log(2))), _f32_constant(_ROUNDING)
-    )
-    n = arith.subf(shifted, _f32_constant(_ROUNDING))
-    r = arith.subf(value, arith.mulf(n, _f32_constant(_LN2_HIGH)))
-    r = arith.subf(r, arith.mulf(n, _f32_constant(math.log(2) - _LN2_HIGH)))
-    curve = arith.mulf(_polynomial(r, _EXP), arith.mulf(r, r))
+    rounding = _f32_constant(_ROUNDING)
+    shifted = fma(value, _f32_constant(1 / math.log(2)), rounding)
+    n = arith.subf(shifted, rounding)
+    r = value
+    for part in _LN2_HIGH, math.log(2) - _LN2_HIGH:
+        r = fma(n, _f32_constant(-part), r)
     # Keep the rounding error of `1 + r`.
     one = _f32_constant(1)
     line = arith.addf(r, one)
     line_error = arith.subf(r, arith.subf(line, one))
-    result = arith.addf(line, arith.addf(line_error, curve))
+    curve = fma(_polynomial(r, _EXP), arith.mulf(r, r), line_error)
+    result = arith.addf(line, curve)
     # The last bits are n + 254. Two factors, as 2**n may exceed f32 where the result
     # does not: their biased exponents add up to n + 254.
     bits = arith.bitcast(ir.IntegerType.get_signless(32), shifted)
+    # CPUs take long to round subnormal products to 0.
+    bits = arith.select(is_zero, _i32_constant(254), bits)
     half = arith.shrsi(bits, _i32_constant(1))
     factors = map(_with_exponent, (half, arith.subi(bits, half)))
-    return arith.select(is_zero, zero, reduce(arith.mulf, factors, result))
+    power = reduce(arith.mulf, factors, result)
+    power = arith.select(is_high, _f32_constant(math.inf), power)
+    return arith.select(is_zero, _f32_constant(0), power)
+
+
+def _is_negated_square(value: ir.Value) -> bool:
+    """Return True for `-(x * x)`."""
+    negated = mlir.defining_op(value, "arith.negf")
+    square = negated and mlir.defining_op(negated.operands[0], "arith.mulf")
+    return square is not None and square.operands[0] == square.operands[1]
+
+
+_LOWEST_NORMAL = -86.5
+"""Smallest argument for which the exponent of the result is increased as an integer."""
+
+
+def _exp_of_negated_square(value: ir.Value) -> ir.Value:
+    """
+    Return `exp(x)` as `_exp`, but 0 below 2.8e-38, and with one part of `log(2)`: the
+    relative error is below `2**-23 - x * 2**-28`. That of rounding `x`, a square, is
+    `-x * 2**-24`.
+    """
+    ordered, zero = arith.CmpFPredicate, _f32_constant(0)
+    # NaN is kept, as all comparisons with it are false.
+    outside = arith.select(arith.cmpf(ordered.OLT, value, zero), zero, value)
+    is_inside = arith.cmpf(ordered.OGE, value, _f32_constant(_LOWEST_NORMAL))
+    rounding = _f32_constant(1.5 * 2.0**23)
+    shifted = math_dialect.fma(value, _f32_constant(1 / math.log(2)), rounding)
+    n = arith.subf(shifted, rounding)
+    r = math_dialect.fma(n, _f32_constant(-math.log(2)), value)
+    curve = math_dialect.fma(_polynomial(r, _EXP), arith.mulf(r, r), r)
+    i32, one = ir.IntegerType.get_signless(32), _f32_constant(1)
+    # The last bits are n.
+    exponent = arith.shli(arith.bitcast(i32, shifted), _i32_constant(23))
+    power = arith.addi(arith.bitcast(i32, arith.addf(curve, one)), exponent)
+    power = arith.bitcast(ir.F32Type.get(), power)
+    return arith.select(is_inside, power, outside)
 
 
 def _polynomial(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """Return a polynomial by Horner's rule; `coefficients` start with the constant."""
     *others, result = (arith.constant(x.type, float(c)) for c in coefficients)
     for coefficient in reversed(others):
-        result = arith.addf(arith.mulf(result, x), coefficient)
+        result = math_dialect.fma(result, x, coefficient)
     return result
 
 

@@ -360,12 +360,21 @@ class FloatExpression(Real):
         if self.type != f32:
             return super().erfc()
         size = self.absolute()
-        t = 1 / (1 + 0.375 * size)
-        curve = t * _ERFCX[-1]
-        for coefficient in reversed(_ERFCX[:-1]):
-            curve = (curve + coefficient) * t
+        t = cast(FloatExpression, 1 / size.fused(0.375, 1.0))
+        *others, last = _ERFCX
+        curve = t.fused(last, others.pop())
+        for coefficient in reversed(others):
+            curve = curve.fused(t, coefficient)
+        curve = curve * t
         tail = curve * self.function("exp", -(size * size))
         result = cast(FloatExpression, (self < 0).chosen(2 - tail, tail))
         return replace(result, bounds=widened_bounds(0, 2))
+
+    def fused(self, factor: RealNumber, addend: RealNumber) -> FloatExpression:
+        """Return `self * factor + addend`, rounded once."""
+        operands = self.value, self.operand(factor), self.operand(addend)
+        return replace(
+            self, value=self.builder.add(math.FmaOp(*operands)), bounds=UNBOUNDED
+        )
 
     PRIMITIVES: ClassVar = {"erfc": erfc}
