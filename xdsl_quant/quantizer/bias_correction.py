@@ -136,9 +136,7 @@ def correct_biases(
         return None
     if exact is None or not biases.keys() <= {*exact.function.keys}:
         floats = resolved if reference is None else reference
-        exact = RecordedModule.of(float_module(floats, entry, keys=biases), entry)
-        is_interpreted = len(biases) > _MOST_CALLS // _LEAST_BATCHES
-        exact = replace(exact, is_interpreted=is_interpreted)
+        exact = _float_model(floats, entry, biases.keys())
     search = _Search.of(resolved, biases, exact, entry)
     search.read(batches)
     original = {key: bias.elements for key, bias in biases.items()}
@@ -148,6 +146,15 @@ def correct_biases(
     correction = Correction(before, after, corrected, model)
     correction.apply(resolved, entry)
     return correction
+
+
+def _float_model(
+    module: ModuleOp, entry: str | None, keys: Collection[str]
+) -> RecordedModule:
+    model = RecordedModule.of(float_module(module, entry, keys=keys), entry)
+    # It runs only a few batches.
+    is_interpreted = len(keys) > _MOST_CALLS // _LEAST_BATCHES
+    return replace(model, is_interpreted=is_interpreted)
 
 
 def biased_kernels(resolved: ModuleOp, entry: str | None = None) -> Collection[str]:

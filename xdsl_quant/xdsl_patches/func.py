@@ -126,7 +126,11 @@ def look_up_symbols_in_tables() -> None:
             return find(op, name)
         symbol = name if isinstance(name, str) else name.data
         found = tables.get(parent, {}).get(symbol)
-        if found is None or found.parent_op() is not parent or _name(found) != symbol:
+        if (
+            found is None
+            or found.parent_op() is not parent
+            or _symbol_name(found) != symbol
+        ):
             tables[parent] = _symbols_in(parent)
             found = tables[parent].get(symbol)
         return find(op, name) if found is None else found
@@ -134,7 +138,7 @@ def look_up_symbols_in_tables() -> None:
     SymbolTable.lookup_symbol = staticmethod(lookup_symbol)
 
 
-def _name(op: Operation) -> str | None:
+def _symbol_name(op: Operation) -> str | None:
     name = op.get_attr_or_prop("sym_name")
     return name.data if isinstance(name, StringAttr) else None
 
@@ -143,7 +147,7 @@ def _symbols_in(parent: Operation) -> dict[str, Operation]:
     """Return the first symbol of each name."""
     symbols: dict[str, Operation] = {}
     for op in parent.regions[0].block.ops:
-        if (name := _name(op)) is not None and op.has_trait(SymbolOpInterface):
+        if (name := _symbol_name(op)) is not None and op.has_trait(SymbolOpInterface):
             symbols.setdefault(name, op)
     return symbols
 

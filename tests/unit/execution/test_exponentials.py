@@ -93,6 +93,39 @@ def test_complementary_error_function():
     assert errors.max() < 2e-5
 
 
+GAUSSIAN = """
+#map = affine_map<(d0) -> (d0)>
+func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = linalg.generic {indexing_maps = [#map], iterator_types = ["parallel"]}
+    outs(%x : tensor<?xf32>) {
+  ^bb0(%a: f32):
+    %y = arith.mulf %a, %a : f32
+    %z = arith.negf %y : f32
+    %e = math.exp %z : f32
+    linalg.yield %e : f32
+  } -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}"""
+
+
+@pytest.mark.parametrize("cpu", available_cpus())
+def test_exponentials_of_negated_squares(cpu: CpuName):
+    x = np.linspace(-12, 12, 20_001).astype(np.float32)
+    function = compile(GAUSSIAN, cpu=cpu)
+    found = function(x)
+    square = -(x * x)
+    exact = np.exp(square.astype(np.float64))
+    is_normal = square >= -86.5
+    errors = np.abs(found / exact - 1)[is_normal]
+    assert (errors < 2.0**-23 - square[is_normal] * 2.0**-28).all()
+    assert not found[~is_normal].any()
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e30, 1e-30], np.float32)
+    # A NaN whose last bits would change the exponent of the result
+    special = np.append(special, np.array(0x7FC001FF, np.uint32).view(np.float32))
+    found = function(special)
+    np.testing.assert_array_equal(found, [1, 1, 0, 0, np.nan, 0, 1, np.nan])
+
+
 @pytest.mark.parametrize("exponent", [2.0, 3.0, 2.5])
 def test_powers(exponent: float):
     text = f"""

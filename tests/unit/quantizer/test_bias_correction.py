@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseIntOrFPElementsAttr, Modul
 
 from examples.classifiers.forms import stablehlo_text, tfl_text
 from examples.classifiers.networks import load_network
-from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize
+from xdsl_quant.quantizer import QuantizedModel, Recipe, bias_correction, quantize
 from xdsl_quant.quantizer.bias_correction import correct_biases, split_rows
 from xdsl_quant.quantizer.errors import float_module, quantized_module
 from xdsl_quant.quantizer.recording import RecordedModule
@@ -239,6 +239,25 @@ def test_results_never_get_worse_on_the_samples_that_judge():
     assert correction is not None
     (before,), (after,) = correction.before.values(), correction.after.values()
     assert after.sqnr >= before.sqnr
+
+
+def test_an_interpreted_float_model_changes_only_rounding_errors(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    model = NETWORKS["mlp"]
+    quantized = quantize(model.tfl_text(), model.samples(16), PLAIN)
+    batches = [row[None] for row in model.samples(16)]
+    monkeypatch.setattr(bias_correction, "_MOST_CALLS", 16)
+    corrections: list[bias_correction.Correction] = []
+    for exact in (None, RecordedModule.of(float_module(quantized.reference), None)):
+        found = correct_biases(quantized.resolved.clone(), batches, exact=exact)
+        assert found is not None
+        corrections.append(found)
+    interpreted, compiled = corrections
+    for key, bias in compiled.biases.items():
+        np.testing.assert_allclose(interpreted.biases[key], bias, rtol=0, atol=1e-6)
+    for key, error in compiled.after.items():
+        assert interpreted.after[key].sqnr == pytest.approx(error.sqnr, abs=0.01)
 
 
 @pytest.mark.parametrize("dynamic", [DYNAMIC_INDEX, -1])

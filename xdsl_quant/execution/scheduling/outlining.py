@@ -129,15 +129,15 @@ def outline_parts(module: ir.Module, name: str) -> None:
     (caller,) = mlir.functions_in(module, [name])
     ops = mlir.operations_of(mlir.body_of(caller))
     positions = {mlir.identity_of(op): position for position, op in enumerate(ops)}
-    runs = [_Run()]
+    runs = [_OpRun()]
     for position, op in enumerate(ops):
         if op.name in _COPIED:
             continue
         if op.name in _FIXED or len(op.regions):
-            runs.append(_Run())
+            runs.append(_OpRun())
             continue
         if len(runs[-1].ops) >= _MAX_OPS and runs[-1].last_use < position:
-            runs.append(_Run())
+            runs.append(_OpRun())
         runs[-1].add(op, position, positions)
     if sum(len(run.ops) for run in runs) <= 2 * _MAX_OPS:
         return
@@ -147,7 +147,7 @@ def outline_parts(module: ir.Module, name: str) -> None:
 
 
 @dataclass
-class _Run:
+class _OpRun:
     """Consecutive ops without regions of a block."""
 
     ops: list[ir.Operation] = field(default_factory=list[ir.Operation])
@@ -304,7 +304,7 @@ def _share(
         argument = mlir.body_of(function).add_argument(type_, function.location)
         for constant in (ops[0] for ops in group):
             with ir.InsertionPoint(constant), constant.location:
-                value = _extended(argument, constant.results[0].type)
+                value = _sign_extended(argument, constant.results[0].type)
             mlir.replace_op(constant, value)
     inputs, results = mlir.types_of_function(function)
     type_ = ir.FunctionType.get([*inputs, *types], results, function.context)
@@ -329,7 +329,7 @@ def _argument_count(type_: ir.Type) -> int:
     return 3 + 2 * type_.rank if isinstance(type_, ir.MemRefType) else 1
 
 
-def _extended(argument: ir.Value, type_: ir.Type) -> ir.Value:
+def _sign_extended(argument: ir.Value, type_: ir.Type) -> ir.Value:
     """Return an argument of a shared function in the type of its constants."""
     element = type_.element_type if isinstance(type_, ir.VectorType) else type_
     value = argument if argument.type == element else arith.extsi(element, argument)
