@@ -13,7 +13,7 @@ from xdsl_quant.dialects.quant import (
     QuantizeCastOp,
 )
 from xdsl_quant.dialects.quant.float_formats import float_format
-from xdsl_quant.dialects.quant.ops import nan_result
+from xdsl_quant.dialects.quant.ops import cast_rounding
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.loading import Model, as_module, model_path, parse_type
@@ -114,10 +114,9 @@ def _casts_of_op(op: Operation, rounding: Rounding) -> Iterator[Cast]:
             "'quant-casts-from-dynamic', or prove all scales of a type"
         )
     if isinstance(op, QuantizeCastOp):
-        own = rounding._replace(nan=nan_result(op, rounding.nan))
-        yield from _casts_of(op.result.type, own)
+        yield from _casts_of(op.result.type, cast_rounding(op, rounding))
     elif isinstance(op, DequantizeCastOp):
-        yield from _casts_of(op.input.type, rounding)
+        yield from _casts_of(op.input.type, cast_rounding(op, rounding))
 
 
 def _casts_of(type_: Attribute, rounding: Rounding) -> Iterator[Cast]:

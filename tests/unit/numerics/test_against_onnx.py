@@ -2,12 +2,11 @@
 With `after-rounding`, arrays are quantized as ONNX's `QuantizeLinear` does it: as its
 reference evaluator has it, and onnxruntime.
 
-The evaluator divides in the float type of its operands, onnxruntime divides f16 in f32, and
-`quantize` divides f16 in f16 for 8 bits and otherwise in f32. A scale that is a power of
-two gives the same quotient in all of them.
+The evaluator divides in the float type of its operands; onnxruntime divides f16 in f32 up to
+opset 21 and in f16 from opset 23 on; `quantize` divides f16 in f16 for 8 bits and otherwise in
+f32. A scale that is a power of two gives the same quotient in all of them.
 """
 
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -16,14 +15,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.quantize_linear import (
+    Evaluate,
+    quantize_linear,
+    quantize_linear_inputs,
+    quantize_linear_model,
+)
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.numerics.arithmetic import compute_dtype
 
 Array = NDArray[Any]
-Evaluate = Callable[[Array, Array, Array], Array]
 
-_NAMES = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT"}
-_STORAGES = {"i8": "INT8", "u8": "UINT8", "i16": "INT16", "u16": "UINT16"}
 ZERO_POINTS = {"i8": (3, -127), "u8": (127, 255), "i16": (-7,), "u16": (32769,)}
 """Odd ones: an even zero point and `nearest-even` go in any order."""
 
@@ -32,51 +34,14 @@ OTHERS = (0.1, 0.007, 3.0)
 
 
 @cache
-def _model(expressed: str, storage: str) -> Any:
-    onnx: Any = import_module("onnx")
-    helper, types = onnx.helper, onnx.TensorProto
-    float_type = getattr(types, _NAMES[expressed])
-    stored_type = getattr(types, _STORAGES[storage])
-    graph = helper.make_graph(
-        [helper.make_node("QuantizeLinear", ["x", "scale", "zero_point"], ["y"])],
-        "quantize",
-        [
-            helper.make_tensor_value_info("x", float_type, [None]),
-            helper.make_tensor_value_info("scale", float_type, []),
-            helper.make_tensor_value_info("zero_point", stored_type, []),
-        ],
-        [helper.make_tensor_value_info("y", stored_type, [None])],
-    )
-    opset = helper.make_opsetid("", 21)
-    return helper.make_model(graph, opset_imports=[opset], ir_version=10)
-
-
-def _named(x: Array, scale: Array, zero_point: Array) -> dict[str, Array]:
-    return {"x": x, "scale": scale, "zero_point": zero_point}
-
-
-@cache
 def _reference(expressed: str, storage: str) -> Evaluate:
     evaluator = import_module("onnx.reference").ReferenceEvaluator(
-        _model(expressed, storage)
+        quantize_linear_model(expressed, storage)
     )
 
     def evaluate(*arrays: Array) -> Array:
         with np.errstate(all="ignore"):
-            return evaluator.run(None, _named(*arrays))[0]
-
-    return evaluate
-
-
-@cache
-def _onnxruntime(expressed: str, storage: str) -> Evaluate:
-    session = import_module("onnxruntime").InferenceSession(
-        _model(expressed, storage).SerializeToString(),
-        providers=["CPUExecutionProvider"],
-    )
-
-    def evaluate(*arrays: Array) -> Array:
-        return session.run(None, _named(*arrays))[0]
+            return evaluator.run(None, quantize_linear_inputs(*arrays))[0]
 
     return evaluate
 
@@ -127,7 +92,7 @@ def test_ties(storage: str, scale: float):
         ties = _ties(parameters)
         assert (ties / scale % 1 == 0.5).all()
         _check_reference(ties, parameters, np.dtype(np.float32))
-        _check(ties, parameters, _onnxruntime("f32", storage), np.float32)
+        _check(ties, parameters, quantize_linear("f32", storage), np.float32)
         after = quantize(ties, parameters, zero_point_order="after-rounding")
         is_inside = slice(6, -6)
         assert (quantize(ties, parameters) != after)[is_inside].all()
@@ -149,13 +114,23 @@ def test_all_values(storage: str, scale: float, expressed: str):
             _check_reference(values, parameters, parameters.expressed_dtype)
         # It has no kernel for bf16.
         if dtype == np.float32:
-            _check(values, parameters, _onnxruntime("f32", storage), dtype)
+            _check(values, parameters, quantize_linear("f32", storage), dtype)
         if expressed == "f16" and (dtype == np.float32 or scale in POWERS_OF_TWO):
-            _check(values, parameters, _onnxruntime("f16", storage), np.float16)
+            _check(values, parameters, quantize_linear("f16", storage), np.float16)
+
+
+@pytest.mark.parametrize("storage", ["i8", "u8"])
+def test_f16_is_divided_in_f16_from_opset_23_on(storage: str):
+    for scale in OTHERS:
+        parameters = QuantizationParameters(
+            scale, ZERO_POINTS[storage][0], storage=storage, expressed="f16"
+        )
+        evaluate = quantize_linear("f16", storage, 23)
+        _check(_all_values(parameters), parameters, evaluate, np.float16)
 
 
 def test_infinities():
     values = np.array([np.inf, -np.inf, 3e38, -3e38], np.float32)
     for storage in ZERO_POINTS:
         parameters = QuantizationParameters(2.0**-5, 3, storage=storage)
-        _check(values, parameters, _onnxruntime("f32", storage), np.float32)
+        _check(values, parameters, quantize_linear("f32", storage), np.float32)

@@ -59,7 +59,13 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.diagnostics import counted
 from xdsl_quant.dialects.type_kinds import TypeKind, verify_kind
 
-from .ops import FLOAT, STORED, has_signless_integers, have_matching_shape
+from .ops import (
+    FLOAT,
+    STORED,
+    has_signless_integers,
+    have_matching_shape,
+    verify_cast_rounding,
+)
 from .storage_types import FloatStorageType, QuantileType
 from .traits import CastsQuantization
 from .types import AnyQuantizedType, scalar_or_element_type
@@ -332,6 +338,8 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
                 f"expected stored values of type '{storage}' as in '{self.storage}', but "
                 f"got '{self.stored.type}'"
             )
+        verify_cast_rounding(self)
+        verify_cast_rounding(self)
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -347,7 +355,8 @@ class DynamicQuantizeCastOp(DynamicCastOp):
     """
     Quantize with scales and zero points that are operands:
     `clamp(round(expressed / scale + zero_point))`. The rounding mode is an option of
-    `lower-quant-ops`; the attribute `quant.nan` has the same meaning as in `quant.qcast`.
+    `lower-quant-ops`; the attributes `quant.rounding_mode`, `quant.zero_point_order` and
+    `quant.nan` have the same meaning as in `quant.qcast`.
 
     The result is defined for every input and scale, even with the rounding mode
     `truncate`: values out of range saturate, and NaN is quantized to the smallest stored

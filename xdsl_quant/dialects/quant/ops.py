@@ -26,38 +26,88 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
-from xdsl_quant.rounding_mode import NanResult
+from xdsl_quant.rounding_mode import (
+    NanResult,
+    Rounding,
+    RoundingMode,
+    ZeroPointOrder,
+)
 
 from .fixed_point_types import FixedPointType
 from .storage_types import FloatStorageType
 from .traits import AcceptsStoredValues, CastsQuantization
 from .types import QuantizedType, StoredQuantizedType, scalar_or_element_type
 
-NAN_ATTRIBUTE = "quant.nan"
+ROUNDING_ATTRIBUTES = {
+    "quant.rounding_mode": RoundingMode,
+    "quant.zero_point_order": ZeroPointOrder,
+    "quant.nan": NanResult,
+}
 """
-Name of the discardable attribute of `quant.qcast` and `quant.dynamic_qcast` that sets the
-result of quantizing NaN, a `NanResult`. Lowerings from dialects that define this result add
-the attribute. It overrides the options of later passes and of execution.
+Names of the discardable attributes that set the rounding of a cast, in the order of the
+fields of `Rounding`, with the type of their values. They override the options of passes
+and of execution. Frontends whose casts have one defined result add them.
 """
+
+
+def cast_rounding(op: Operation, default: Rounding) -> Rounding:
+    """
+    Return the rounding of a cast: that of its attributes, otherwise the default.
+
+    Args:
+        op: the cast, of any dialect.
+        default: the rounding where the op has no attribute.
+
+    Raises:
+        ValueError: if an attribute is invalid, or contradicts another one or the default.
+    """
+    if not states_rounding(op):
+        return default
+    names = zip(ROUNDING_ATTRIBUTES, default, strict=True)
+    rounding = Rounding._make(_value_of(op, name) or value for name, value in names)
+    if (mistake := rounding.error_message()) is not None:
+        raise ValueError(mistake)
+    return rounding
+
+
+def states_rounding(op: Operation) -> bool:
+    """Return True if a cast has an attribute that sets its rounding."""
+    return not ROUNDING_ATTRIBUTES.keys().isdisjoint(op.attributes)
+
+
+def rounding_attributes(rounding: Rounding) -> dict[str, Attribute]:
+    """Return the attributes of a cast with this rounding, sorted like those of MLIR."""
+    values = map(StringAttr, rounding)
+    return dict(sorted(zip(ROUNDING_ATTRIBUTES, values, strict=True)))
+
+
+def _value_of(op: Operation, name: str) -> str | None:
+    """Return the value of a rounding attribute, or `None` if the op does not have it."""
+    if (attribute := op.attributes.get(name)) is None:
+        return None
+    choices: Sequence[str] = get_args(ROUNDING_ATTRIBUTES[name])
+    if isinstance(attribute, StringAttr) and attribute.data in choices:
+        return attribute.data
+    known = " or ".join(f'"{choice}"' for choice in choices)
+    raise ValueError(f"attribute '{name}' must be {known}, not {attribute}")
+
+
+def verify_cast_rounding(op: Operation) -> None:
+    """
+    Verify the rounding attributes of a cast.
+
+    Raises:
+        VerifyException: if they are invalid.
+    """
+    try:
+        cast_rounding(op, Rounding())
+    except ValueError as e:
+        raise VerifyException(f"'{op.name}' op {e}") from None
 
 
 def nan_result(op: Operation, default: NanResult) -> NanResult:
-    """
-    Return the result of quantizing NaN with a cast.
-
-    Args:
-        op: the cast.
-        default: the result if the op has no attribute `quant.nan`.
-
-    Raises:
-        ValueError: if the attribute is invalid.
-    """
-    if (attribute := op.attributes.get(NAN_ATTRIBUTE)) is None:
-        return default
-    if isinstance(attribute, StringAttr) and attribute.data in get_args(NanResult):
-        return cast(NanResult, attribute.data)
-    known = " or ".join(f'"{name}"' for name in get_args(NanResult))
-    raise ValueError(f"attribute '{NAN_ATTRIBUTE}' must be {known}, not {attribute}")
+    """Return the result of quantizing NaN with a cast: see `cast_rounding`."""
+    return cast_rounding(op, Rounding(nan=default)).nan
 
 
 def has_signless_integers(type_: Attribute) -> bool:
@@ -159,11 +209,14 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
         if not self._match(quantized_type, other_type):
             raise VerifyException(self._mismatch(quantized_type, other_type))
         quantized_type.verify_container(self.input.type)
+        verify_cast_rounding(self)
 
     def fold(self) -> Sequence[SSAValue] | None:
-        """Fold `cast(inverse(x))` to `x`."""
+        """Fold `cast(inverse(x))` to `x`, unless one of them states its rounding mode."""
         producer = self.input.owner
         if not isinstance(producer, _CastOp) or producer.name != self.INVERSE:
+            return None
+        if any("quant.rounding_mode" in op.attributes for op in (self, producer)):
             return None
         # In a graph region, two casts may be operands of each other.
         if producer.input is self.result or producer.input.type != self.result.type:
@@ -175,9 +228,10 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
 class QuantizeCastOp(_CastOp):
     """
     Quantize: convert an expressed value to a quantized one,
-    `clamp(round(expressed / scale + zero_point))`. Rounding mode and overflow behaviour are
-    options of `lower-quant-ops`. The attribute `quant.nan` sets the result of quantizing
-    NaN: see [`nan_result`][xdsl_quant.dialects.quant.ops.nan_result].
+    `clamp(round(expressed / scale + zero_point))`. Rounding mode, order of the zero point
+    and overflow behaviour are options of `lower-quant-ops`, unless the attributes
+    `quant.rounding_mode`, `quant.zero_point_order` and `quant.nan` set them: see
+    [`cast_rounding`][xdsl_quant.dialects.quant.ops.cast_rounding].
 
     Example:
 

@@ -29,7 +29,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.fake_quantization import quantized_result_type
-from xdsl_quant.dialects.quant.ops import has_floats, nan_result, requantized_dcast
+from xdsl_quant.dialects.quant.ops import cast_rounding, has_floats, requantized_dcast
 from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
 from xdsl_quant.numerics import (
     DynamicParameters,
@@ -79,7 +79,7 @@ def _run_quantize(
         (stored,) = interpreter.get_values((dcast.input,))
         source = _uniform_parameters(_value_parameters(dcast.input))
         return requantize_fixed_point(stored, source, _uniform_parameters(parameters))
-    rounding = rounding._replace(nan=nan_result(op, rounding.nan))
+    rounding = cast_rounding(op, rounding)
     return _quantized_values(as_numbers(value, op.input.type), parameters, rounding)
 
 
@@ -103,7 +103,8 @@ def _dequantized_values(
     parameters = _value_parameters(op.input)
     if isinstance(parameters, BlockScaledParameters):
         return dequantize_blocks(value, parameters)
-    return dequantize(value, parameters, rounding_mode=rounding.mode)
+    mode = cast_rounding(op, rounding).mode
+    return dequantize(value, parameters, rounding_mode=mode)
 
 
 def _dynamic_parameters(
@@ -131,7 +132,7 @@ def _dynamic_quantize(
     if not values.size:
         return np.empty(values.shape, numpy_dtype(op.result.type))
     parameters = _dynamic_parameters(op, *operands)
-    rounding = rounding._replace(nan=nan_result(op, rounding.nan))
+    rounding = cast_rounding(op, rounding)
     stored = _quantized_values(values, parameters, rounding)
     return stored if has_floats(op.result.type) else wrapped_to(stored, op.result.type)
 
@@ -146,7 +147,8 @@ def _dynamic_dequantize(
     if not stored.size:
         return np.empty(stored.shape, numpy_dtype(op.result.type))
     parameters = _dynamic_parameters(op, *operands)
-    return dequantize(stored, parameters, rounding_mode=rounding.mode)
+    mode = cast_rounding(op, rounding).mode
+    return dequantize(stored, parameters, rounding_mode=mode)
 
 
 def _choose_parameters(op: ChooseParametersOp, value: Array) -> tuple[Array, ...]:

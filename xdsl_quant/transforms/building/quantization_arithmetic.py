@@ -35,13 +35,11 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
-    DynamicQuantizeCastOp,
-    QuantizeCastOp,
     ScaledQuantizedType,
     StoredQuantizedType,
 )
 from xdsl_quant.dialects.quant.float_formats import float_format, float_properties
-from xdsl_quant.dialects.quant.ops import NAN_ATTRIBUTE, nan_result
+from xdsl_quant.dialects.quant.ops import ROUNDING_ATTRIBUTES, cast_rounding
 from xdsl_quant.rounding_mode import (
     NanResult,
     Rounding,
@@ -465,7 +463,10 @@ class RoundedCastPattern(RewritePattern, ABC):
     """Options of the patterns that lower casts."""
 
     rounding_mode: RoundingMode | None = None
-    """Rounding. Default: `truncate` for integer storage, else `nearest-even`."""
+    """
+    Rounding unless the cast has an attribute `quant.rounding_mode`. Default: `truncate` for
+    integer storage, else `nearest-even`.
+    """
 
     fuse: bool = False
     """True if a cast of a ranked tensor becomes one `linalg.generic`."""
@@ -477,7 +478,10 @@ class RoundedCastPattern(RewritePattern, ABC):
     """Rounding of products with the multiplier of a fixed-point scale."""
 
     zero_point_order: ZeroPointOrder = "before-rounding"
-    """Addition of the zero point before or after rounding."""
+    """
+    Addition of the zero point before or after rounding, unless the cast has an attribute
+    `quant.zero_point_order`.
+    """
 
     nan: NanResult = "storage-min"
     """Stored value for NaN, unless the cast has an attribute `quant.nan`."""
@@ -496,8 +500,8 @@ class RoundedCastPattern(RewritePattern, ABC):
         Return the rounding of a cast to or from a type.
 
         Raises:
-            PassFailedException: with the location of the op, for an unknown
-                `quant.nan`.
+            PassFailedException: with the location of the op, if its attributes are invalid
+                or contradict the options.
         """
         rounding = self._rounding
         if (
@@ -506,9 +510,7 @@ class RoundedCastPattern(RewritePattern, ABC):
             and not quantized_type.has_integer_storage
         ):
             rounding = rounding._replace(mode="nearest-even")
-        is_quantization = isinstance(op, QuantizeCastOp | DynamicQuantizeCastOp)
-        if not is_quantization or NAN_ATTRIBUTE not in op.attributes:
+        if ROUNDING_ATTRIBUTES.keys().isdisjoint(op.attributes):
             return rounding
         with refusing(op, "cannot be lowered"):
-            rounding = rounding._replace(nan=nan_result(op, self.nan))
-        return rounding
+            return cast_rounding(op, rounding)

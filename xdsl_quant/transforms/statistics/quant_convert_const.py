@@ -49,7 +49,7 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
     StorageCastOp,
 )
-from xdsl_quant.dialects.quant.ops import NAN_ATTRIBUTE, nan_result
+from xdsl_quant.dialects.quant.ops import ROUNDING_ATTRIBUTES, cast_rounding
 from xdsl_quant.dialects.quant.storage_types import FloatStorageType, QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize
@@ -180,8 +180,8 @@ class QuantizeConstant(CheckedPattern[Operation]):
         """Return the constant of stored values; equal casts share it."""
         if (constant := _quantized_constant(op)) is None:
             return None
-        nan = op.attributes.get(NAN_ATTRIBUTE)
-        key = constant, op.result_types[0], op.name, nan
+        attributes = map(op.attributes.get, ROUNDING_ATTRIBUTES)
+        key = constant, op.result_types[0], op.name, *attributes
         if (known := self._constants.get(key)) is None:
             with refusing(op, "cannot quantize its constant"):
                 known = self._stored_constant(op, constant)
@@ -243,12 +243,14 @@ class QuantizeConstant(CheckedPattern[Operation]):
         constant: Operation,
         quantized_type: ScaledQuantizedType | BlockScaledQuantizedType,
     ) -> Array:
-        rounding = Rounding(nan="stored-zero")
-        as_mlir_14 = cast_op.name == "tfl.quantize"
         is_qcast = isinstance(cast_op, QuantizeCastOp)
+        default = self._rounding if is_qcast else Rounding(nan="stored-zero")
+        rounding = cast_rounding(cast_op, default)
+        as_mlir_14 = cast_op.name == "tfl.quantize"
         if is_qcast:
-            rounding = self._rounding._replace(nan=nan_result(cast_op, self.nan))
-            as_mlir_14 = rounding.mode == "nearest-away" and not self.zero_point_order
+            states_order = "quant.zero_point_order" in cast_op.attributes
+            has_order = states_order or self.zero_point_order is not None
+            as_mlir_14 = rounding.mode == "nearest-away" and not has_order
         value = constant.properties[_CONSTANTS[constant.name]]
         if (expressed := float_numbers(value)) is None:
             raise ValueError(f"its value '{value.name}' is not float")

@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant import traits as quant
+from xdsl_quant.dialects.quant.ops import verify_cast_rounding
 from xdsl_quant.dialects.verification import (
     RankedTensor,
     are_compatible_shapes,
@@ -606,6 +607,10 @@ class UniformQuantizeOp(CastOp):
     """
     Quantize a float tensor, or requantize a quantized one.
 
+    The attributes `quant.rounding_mode`, `quant.zero_point_order` and `quant.nan` set a
+    rounding other than that of the specification: see
+    [`cast_rounding`][xdsl_quant.dialects.quant.ops.cast_rounding].
+
     Example:
 
     ```mlir
@@ -627,6 +632,7 @@ class UniformQuantizeOp(CastOp):
                 f"Expressed type of result expected to be '{expressed}', but got "
                 f"'{actual}'"
             )
+        verify_cast_rounding(self)
 
 
 @irdl_op_definition

@@ -3,7 +3,9 @@ Conversion of casts of the quant dialect to StableHLO ops.
 
 StableHLO rounds half to even and stores 0 for NaN. Results are those of
 `lower-quant-ops{rounding-mode=nearest-even nan=stored-zero}`, not those of MLIR's default
-rounding. The attribute `quant.nan` is dropped.
+rounding, unless the cast states another rounding by its attributes `quant.rounding_mode`,
+`quant.zero_point_order` and `quant.nan`. The StableHLO cast then keeps these attributes;
+passes of this package respect them, other StableHLO tools do not.
 """
 
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.dialects.quant.dynamic_ops import DynamicCastOp
-from xdsl_quant.dialects.quant.ops import NAN_ATTRIBUTE
+from xdsl_quant.dialects.quant.ops import rounding_attributes
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
     UniformDequantizeOp,
@@ -23,6 +25,8 @@ from xdsl_quant.frontends.stablehlo.dialect import (
 )
 from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import element_kind
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
+
+from .stablehlo_casts_to_quant import STABLEHLO_ROUNDING
 
 _PROBLEM = "cannot be converted to StableHLO"
 
@@ -73,10 +77,11 @@ class QuantCastToStablehlo(CheckedPattern[type[Operation]]):
 
 
 def _counterpart(op: Operation, op_type: type[Operation]) -> Operation:
+    same = rounding_attributes(STABLEHLO_ROUNDING)
     return op_type.create(
         operands=op.operands,
         result_types=op.result_types,
-        attributes={k: v for k, v in op.attributes.items() if k != NAN_ATTRIBUTE},
+        attributes={k: v for k, v in op.attributes.items() if v != same.get(k)},
         location=op.location,
     )
 

@@ -1,24 +1,21 @@
 """
 Conversion of StableHLO's quantization casts to the quant dialect.
 
-After this pass, `lower-quant-ops{rounding-mode=nearest-even}` computes the results of
-StableHLO's specification: there, `uniform_quantize` clamps, then rounds half to even. The
-lowering rounds first, which is equivalent because the bounds are integers.
+In StableHLO's specification, `uniform_quantize` clamps, then rounds half to even, and
+stores 0 for NaN. Each `quant.qcast` gets the attributes `quant.rounding_mode`,
+`quant.zero_point_order` and `quant.nan` with these values, or with those of the
+`uniform_quantize` if it has such attributes. Lowerings and execution respect them, and a
+`quant.dcast` of the `quant.qcast` does not fold away. Lowerings round before they clamp,
+which is equivalent because the bounds are integers.
+
 `uniform_dequantize` is equivalent to `quant.dcast`. A requantization, `uniform_quantize` of
 a quantized tensor, becomes a dequantization and a quantization.
-
-StableHLO stores 0 for NaN; by default, this package stores the smallest value. Casts
-therefore get the attribute `quant.nan = "stored-zero"`, which lowerings and execution
-respect.
-
-In the quant dialect, a `quant.dcast` of a `quant.qcast` folds away; in StableHLO, the pair
-rounds and saturates. To keep the pair, lower with `keep-qdq` and without `canonicalize`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -27,18 +24,20 @@ from xdsl.pattern_rewriter import (
 )
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
-from xdsl_quant.dialects.quant.ops import NAN_ATTRIBUTE
+from xdsl_quant.dialects.quant.ops import cast_rounding, rounding_attributes
 from xdsl_quant.frontends.stablehlo.dialect import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
+from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import PatternPass
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
 
 from .adoption import adopt_ops
 
-_STORED_ZERO = StringAttr("stored-zero")
+STABLEHLO_ROUNDING = Rounding("nearest-even", "before-rounding", "stored-zero")
+"""Rounding of `uniform_quantize` without attributes."""
 
 
 class StablehloCastToQuant(RewritePattern):
@@ -57,7 +56,8 @@ class StablehloCastToQuant(RewritePattern):
                 value = builder.op(DequantizeCastOp, (value,), expressed)
             if isinstance(op, UniformQuantizeOp):
                 cast_op = QuantizeCastOp(value, op.result.type)
-                cast_op.attributes[NAN_ATTRIBUTE] = _STORED_ZERO
+                rounding = cast_rounding(op, STABLEHLO_ROUNDING)
+                cast_op.attributes |= rounding_attributes(rounding)
                 value = builder.add(cast_op)
             return (value,)
 
