@@ -2,9 +2,9 @@
 With `after-rounding`, arrays are quantized as ONNX's `QuantizeLinear` does it: as its
 reference evaluator has it, and onnxruntime.
 
-The evaluator divides in the float type of its operands; onnxruntime divides f16 in f32 up to
-opset 21 and in f16 from opset 23 on; `quantize` divides f16 in f16 for 8 bits and otherwise in
-f32. A scale that is a power of two gives the same quotient in all of them.
+The evaluator divides in the float type of its operands; onnxruntime divides f16 in f32 up
+to opset 21 and in f16 from opset 23 on; `quantize` divides f16 in f16 for 8 bits and
+otherwise in f32. A scale that is a power of two gives the same quotient in all of them.
 """
 
 from functools import cache

@@ -24,6 +24,9 @@ class DialectOps:
     broadcasts = False
     """True if elementwise ops broadcast operands as in NumPy."""
 
+    has_stated_rounding = True
+    """True if casts of the dialect respect `quant.rounding_mode` and related attributes."""
+
     is_compiled = False
     """True if `compile` lowers the dialect with `to_linalg`."""
 

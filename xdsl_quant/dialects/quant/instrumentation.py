@@ -69,7 +69,7 @@ from xdsl_quant.dialects.type_kinds import (
     verify_kinds,
 )
 
-from .ops import has_floats
+from .ops import has_floats, verify_cast_rounding
 from .type_tokens import float_spelling_hint
 from .types import QuantizedType, scalar_or_element_type
 
@@ -311,6 +311,10 @@ class _ConstFakeQuantOp(InstrumentationOp, ABC):
     """True if stored values are signed."""
 
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        super().verify_()
+        verify_cast_rounding(self)
 
 
 @irdl_op_definition

@@ -75,6 +75,11 @@ def states_rounding(op: Operation) -> bool:
     return not ROUNDING_ATTRIBUTES.keys().isdisjoint(op.attributes)
 
 
+def stated_attributes(op: Operation) -> dict[str, Attribute]:
+    """Return the attributes of a cast that set its rounding."""
+    return {k: v for k, v in op.attributes.items() if k in ROUNDING_ATTRIBUTES}
+
+
 def rounding_attributes(rounding: Rounding) -> dict[str, Attribute]:
     """Return the attributes of a cast with this rounding, sorted like those of MLIR."""
     values = map(StringAttr, rounding)
@@ -341,12 +346,17 @@ def requantized_dcast(
 ) -> DequantizeCastOp | None:
     """
     Return the `quant.dcast` of an integer-only requantization that ends in `op`, or `None`.
+    A `quant.qcast` that states its rounding mode rounds expressed values, not integers.
 
     Args:
         op: any op.
         expressed: the value to use instead of the operand of `op`.
     """
-    if not isinstance(op, QuantizeCastOp) or fixed_point_type_of(op.result) is None:
+    if (
+        not isinstance(op, QuantizeCastOp)
+        or fixed_point_type_of(op.result) is None
+        or "quant.rounding_mode" in op.attributes
+    ):
         return None
     dcast = (op.input if expressed is None else expressed).owner
     if (

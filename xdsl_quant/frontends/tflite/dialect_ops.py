@@ -14,6 +14,7 @@ from . import dialect as tfl
 
 class _TFLOps(DialectOps):
     broadcasts = True
+    has_stated_rounding = False
     is_compiled = True
     quantized_constant = tfl.QConstOp
 

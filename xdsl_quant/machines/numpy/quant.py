@@ -188,6 +188,7 @@ def _simulate(
     except PassFailedException as e:
         raise InterpretationError(str(e)) from None
     parameters = _uniform_parameters(_cast_parameters(scalar_or_element_type(type_)))
+    rounding = cast_rounding(op, rounding)
     stored = _quantized_values(as_numbers(value, op.input.type), parameters, rounding)
     return dequantize(stored, parameters, rounding_mode=rounding.mode)
 

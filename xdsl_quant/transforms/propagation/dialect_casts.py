@@ -4,7 +4,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant import (
@@ -15,6 +15,7 @@ from xdsl_quant.dialects.quant import (
     StatisticsRefOp,
 )
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps, expressed_type
+from xdsl_quant.dialects.quant.ops import states_rounding
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.plugins import dialect_ops
@@ -22,6 +23,19 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from .module_kernels import kernels_of
 
 QuantCast = QuantizeCastOp | DequantizeCastOp
+
+
+def stated_quantization(value: SSAValue, type_: Attribute) -> SSAValue | None:
+    """
+    Return the quantized value of a type that a value is dequantized from, if its
+    `quant.qcast` states its rounding; otherwise `None`.
+    """
+    if not isinstance(value.owner, DequantizeCastOp):
+        return None
+    quantized = value.owner.input
+    cast = quantized.owner
+    is_stated = isinstance(cast, QuantizeCastOp) and states_rounding(cast)
+    return quantized if is_stated and quantized.type == type_ else None
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """
-Kernel attributes with ranges of ports and with keys of values that share parameters. Each
-entry has a port number: operands come first, then results.
+Kernel attributes with ranges of ports, with keys of values that share parameters, and with
+the rounding of results. Each entry has a port number: operands come first, then results.
 
 A calibrated type has a single range, so per-axis ranges are in the attribute
 `quant.port_stats`. For `!quant.any`, which has a width but no range, the attribute also
@@ -27,6 +27,11 @@ quant.region "k" (%a = %x : tensor<4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
   attributes {quant.coupled_ports = [{port = 0 : i64, key = "state"}]} {
 }
 ```
+
+If a cast of a result states its rounding (see
+[`cast_rounding`][xdsl_quant.dialects.quant.ops.cast_rounding]), the attribute
+`quant.port_rounding` contains these attributes of the cast. Kernels that stay in floating
+point round their results accordingly; integer kernels round like their target.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,6 +68,9 @@ PORT_STATS = "quant.port_stats"
 
 COUPLED_PORTS = "quant.coupled_ports"
 """Kernel attribute with the `quant.coupled_ref` keys of ports."""
+
+PORT_ROUNDING = "quant.port_rounding"
+"""Kernel attribute with the rounding attributes of casts of results."""
 
 _Entry: TypeAlias = Mapping[str, Attribute]
 
@@ -133,10 +141,33 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
     return ranges
 
 
-def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
-    if (entries := _port_entries(kernel, PORT_STATS)) is None:
+def _checked_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]]:
+    if (entries := _port_entries(kernel, name)) is None:
         needed = "an array of dictionaries with an integer 'port'"
-        _refuse_ranges(kernel, f"expects {needed} as '{PORT_STATS}'")
+        _refuse_ranges(kernel, f"expects {needed} as '{name}'")
+    return entries
+
+
+def set_result_rounding(kernel: RegionOp, rounding: Mapping[int, _Entry]) -> None:
+    """Add the rounding attributes of casts of results, by port number."""
+    known = dict(_checked_entries(kernel, PORT_ROUNDING))
+    _set_port_entries(kernel, PORT_ROUNDING, known | rounding)
+
+
+def result_rounding(kernel: RegionOp, index: int) -> _Entry:
+    """
+    Return the attributes of a cast of result number `index` that set its rounding.
+
+    Raises:
+        PassFailedException: if the attribute `quant.port_rounding` is malformed.
+    """
+    entries = dict(_checked_entries(kernel, PORT_ROUNDING))
+    entry = entries.get(len(kernel.inputs) + index, {})
+    return {name: value for name, value in entry.items() if name != "port"}
+
+
+def _port_stats(kernel: RegionOp) -> Mapping[int, _Entry]:
+    entries = _checked_entries(kernel, PORT_STATS)
     stats: dict[int, _Entry] = {}
     for index, entry in entries:
         if index in stats or not 0 <= index < len(kernel.specs):

@@ -41,7 +41,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.disjoint_set import DisjointSet
 
-from xdsl_quant.diagnostics import counted_names, fail, location_prefix, refusing, warn
+from xdsl_quant.diagnostics import (
+    counted_names,
+    fail,
+    location_prefix,
+    refuse,
+    refusing,
+    warn,
+)
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     CalibratedQuantizedType,
@@ -58,6 +65,8 @@ from xdsl_quant.dialects.quant import (
     StatisticsRefOp,
     StoredQuantizedType,
 )
+from xdsl_quant.dialects.quant.fake_quantization import FakeQuantOp
+from xdsl_quant.dialects.quant.ops import stated_attributes, states_rounding
 from xdsl_quant.dialects.quant.regions import is_specification
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
@@ -76,7 +85,12 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
 
 from .dialect_casts import casts_as_quant
 from .module_kernels import kernels_of, ops_outside_kernels
-from .port_ranges import port_ranges, set_coupled_ports, set_specs
+from .port_ranges import (
+    port_ranges,
+    set_coupled_ports,
+    set_result_rounding,
+    set_specs,
+)
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
 
 LinkOp = (
@@ -565,27 +579,32 @@ def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
     """
     Remove link ops. A cast stays if other ops use or define its quantized value. It also
     stays for uses outside of kernels if no kernel defines the value, or if the cast
-    belongs to a branch. A `quant.stats_ref` always stays.
+    belongs to a branch. A `quant.stats_ref` always stays, and so does a cast that states
+    its rounding, unless a kernel rounds its operand.
     """
     quantizes: list[QuantizeCastOp] = []
     for op in links:
-        source = op.input
+        source, rounding_op = op.input, op
+        is_kept = op in branches
         match op:
             case QuantizeCastOp():
                 quantizes.append(op)
                 continue
             case DequantizeCastOp() if isinstance(source.owner, QuantizeCastOp):
-                source = source.owner.input
-                if not isinstance(source.owner, RegionOp) or op in branches:
-                    _replace_at_ports(op, source)
-                    continue
-            case ConstFakeQuantOp() | ConstFakeQuantPerAxisOp() if op in branches:
-                _replace_at_ports(op, source)
-                continue
+                rounding_op, source = source.owner, source.owner.input
+                is_kept |= not isinstance(source.owner, RegionOp)
+            case ConstFakeQuantOp() | ConstFakeQuantPerAxisOp():
+                is_kept |= states_rounding(op) and not isinstance(
+                    source.owner, RegionOp
+                )
             case DequantizeCastOp() | StatisticsRefOp():
                 continue
             case _:
-                pass
+                is_kept = False
+        if is_kept:
+            if not states_rounding(rounding_op):
+                _replace_at_ports(op, source)
+            continue
         # In a graph region, an op may be its own operand and must stay.
         if source is not op.result and source.type == op.result.type:
             Rewriter.replace_op(op, (), (source,))
@@ -762,8 +781,13 @@ class QuantConstraintsToSpecsPass(CountingPass):
             resolution = _Resolution(
                 op, separated.calls, names, exact_bits=self.exact_bits
             )
+            rounding = {
+                kernel: _stated_rounding(kernel, specs, exact_bits=self.exact_bits)
+                for kernel, specs in resolution.specs.items()
+            }
             for kernel, constraints in resolution.specs.items():
                 _specify(kernel, constraints)
+                set_result_rounding(kernel, rounding[kernel])
             for kernel, keys in resolution.coupled.items():
                 set_coupled_ports(kernel, keys)
             links = (x for x in resolution.links if x in resolution.specified)
@@ -783,6 +807,32 @@ def _check_port(port: KernelPort, constraint: Constraint) -> None:
     if not is_specification(constraint.type_for(type_), type_):
         problem = f"{port} has type '{type_}', which does not support {constraint}"
         fail(port.kernel, f"{problem}; remove one of the constraints")
+
+
+def _stated_rounding(
+    kernel: RegionOp, constraints: Mapping[int, Constraint], *, exact_bits: bool
+) -> Mapping[int, Mapping[str, Attribute]]:
+    """
+    Return the rounding attributes of the casts that become specifications of results.
+
+    Raises:
+        PassFailedException: if two casts of a result round differently.
+    """
+    rounding: dict[int, Mapping[str, Attribute]] = {}
+    for number, result in enumerate(kernel.results, len(kernel.inputs)):
+        constraint = constraints.get(number)
+        for cast in (use.operation for use in result.uses):
+            if (
+                isinstance(cast, QuantizeCastOp | FakeQuantOp)
+                and constraint is not None
+                and _cast_type(cast, exact_bits=exact_bits) == constraint.type
+                and rounding.setdefault(number, stated_attributes(cast))
+                != stated_attributes(cast)
+            ):
+                problem = "cannot become a specification"
+                reason = "another cast of its operand rounds differently"
+                refuse(cast, problem, reason, "remove one of them")
+    return {number: attributes for number, attributes in rounding.items() if attributes}
 
 
 def _specify(kernel: RegionOp, constraints: dict[int, Constraint]) -> None:

@@ -45,8 +45,9 @@ from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
+from .dialect_casts import stated_quantization
 from .module_kernels import fitting_signature, kernels_of, operands_of
-from .port_ranges import port_ranges
+from .port_ranges import port_ranges, result_rounding
 from .quant_fuse_kernels import POSITIONS
 from .target_files import target_of_option
 from .target_spec import TargetSpec
@@ -153,25 +154,35 @@ def inline_region(region: RegionOp) -> None:
         for number, (_, value, spec) in enumerate(operands_of(region))
     ]
     Rewriter.inline_block(region.body.block, InsertPoint.before(region), arguments)
-    for number, (result, value) in enumerate(
-        zip(region.results, terminator.arguments, strict=True), len(region.inputs)
+    for index, (result, value) in enumerate(
+        zip(region.results, terminator.arguments, strict=True)
     ):
-        spec = region.specs[number]
-        cast = _quantized_as_specified(builder, value, spec, ranges.get(number))
+        number = len(region.inputs) + index
+        spec, rounding = region.specs[number], result_rounding(region, index)
+        cast = _quantized_as_specified(
+            builder, value, spec, ranges.get(number), rounding
+        )
         result.replace_all_uses_with(cast)
     Rewriter.erase_op(terminator)
     Rewriter.erase_op(region)
 
 
 def _quantized_as_specified(
-    builder: Builder, value: SSAValue, spec: Attribute, ranges: ValueRanges | None
+    builder: Builder,
+    value: SSAValue,
+    spec: Attribute,
+    ranges: ValueRanges | None,
+    rounding: Mapping[str, Attribute] = {},
 ) -> SSAValue:
     """Quantize and dequantize a value as specified, with its per-axis ranges."""
     if not isinstance(spec, QuantizedType):
         return value
     quantized_type = spec.cast_from_expressed_type(value.type)
     assert quantized_type is not None
+    if stated_quantization(value, quantized_type) is not None:
+        return value
     quantized = builder.insert(QuantizeCastOp(value, quantized_type))
+    quantized.attributes |= rounding
     if ranges is not None:
         quantized.attributes |= ranges.axis_attributes()
         if isinstance(spec, AnyQuantizedType):

@@ -4,7 +4,9 @@ Replace fake quantization by casts to a quantized type and back.
 The rule `mlir` of [`choose_parameters`][xdsl_quant.numerics.choose_parameters] computes
 scale and zero point from range, bits and flags. As in MLIR 14, the bits are rounded up to
 8, 16 or 32, and stored values use the full width. TensorFlow, which defines these ops, uses
-exactly the given bits, as does `exact-bits`. An error leaves the module unchanged.
+exactly the given bits, as does `exact-bits`. Both casts get the attributes
+`quant.rounding_mode`, `quant.zero_point_order` and `quant.nan` of the op. An error leaves
+the module unchanged.
 """
 
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from xdsl_quant.dialects.quant.fake_quantization import (
     FakeQuantOp,
     quantized_result_type,
 )
+from xdsl_quant.dialects.quant.ops import stated_attributes
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 
 from .ranges.fake_quantization import cast_pair
@@ -39,7 +42,10 @@ class ConvertFakeQuant(CheckedPattern[TypeAttribute]):
     def rewrite(
         self, op: Operation, plan: TypeAttribute, rewriter: PatternRewriter
     ) -> None:
-        rewriter.replace(op, cast_pair(op.operands[0], plan, op.location))
+        casts = cast_pair(op.operands[0], plan, op.location)
+        for cast in casts:
+            cast.attributes |= stated_attributes(op)
+        rewriter.replace(op, casts)
 
 
 @dataclass(frozen=True)

@@ -204,6 +204,45 @@ def test_nearest_away_with_its_own_order_is_not_that_of_mlir_14():
     assert _stored_constants(module) == [[2], [3]]
 
 
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ("", [0.0, 1.0, -1.0]),
+        ('{quant.zero_point_order = "after-rounding"}', [0.0, 2.0, 0.0]),
+    ],
+)
+def test_fake_quantization(attributes: str, expected: list[float]):
+    # The scale is 1 and the zero point 5.
+    text = f"""
+func.func @f(%x: tensor<3xf32>) -> tensor<3xf32> {{
+  %y = quant.const_fake_quant %x <-5.0:10.0> bits 4 {attributes} : tensor<3xf32>
+  return %y : tensor<3xf32>
+}}"""
+    values = np.array([0.25, 1.5, -0.5], np.float32)
+    assert run_function(text, "f", values)[0].tolist() == expected
+    assert execution.compile(text)(values).tolist() == expected
+    module = parse_module(text)
+    apply_passes(module, "quant-convert-simulated-quantization{exact-bits=true}")
+    assert str(module).count(attributes) >= 2
+    assert run_function(module, "f", values)[0].tolist() == expected
+
+
+def test_requantization_with_fixed_point_scales():
+    """Integers round half up; a cast that states its rounding rounds expressed values."""
+    a, b = (f"!quant.fixed_point<i8:f32, 1073741824p-{p}>" for p in ("31", "30:5"))
+    text = f"""
+func.func @f(%x: tensor<2x{a}>) -> tensor<2x{b}> {{
+  %0 = quant.dcast %x : tensor<2x{a}> to tensor<2xf32>
+  %1 = quant.qcast %0 ATTRIBUTES : tensor<2xf32> to tensor<2x{b}>
+  return %1 : tensor<2x{b}>
+}}"""
+    stored = np.array([1, 3], np.int8)
+    for attributes, expected in (("", [6, 7]), (ONNX, [5, 7])):
+        stated = text.replace("ATTRIBUTES", attributes)
+        assert run_function(stated, "f", stored)[0].tolist() == expected
+        assert execution.compile(stated)(stored).tolist() == expected
+
+
 # Errors
 
 

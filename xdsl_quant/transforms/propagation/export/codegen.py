@@ -68,7 +68,9 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.builder import LoweringBuilder, Values, shape_of
 from xdsl_quant.unsupported import Unsupported
 
+from ..dialect_casts import stated_quantization
 from ..module_kernels import ParametersType, is_float_value, operands_of
+from ..port_ranges import result_rounding
 from .float_kernels import (
     KernelExport,
     ResultOutOfRange,
@@ -407,24 +409,29 @@ class CodegenExport(KernelExport):
         for old, returned, spec in zip(
             region.results, region.returned_values, region.output_specs, strict=True
         ):
-            new = values[returned]
-            if are_stored and self._is_stored(old, new, spec, is_same):
+            new, rounding = values[returned], result_rounding(region, old.index)
+            if are_stored and self._is_stored(old, new, spec, is_same, rounding):
                 continue
             self._is_bounded &= is_same
             if are_stored:
-                new = _rounded_to_type(builder, new, spec)
+                new = _rounded_to_type(builder, new, spec, rounding)
             old.replace_all_uses_with(new)
         return [values[returned] for returned in region.returned_values]
 
     def _is_stored(
-        self, old: SSAValue, new: SSAValue, spec: Attribute, is_same: bool
+        self,
+        old: SSAValue,
+        new: SSAValue,
+        spec: Attribute,
+        is_same: bool,
+        rounding: Mapping[str, Attribute],
     ) -> bool:
         """Record the stored values of a float result; return True on success."""
         if not isinstance(spec, ScaledQuantizedType):
             return False
         try:
             port = StoredRange.of(spec)
-            loaded = _stored_at_port(new, port)
+            loaded = _stored_at_port(new, port, rounding)
         except Unsupported:
             return False
         difference = Fraction(0) if is_same else port.extent
@@ -453,14 +460,31 @@ class CodegenExport(KernelExport):
 
 
 def _rounded_to_type(
-    builder: LoweringBuilder, value: SSAValue, spec: Attribute
+    builder: LoweringBuilder,
+    value: SSAValue,
+    spec: Attribute,
+    rounding: Mapping[str, Attribute] = {},
 ) -> SSAValue:
     """Round floats with a pair of casts, for a type that integer ops do not support."""
     if not isinstance(spec, ParametersType):
         return value
     type_ = with_element_type(value.type, spec)
-    quantized = builder.op(QuantizeCastOp, (value,), type_)
+    if stated_quantization(value, type_) is not None:
+        return value
+    quantized = _quantized(builder, value, type_, rounding)
     return builder.op(DequantizeCastOp, (quantized,), value.type)
+
+
+def _quantized(
+    builder: LoweringBuilder,
+    value: SSAValue,
+    type_: Attribute,
+    rounding: Mapping[str, Attribute],
+) -> SSAValue:
+    """Quantize a value with the rounding attributes of a cast."""
+    cast_op = QuantizeCastOp(value, type_)
+    cast_op.attributes |= rounding
+    return builder.add(cast_op)
 
 
 def _lowered_body(region: RegionOp) -> Block:
@@ -530,7 +554,9 @@ def _check_fits(integers: Integers, port: StoredRange) -> None:
         loop.rescaled(element, port)
 
 
-def _stored_at_port(value: SSAValue, port: StoredRange) -> Integers:
+def _stored_at_port(
+    value: SSAValue, port: StoredRange, rounding: Mapping[str, Attribute] = {}
+) -> Integers:
     """Quantize a float value with the type of a port; fold constants."""
     text = f"a port of type '{value.type}'"
     if not isinstance(value.type, TensorType):
@@ -541,7 +567,7 @@ def _stored_at_port(value: SSAValue, port: StoredRange) -> Integers:
     owner = value.owner
     numbers = known_numbers(owner) if isinstance(owner, Operation) else None
     width = storage.bitwidth
-    if numbers is not None and width in (8, 16, 32):
+    if numbers is not None and width in (8, 16, 32) and not rounding:
         parameters = QuantizationParameters.from_integer_type(port.type)
         floats = cast(Array, numbers).astype(parameters.expressed_dtype)
         array = quantize(floats, parameters)
@@ -549,7 +575,9 @@ def _stored_at_port(value: SSAValue, port: StoredRange) -> Integers:
         attribute = DenseIntOrFPElementsAttr(stored_type, data)
         return port.integers(builder.constant(attribute, stored_type), array)
     quantized_type = TensorType(port.type, shape_of(value))
-    quantized = builder.op(QuantizeCastOp, (value,), quantized_type)
+    quantized = stated_quantization(value, quantized_type)
+    if quantized is None:
+        quantized = _quantized(builder, value, quantized_type, rounding)
     return port.integers(builder.op(StorageCastOp, (quantized,), stored_type))
 
 

@@ -35,6 +35,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
 )
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps
+from xdsl_quant.dialects.quant.ops import states_rounding
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
     CastsQuantization,
@@ -169,8 +170,10 @@ class FixedExport(KernelExport):
         known = {stored.type: stored for stored in self.stored.get(value, {}).values()}
         for use in [*value.uses]:
             op = use.operation
-            if has_quantization_trait(op, CastsQuantization) and (
-                (stored := known.get(op.results[0].type)) is not None
+            if (
+                has_quantization_trait(op, CastsQuantization)
+                and not states_rounding(op)
+                and (stored := known.get(op.results[0].type)) is not None
             ):
                 Rewriter.replace_op(op, (), (stored,))
         return value if value.first_use is None else self._expressed(value)
