@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_quant.diagnostics import shortened_text
 from xdsl_quant.dialects.quant import QuantizedType, UniformQuantizedType
+from xdsl_quant.dialects.quant.ops import stated_attributes
 from xdsl_quant.dialects.quant.traits import (
     CastsQuantization,
     ComputesElementwise,
@@ -190,7 +191,10 @@ def _copied_alone(
     if "qtype" in properties:
         properties["qtype"] = result_type
     copy = type(op).create(
-        operands=operands, result_types=[result_type], properties=properties
+        operands=operands,
+        result_types=[result_type],
+        properties=properties,
+        attributes=stated_attributes(op),
     )
     block.add_ops([copy, ReturnOp(copy.results[0])])
     inputs = [argument.type for argument in block.args]

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
+from xdsl_quant.dialects.quant.ops import stated_attributes
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.runtime.arrays import elements_attr
@@ -71,8 +72,9 @@ class _TFLModels(ModelDialect):
         for op in casts:
             if isinstance(op, QuantizeCastOp):
                 # TensorFlow Lite's cast does not verify types of 2 bits.
-                type_ = op.result.type
-                Rewriter.replace_op(op, TFL_OPS.quantize(op.input, type_))
+                new_op = TFL_OPS.quantize(op.input, op.result.type)
+                new_op.attributes |= stated_attributes(op)
+                Rewriter.replace_op(op, new_op)
         apply_passes(module, [QuantConvertConstPass()], is_routine=True)
         for op in [*module.walk()]:
             if isinstance(op, DequantizeOp | DequantizeCastOp):

@@ -49,7 +49,11 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
     StorageCastOp,
 )
-from xdsl_quant.dialects.quant.ops import ROUNDING_ATTRIBUTES, cast_rounding
+from xdsl_quant.dialects.quant.ops import (
+    ROUNDING_ATTRIBUTES,
+    cast_rounding,
+    states_rounding,
+)
 from xdsl_quant.dialects.quant.storage_types import FloatStorageType, QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize
@@ -246,7 +250,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
         is_qcast = isinstance(cast_op, QuantizeCastOp)
         default = self._rounding if is_qcast else Rounding(nan="stored-zero")
         rounding = cast_rounding(cast_op, default)
-        as_mlir_14 = cast_op.name == "tfl.quantize"
+        as_mlir_14 = cast_op.name == "tfl.quantize" and not states_rounding(cast_op)
         if is_qcast:
             states_order = "quant.zero_point_order" in cast_op.attributes
             has_order = states_order or self.zero_point_order is not None

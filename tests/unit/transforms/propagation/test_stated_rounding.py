@@ -90,12 +90,29 @@ def test_an_invalid_attribute():
     start = text.index("quant.port_rounding = ")
     end = text.index("]", start) + 1
     module = parse_module(f"{text[:start]}quant.port_rounding = 3 : i64{text[end:]}")
-    for passes in (
-        "quant-inline-regions",
-        "quant-export",
-        "quant-export{mode=codegen}",
-    ):
+    for passes in ("quant-inline-regions", "quant-export"):
         with pytest.raises(
             IRError, match="expects an array of dictionaries with an integer 'port' as"
         ):
             apply_passes(module.clone(), passes)
+
+
+def test_codegen_of_a_float_kernel():
+    a = "!quant.uniform<i8:f32, 1.0:5>"
+    text = f"""
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {{
+  %0 = quant.region "k" (%1 = %x : tensor<2xf32>) -> (tensor<2xf32> as {a})
+      attributes {{ATTRIBUTES}} {{
+    %2 = math.ceil %1 : tensor<2xf32>
+    %3 = arith.constant dense<0.5> : tensor<2xf32>
+    %4 = arith.addf %2, %3 : tensor<2xf32>
+    quant.return %4 : tensor<2xf32>
+  }}
+  return %0 : tensor<2xf32>
+}}"""
+    stated = f"quant.port_rounding = [{{port = 1 : i64, {AFTER[1:-1]}}}]"
+    for attributes, expected in ((stated, [0.0, 2.0]), ("", [1.0, 1.0])):
+        module = parse_module(text.replace("ATTRIBUTES", attributes))
+        apply_passes(module, "quant-export{mode=codegen}")
+        (result,) = run_function(module, "f", np.array([0.0, 1.0], np.float32))
+        assert result.tolist() == expected
