@@ -2,7 +2,7 @@
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar, cast, get_args
+from typing import ClassVar, cast
 
 from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
@@ -26,27 +26,18 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
-from xdsl_quant.rounding_mode import (
-    NanResult,
-    Rounding,
-    RoundingMode,
-    ZeroPointOrder,
-)
+from xdsl_quant.rounding_mode import NanResult, Rounding
 
 from .fixed_point_types import FixedPointType
 from .storage_types import FloatStorageType
 from .traits import AcceptsStoredValues, CastsQuantization
 from .types import QuantizedType, StoredQuantizedType, scalar_or_element_type
 
-ROUNDING_ATTRIBUTES = {
-    "quant.rounding_mode": RoundingMode,
-    "quant.zero_point_order": ZeroPointOrder,
-    "quant.nan": NanResult,
-}
+ROUNDING_ATTRIBUTES = ("quant.rounding_mode", "quant.zero_point_order", "quant.nan")
 """
 Names of the discardable attributes that set the rounding of a cast, in the order of the
-fields of `Rounding`, with the type of their values. They override the options of passes
-and of execution. Frontends whose casts have one defined result add them.
+fields of `Rounding`. Their values are strings. They override the options of passes and of
+execution. Frontends whose casts have one defined result add them.
 """
 
 
@@ -59,20 +50,18 @@ def cast_rounding(op: Operation, default: Rounding) -> Rounding:
         default: the rounding where the op has no attribute.
 
     Raises:
-        ValueError: if an attribute is invalid, or contradicts another one or the default.
+        ValueError: if an attribute is unknown, or contradicts another one or the default.
     """
-    if not states_rounding(op):
+    if op.attributes.keys().isdisjoint(ROUNDING_ATTRIBUTES):
         return default
-    names = zip(ROUNDING_ATTRIBUTES, default, strict=True)
-    rounding = Rounding._make(_value_of(op, name) or value for name, value in names)
+    stated = map(op.attributes.get, ROUNDING_ATTRIBUTES)
+    rounding = Rounding._make(
+        value if attribute is None else getattr(attribute, "data", str(attribute))
+        for attribute, value in zip(stated, default, strict=True)
+    )
     if (mistake := rounding.error_message()) is not None:
         raise ValueError(mistake)
     return rounding
-
-
-def states_rounding(op: Operation) -> bool:
-    """Return True if a cast has an attribute that sets its rounding."""
-    return not ROUNDING_ATTRIBUTES.keys().isdisjoint(op.attributes)
 
 
 def stated_attributes(op: Operation) -> dict[str, Attribute]:
@@ -84,17 +73,6 @@ def rounding_attributes(rounding: Rounding) -> dict[str, Attribute]:
     """Return the attributes of a cast with this rounding, sorted like those of MLIR."""
     values = map(StringAttr, rounding)
     return dict(sorted(zip(ROUNDING_ATTRIBUTES, values, strict=True)))
-
-
-def _value_of(op: Operation, name: str) -> str | None:
-    """Return the value of a rounding attribute, or `None` if the op does not have it."""
-    if (attribute := op.attributes.get(name)) is None:
-        return None
-    choices: Sequence[str] = get_args(ROUNDING_ATTRIBUTES[name])
-    if isinstance(attribute, StringAttr) and attribute.data in choices:
-        return attribute.data
-    known = " or ".join(f'"{choice}"' for choice in choices)
-    raise ValueError(f"attribute '{name}' must be {known}, not {attribute}")
 
 
 def verify_cast_rounding(op: Operation) -> None:

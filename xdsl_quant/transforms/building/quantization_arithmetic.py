@@ -510,7 +510,7 @@ class RoundedCastPattern(RewritePattern, ABC):
             and not quantized_type.has_integer_storage
         ):
             rounding = rounding._replace(mode="nearest-even")
-        if ROUNDING_ATTRIBUTES.keys().isdisjoint(op.attributes):
+        if op.attributes.keys().isdisjoint(ROUNDING_ATTRIBUTES):
             return rounding
         with refusing(op, "cannot be lowered"):
             return cast_rounding(op, rounding)

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
+from xdsl.builder import Builder
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
@@ -10,17 +11,19 @@ from xdsl.rewriter import Rewriter
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
+    RegionOp,
     ScaledQuantizedType,
     StatisticsOp,
     StatisticsRefOp,
 )
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps, expressed_type
-from xdsl_quant.dialects.quant.ops import states_rounding
+from xdsl_quant.dialects.quant.ops import stated_attributes
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.runtime.plugins import dialect_ops
 
 from .module_kernels import kernels_of
+from .port_ranges import result_rounding
 
 QuantCast = QuantizeCastOp | DequantizeCastOp
 
@@ -34,8 +37,21 @@ def stated_quantization(value: SSAValue, type_: Attribute) -> SSAValue | None:
         return None
     quantized = value.owner.input
     cast = quantized.owner
-    is_stated = isinstance(cast, QuantizeCastOp) and states_rounding(cast)
+    is_stated = isinstance(cast, QuantizeCastOp) and bool(stated_attributes(cast))
     return quantized if is_stated and quantized.type == type_ else None
+
+
+def rounded_as_stated(
+    builder: Builder, value: SSAValue, kernel: RegionOp, index: int
+) -> SSAValue:
+    """Round the float result number `index` of a kernel as a cast stated, if one did."""
+    spec, rounding = kernel.output_specs.data[index], result_rounding(kernel, index)
+    if not rounding or not isinstance(spec, ScaledQuantizedType):
+        return value
+    quantize = QuantizeCastOp(value, with_element_type(value.type, spec))
+    quantize.attributes |= rounding
+    quantized = builder.insert(quantize).result
+    return builder.insert(DequantizeCastOp(quantized, value.type)).result
 
 
 @contextmanager

@@ -151,7 +151,7 @@ def _checked_entries(kernel: RegionOp, name: str) -> Sequence[tuple[int, _Entry]
 def set_result_rounding(kernel: RegionOp, rounding: Mapping[int, _Entry]) -> None:
     """Add the rounding attributes of casts of results, by port number."""
     known = dict(_checked_entries(kernel, PORT_ROUNDING))
-    _set_port_entries(kernel, PORT_ROUNDING, known | rounding)
+    _set_port_entries(kernel, PORT_ROUNDING, {**known, **rounding})
 
 
 def result_rounding(kernel: RegionOp, index: int) -> _Entry:

@@ -66,7 +66,7 @@ from xdsl_quant.dialects.quant import (
     StoredQuantizedType,
 )
 from xdsl_quant.dialects.quant.fake_quantization import FakeQuantOp
-from xdsl_quant.dialects.quant.ops import stated_attributes, states_rounding
+from xdsl_quant.dialects.quant.ops import stated_attributes
 from xdsl_quant.dialects.quant.regions import is_specification
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
@@ -594,7 +594,7 @@ def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
                 rounding_op, source = source.owner, source.owner.input
                 is_kept |= not isinstance(source.owner, RegionOp)
             case ConstFakeQuantOp() | ConstFakeQuantPerAxisOp():
-                is_kept |= states_rounding(op) and not isinstance(
+                is_kept |= bool(stated_attributes(op)) and not isinstance(
                     source.owner, RegionOp
                 )
             case DequantizeCastOp() | StatisticsRefOp():
@@ -602,7 +602,7 @@ def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
             case _:
                 is_kept = False
         if is_kept:
-            if not states_rounding(rounding_op):
+            if not stated_attributes(rounding_op):
                 _replace_at_ports(op, source)
             continue
         # In a graph region, an op may be its own operand and must stay.
@@ -611,6 +611,23 @@ def _remove(links: Iterable[LinkOp], branches: Container[LinkOp]) -> None:
     for op in quantizes:
         if not op.result.uses:
             Rewriter.erase_op(op)
+
+
+def _stated_rounding(links: Iterable[LinkOp]) -> Mapping[str, Attribute]:
+    """
+    Return the rounding attributes of the casts of a value.
+
+    Raises:
+        PassFailedException: if they round differently.
+    """
+    casts = [op for op in links if isinstance(op, QuantizeCastOp | FakeQuantOp)]
+    stated = [*map(stated_attributes, casts)]
+    for cast, attributes in zip(casts, stated, strict=True):
+        if attributes != stated[0]:
+            problem = "cannot become a specification"
+            reason = "another cast of its operand rounds differently"
+            refuse(cast, problem, reason, "remove one of them")
+    return stated[0] if stated else {}
 
 
 class _Resolution:
@@ -632,6 +649,9 @@ class _Resolution:
         self.links = [op for op in ops if isinstance(op, LinkOp)]
         self.specs = defaultdict[RegionOp, dict[int, Constraint]](dict)
         """Constraints of ports, by kernel and port number."""
+
+        self.rounding = defaultdict[RegionOp, dict[int, Mapping[str, Attribute]]](dict)
+        """Rounding attributes of casts of results, by kernel and port number."""
 
         self.coupled = defaultdict[RegionOp, dict[int, str]](dict)
         """Coupling keys of ports without parameters, by kernel and port number."""
@@ -678,6 +698,9 @@ class _Resolution:
             for port, chosen in group.specifications(constraints):
                 _check_port(port, chosen)
                 self.specs[port.kernel][port.number] = chosen
+                casts = [x for x in group.links if x.input is port.value]
+                if port.is_output and (stated := _stated_rounding(casts)):
+                    self.rounding[port.kernel][port.number] = stated
                 if group.couplings and isinstance(chosen.type, _UNDECIDED):
                     key = group.couplings[0].coupled_key.data
                     self.coupled[port.kernel][port.number] = key
@@ -781,13 +804,9 @@ class QuantConstraintsToSpecsPass(CountingPass):
             resolution = _Resolution(
                 op, separated.calls, names, exact_bits=self.exact_bits
             )
-            rounding = {
-                kernel: _stated_rounding(kernel, specs, exact_bits=self.exact_bits)
-                for kernel, specs in resolution.specs.items()
-            }
             for kernel, constraints in resolution.specs.items():
                 _specify(kernel, constraints)
-                set_result_rounding(kernel, rounding[kernel])
+                set_result_rounding(kernel, resolution.rounding[kernel])
             for kernel, keys in resolution.coupled.items():
                 set_coupled_ports(kernel, keys)
             links = (x for x in resolution.links if x in resolution.specified)
@@ -807,32 +826,6 @@ def _check_port(port: KernelPort, constraint: Constraint) -> None:
     if not is_specification(constraint.type_for(type_), type_):
         problem = f"{port} has type '{type_}', which does not support {constraint}"
         fail(port.kernel, f"{problem}; remove one of the constraints")
-
-
-def _stated_rounding(
-    kernel: RegionOp, constraints: Mapping[int, Constraint], *, exact_bits: bool
-) -> Mapping[int, Mapping[str, Attribute]]:
-    """
-    Return the rounding attributes of the casts that become specifications of results.
-
-    Raises:
-        PassFailedException: if two casts of a result round differently.
-    """
-    rounding: dict[int, Mapping[str, Attribute]] = {}
-    for number, result in enumerate(kernel.results, len(kernel.inputs)):
-        constraint = constraints.get(number)
-        for cast in (use.operation for use in result.uses):
-            if (
-                isinstance(cast, QuantizeCastOp | FakeQuantOp)
-                and constraint is not None
-                and _cast_type(cast, exact_bits=exact_bits) == constraint.type
-                and rounding.setdefault(number, stated_attributes(cast))
-                != stated_attributes(cast)
-            ):
-                problem = "cannot become a specification"
-                reason = "another cast of its operand rounds differently"
-                refuse(cast, problem, reason, "remove one of them")
-    return {number: attributes for number, attributes in rounding.items() if attributes}
 
 
 def _specify(kernel: RegionOp, constraints: dict[int, Constraint]) -> None:

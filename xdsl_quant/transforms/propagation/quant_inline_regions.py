@@ -45,9 +45,9 @@ from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
-from .dialect_casts import stated_quantization
+from .dialect_casts import rounded_as_stated, stated_quantization
 from .module_kernels import fitting_signature, kernels_of, operands_of
-from .port_ranges import port_ranges, result_rounding
+from .port_ranges import port_ranges
 from .quant_fuse_kernels import POSITIONS
 from .target_files import target_of_option
 from .target_spec import TargetSpec
@@ -154,25 +154,19 @@ def inline_region(region: RegionOp) -> None:
         for number, (_, value, spec) in enumerate(operands_of(region))
     ]
     Rewriter.inline_block(region.body.block, InsertPoint.before(region), arguments)
-    for index, (result, value) in enumerate(
-        zip(region.results, terminator.arguments, strict=True)
+    for number, (result, value) in enumerate(
+        zip(region.results, terminator.arguments, strict=True), len(region.inputs)
     ):
-        number = len(region.inputs) + index
-        spec, rounding = region.specs[number], result_rounding(region, index)
-        cast = _quantized_as_specified(
-            builder, value, spec, ranges.get(number), rounding
-        )
+        spec = region.specs[number]
+        value = rounded_as_stated(builder, value, region, result.index)
+        cast = _quantized_as_specified(builder, value, spec, ranges.get(number))
         result.replace_all_uses_with(cast)
     Rewriter.erase_op(terminator)
     Rewriter.erase_op(region)
 
 
 def _quantized_as_specified(
-    builder: Builder,
-    value: SSAValue,
-    spec: Attribute,
-    ranges: ValueRanges | None,
-    rounding: Mapping[str, Attribute] = {},
+    builder: Builder, value: SSAValue, spec: Attribute, ranges: ValueRanges | None
 ) -> SSAValue:
     """Quantize and dequantize a value as specified, with its per-axis ranges."""
     if not isinstance(spec, QuantizedType):
@@ -182,7 +176,6 @@ def _quantized_as_specified(
     if stated_quantization(value, quantized_type) is not None:
         return value
     quantized = builder.insert(QuantizeCastOp(value, quantized_type))
-    quantized.attributes |= rounding
     if ranges is not None:
         quantized.attributes |= ranges.axis_attributes()
         if isinstance(spec, AnyQuantizedType):

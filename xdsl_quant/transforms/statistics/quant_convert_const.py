@@ -49,11 +49,7 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
     StorageCastOp,
 )
-from xdsl_quant.dialects.quant.ops import (
-    ROUNDING_ATTRIBUTES,
-    cast_rounding,
-    states_rounding,
-)
+from xdsl_quant.dialects.quant.ops import ROUNDING_ATTRIBUTES, cast_rounding
 from xdsl_quant.dialects.quant.storage_types import FloatStorageType, QuantileType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize
@@ -250,11 +246,9 @@ class QuantizeConstant(CheckedPattern[Operation]):
         is_qcast = isinstance(cast_op, QuantizeCastOp)
         default = self._rounding if is_qcast else Rounding(nan="stored-zero")
         rounding = cast_rounding(cast_op, default)
-        as_mlir_14 = cast_op.name == "tfl.quantize" and not states_rounding(cast_op)
-        if is_qcast:
-            states_order = "quant.zero_point_order" in cast_op.attributes
-            has_order = states_order or self.zero_point_order is not None
-            as_mlir_14 = rounding.mode == "nearest-away" and not has_order
+        as_mlir_14 = cast_op.name == "tfl.quantize" and rounding is default
+        if is_qcast and rounding.mode == "nearest-away" and not self.zero_point_order:
+            as_mlir_14 = "quant.zero_point_order" not in cast_op.attributes
         value = constant.properties[_CONSTANTS[constant.name]]
         if (expressed := float_numbers(value)) is None:
             raise ValueError(f"its value '{value.name}' is not float")

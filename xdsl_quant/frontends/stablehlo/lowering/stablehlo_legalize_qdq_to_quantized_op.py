@@ -20,7 +20,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import refuse
-from xdsl_quant.dialects.quant.ops import states_rounding
+from xdsl_quant.dialects.quant.ops import stated_attributes
 from xdsl_quant.dialects.quant.traits import (
     CastsQuantization,
     MovesElements,
@@ -38,7 +38,7 @@ from .stablehlo_legalize_quantized_op_to_qdq import COMPUTE_TRAITS
 
 def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
     """Return the float op between `uniform_dequantize`s and `quantize`, or `None`."""
-    if states_rounding(quantize):
+    if stated_attributes(quantize):
         # Quantized ops round like StableHLO's casts.
         return None
     op = quantize.operand.owner

@@ -68,9 +68,8 @@ from xdsl_quant.runtime.plugins import dialect_ops
 from xdsl_quant.transforms.building.builder import LoweringBuilder, Values, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from ..dialect_casts import stated_quantization
+from ..dialect_casts import rounded_as_stated, stated_quantization
 from ..module_kernels import ParametersType, is_float_value, operands_of
-from ..port_ranges import result_rounding
 from .float_kernels import (
     KernelExport,
     ResultOutOfRange,
@@ -409,29 +408,26 @@ class CodegenExport(KernelExport):
         for old, returned, spec in zip(
             region.results, region.returned_values, region.output_specs, strict=True
         ):
-            new, rounding = values[returned], result_rounding(region, old.index)
-            if are_stored and self._is_stored(old, new, spec, is_same, rounding):
+            new = values[returned]
+            if are_stored:
+                new = rounded_as_stated(builder, new, region, old.index)
+            if are_stored and self._is_stored(old, new, spec, is_same):
                 continue
             self._is_bounded &= is_same
             if are_stored:
-                new = _rounded_to_type(builder, new, spec, rounding)
+                new = _rounded_to_type(builder, new, spec)
             old.replace_all_uses_with(new)
         return [values[returned] for returned in region.returned_values]
 
     def _is_stored(
-        self,
-        old: SSAValue,
-        new: SSAValue,
-        spec: Attribute,
-        is_same: bool,
-        rounding: Mapping[str, Attribute],
+        self, old: SSAValue, new: SSAValue, spec: Attribute, is_same: bool
     ) -> bool:
         """Record the stored values of a float result; return True on success."""
         if not isinstance(spec, ScaledQuantizedType):
             return False
         try:
             port = StoredRange.of(spec)
-            loaded = _stored_at_port(new, port, rounding)
+            loaded = _stored_at_port(new, port)
         except Unsupported:
             return False
         difference = Fraction(0) if is_same else port.extent
@@ -460,10 +456,7 @@ class CodegenExport(KernelExport):
 
 
 def _rounded_to_type(
-    builder: LoweringBuilder,
-    value: SSAValue,
-    spec: Attribute,
-    rounding: Mapping[str, Attribute] = {},
+    builder: LoweringBuilder, value: SSAValue, spec: Attribute
 ) -> SSAValue:
     """Round floats with a pair of casts, for a type that integer ops do not support."""
     if not isinstance(spec, ParametersType):
@@ -471,20 +464,8 @@ def _rounded_to_type(
     type_ = with_element_type(value.type, spec)
     if stated_quantization(value, type_) is not None:
         return value
-    quantized = _quantized(builder, value, type_, rounding)
+    quantized = builder.op(QuantizeCastOp, (value,), type_)
     return builder.op(DequantizeCastOp, (quantized,), value.type)
-
-
-def _quantized(
-    builder: LoweringBuilder,
-    value: SSAValue,
-    type_: Attribute,
-    rounding: Mapping[str, Attribute],
-) -> SSAValue:
-    """Quantize a value with the rounding attributes of a cast."""
-    cast_op = QuantizeCastOp(value, type_)
-    cast_op.attributes |= rounding
-    return builder.add(cast_op)
 
 
 def _lowered_body(region: RegionOp) -> Block:
@@ -554,9 +535,7 @@ def _check_fits(integers: Integers, port: StoredRange) -> None:
         loop.rescaled(element, port)
 
 
-def _stored_at_port(
-    value: SSAValue, port: StoredRange, rounding: Mapping[str, Attribute] = {}
-) -> Integers:
+def _stored_at_port(value: SSAValue, port: StoredRange) -> Integers:
     """Quantize a float value with the type of a port; fold constants."""
     text = f"a port of type '{value.type}'"
     if not isinstance(value.type, TensorType):
@@ -567,7 +546,7 @@ def _stored_at_port(
     owner = value.owner
     numbers = known_numbers(owner) if isinstance(owner, Operation) else None
     width = storage.bitwidth
-    if numbers is not None and width in (8, 16, 32) and not rounding:
+    if numbers is not None and width in (8, 16, 32):
         parameters = QuantizationParameters.from_integer_type(port.type)
         floats = cast(Array, numbers).astype(parameters.expressed_dtype)
         array = quantize(floats, parameters)
@@ -577,7 +556,7 @@ def _stored_at_port(
     quantized_type = TensorType(port.type, shape_of(value))
     quantized = stated_quantization(value, quantized_type)
     if quantized is None:
-        quantized = _quantized(builder, value, quantized_type, rounding)
+        quantized = builder.op(QuantizeCastOp, (value,), quantized_type)
     return port.integers(builder.op(StorageCastOp, (quantized,), stored_type))
 
 

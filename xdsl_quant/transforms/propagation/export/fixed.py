@@ -35,7 +35,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
 )
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps
-from xdsl_quant.dialects.quant.ops import states_rounding
+from xdsl_quant.dialects.quant.ops import stated_attributes
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
     CastsQuantization,
@@ -172,7 +172,7 @@ class FixedExport(KernelExport):
             op = use.operation
             if (
                 has_quantization_trait(op, CastsQuantization)
-                and not states_rounding(op)
+                and not stated_attributes(op)
                 and (stored := known.get(op.results[0].type)) is not None
             ):
                 Rewriter.replace_op(op, (), (stored,))

@@ -1,6 +1,6 @@
 """Build the ops of a kernel on quantized values."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeGuard, cast
@@ -152,18 +152,12 @@ class QuantizedKernel:
                 op.erase()
             raise
 
-    def _as(
-        self,
-        value: SSAValue,
-        element_type: QuantizedType,
-        rounding: Mapping[str, Attribute] = {},
-    ) -> SSAValue:
-        """Quantize or rescale a value to a type, with rounding attributes of the cast."""
+    def _as(self, value: SSAValue, element_type: QuantizedType) -> SSAValue:
+        """Quantize or rescale a value to a type."""
         if scalar_or_element_type(value.type) == element_type:
             return value
         type_ = with_element_type(value.type, element_type)
         new_ops = self.dialect_ops.build_quantize(value, type_)
-        new_ops[-1].attributes |= rounding
         self._insert(new_ops)
         return new_ops[-1].results[0]
 
@@ -180,20 +174,18 @@ class QuantizedKernel:
             self._append(op, op.clone(self.values))
         if not are_stored:
             return [self.values[value] for value in self.region.returned_values]
-        return self._returned(rounds_as_stated=self.dialect_ops.has_stated_rounding)
+        results = self._returned()
+        for index, result in enumerate(results):
+            if self.dialect_ops.has_stated_rounding and not is_float_value(result):
+                assert isinstance(result.owner, Operation)
+                result.owner.attributes |= result_rounding(self.region, index)
+        return results
 
-    def _returned(self, *, rounds_as_stated: bool = False) -> Values:
-        region = self.region
-        results = zip(region.returned_values, region.output_specs, strict=True)
+    def _returned(self) -> Values:
+        returned = [self.values[value] for value in self.region.returned_values]
         return [
-            self._as(
-                self.values[value],
-                spec,
-                result_rounding(region, index) if rounds_as_stated else {},
-            )
-            if isinstance(spec, ParametersType)
-            else self.values[value]
-            for index, (value, spec) in enumerate(results)
+            self._as(value, spec) if isinstance(spec, ParametersType) else value
+            for value, spec in zip(returned, self.region.output_specs, strict=True)
         ]
 
     def _append(self, op: Operation, new: Operation) -> None:

@@ -29,7 +29,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
     StoredQuantizedType,
 )
-from xdsl_quant.dialects.quant.ops import states_rounding
+from xdsl_quant.dialects.quant.ops import stated_attributes
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
     CompareOp,
@@ -430,7 +430,7 @@ class ElementwiseToIntegers(IntegerPattern):
     def form(self, op: Operation) -> Form | None:
         if (formula := self.formulas.get(op.name)) is None:
             return None
-        if states_rounding(op):
+        if stated_attributes(op):
             # Floats compute the exact result that a requantization states.
             return None
         types = (*op.operand_types, *op.result_types)
