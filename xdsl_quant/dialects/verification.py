@@ -1,9 +1,17 @@
-"""Shape checks shared by the verifiers of several dialects."""
+"""Checks of shapes and constants shared by the verifiers of several dialects."""
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
 RankedTensor = TensorType[Attribute]
@@ -39,3 +47,16 @@ def require(holds: bool, message: str) -> None:
     """Raise a `VerifyException` with the message unless the condition holds."""
     if not holds:
         raise VerifyException(message)
+
+
+def constant_integers(value: SSAValue) -> Sequence[int] | None:
+    """Return the elements of an integer constant; `None` for any other value."""
+    op = value.owner
+    if not isinstance(op, Operation) or not op.has_trait(ConstantLike):
+        return None
+    attribute = op.get_attr_or_prop("value")
+    if not isinstance(attribute, DenseIntOrFPElementsAttr):
+        return None
+    if not isinstance(attribute.get_element_type(), IntegerType | IndexType):
+        return None
+    return cast(Sequence[int], attribute.get_values())

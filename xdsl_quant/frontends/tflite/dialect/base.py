@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     BoolAttr,
-    DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -36,7 +35,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import ConstantLike, OpTrait, Pure
+from xdsl.traits import OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import quoted
@@ -88,19 +87,6 @@ def is_compatible_with_shape(value: SSAValue, shape: Shape | None) -> bool:
     """Return True if a tensor's shape is compatible with `shape`; `None` fits any shape."""
     own_shape = shape_of(value)
     return shape is None or own_shape is None or are_compatible_shapes(own_shape, shape)
-
-
-def constant_integers(value: SSAValue) -> Sequence[int] | None:
-    """Return the elements of an integer constant; `None` for any other value."""
-    op = value.owner
-    if not isinstance(op, Operation) or not op.has_trait(ConstantLike):
-        return None
-    attribute = op.properties.get("value", op.attributes.get("value"))
-    if not isinstance(attribute, DenseIntOrFPElementsAttr):
-        return None
-    if not isinstance(attribute.get_element_type(), IntegerType):
-        return None
-    return cast(Sequence[int], attribute.get_values())
 
 
 def shape_from_sizes(sizes: Sequence[int]) -> Shape:

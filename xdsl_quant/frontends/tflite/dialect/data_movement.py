@@ -36,7 +36,11 @@ from xdsl_quant.dialects.quant.moved_blocks import (
     transposed_blocks,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.dialects.verification import are_compatible_sizes, require
+from xdsl_quant.dialects.verification import (
+    are_compatible_sizes,
+    constant_integers,
+    require,
+)
 
 from . import property_kinds as props
 from . import tensor_kinds as kinds
@@ -59,7 +63,6 @@ from .base import (
     Requires,
     Shape,
     TFLOp,
-    constant_integers,
     data_movement_traits,
     has_rank,
     is_compatible_with_shape,

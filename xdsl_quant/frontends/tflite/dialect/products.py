@@ -25,7 +25,11 @@ from xdsl.traits import Pure
 
 from xdsl_quant.dialects.quant import traits as quant
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.dialects.verification import are_compatible_sizes, require
+from xdsl_quant.dialects.verification import (
+    are_compatible_sizes,
+    constant_integers,
+    require,
+)
 
 from . import property_kinds as props
 from . import tensor_kinds as kinds
@@ -34,7 +38,6 @@ from .base import (
     Requires,
     TFLOp,
     broadcast_shape,
-    constant_integers,
     has_rank,
     is_true,
     require_rank,

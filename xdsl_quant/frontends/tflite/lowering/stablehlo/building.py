@@ -27,9 +27,9 @@ from xdsl_quant.dialects.quant.storage_types import (
     default_storage_min,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.dialects.verification import constant_integers
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp
-from xdsl_quant.frontends.tflite.dialect.base import constant_integers, is_true
 from xdsl_quant.frontends.tflite.formulas.floats import CLIPPED
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.transforms.building.builder import (
