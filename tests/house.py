@@ -24,13 +24,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "xdsl_quant"
 
 FIGURES: dict[str, tuple[float, float]] = {
-    "lines of code": (75_575, 62_500),
-    "lines of code of the core": (35_985, 36_000),
+    "lines of code": (76_100, 62_500),
+    "lines of code of the core": (35_878, 36_000),
     "Any in 1,000 lines of code": (3.9, 6),
     "percent of functions over 40 lines": (0.7, 1),
     "functions over 40 lines": (38, 55),
     "functions over 60 lines": (0, 0),
-    "imports inside functions": (32, 40),
+    "imports inside functions": (33, 40),
     "circles": (0, 0),
     "files in circles": (0, 0),
     "circles, with TYPE_CHECKING": (0, 0),

@@ -8,6 +8,7 @@ StableHLO refuses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -170,6 +171,11 @@ class Op:
     region: str = ""
     captured: list[Tensor] = field(default_factory=list[Tensor])
     """Types of further arguments of the function, `%k0`, `%k1`, ..., for regions."""
+
+    constants: dict[int, list[int] | list[list[int]]] = field(
+        default_factory=dict[int, "list[int] | list[list[int]]"]
+    )
+    """Elements of the operands that are constants and not arguments."""
 
 
 def _array(values: Sequence[int]) -> str:
@@ -892,6 +898,90 @@ def _while(rng: Random) -> Op:
     return Op("while", operands, [*operands], {}, region, captured=conditions)
 
 
+def _dynamic(rng: Random, op: Op, numbers: Sequence[Sequence[int]]) -> Op:
+    """The op with more operands: vectors of numbers, which may be constants."""
+    is_constant = one_in(rng, 3)
+    element = rng.choice(("i32", "i64") if is_constant else ("i32", "index", "i64"))
+    if one_in(rng, 12):
+        element = rng.choice(("f32", "i1", "ui8", "i4"))
+    for values in numbers:
+        values = _numbers(rng, values) if one_in(rng, 3) else [*values]
+        if is_constant or one_in(rng, 6):
+            op.constants[len(op.operands)] = values
+        op.operands.append(Tensor([len(values)], element))
+    if one_in(rng, 16):
+        op.operands[-1] = Tensor([DYNAMIC], element)
+    result = op.results[0]
+    sizes = [DYNAMIC if one_in(rng, 3) else size for size in result.shape]
+    op.results = [Tensor(sizes, result.element)]
+    return op
+
+
+def _known(shape: Shape) -> Shape:
+    return [2 if size == DYNAMIC else size for size in shape]
+
+
+def _taken(op: Op, *names: str) -> list[list[int]]:
+    """The numbers of properties, which the op loses."""
+    return [_numbers_in(op.properties.pop(name)) for name in names]
+
+
+def _numbers_in(array: str) -> list[int]:
+    return [int(number) for number in re.findall(r"-?\d+", array.partition(":")[2])]
+
+
+def _dynamic_shape(rng: Random) -> Op:
+    op = rng.choice((_reshape, _broadcast, _iota))(rng)
+    op.name = f"dynamic_{op.name}"
+    if op.name == "dynamic_broadcast_in_dim" and one_in(rng, 2):
+        rank = len(op.operands[0].shape)
+        hints: tuple[list[int], list[int]] = [], []
+        for dimension in range(rank):
+            hints[rng.randrange(2)].append(dimension)
+        names = ("known_expanding_dimensions", "known_nonexpanding_dimensions")
+        for name, hint in zip(names, hints, strict=True):
+            if one_in(rng, 2):
+                op.properties[name] = _array(_numbers(rng, hint))
+    return _dynamic(rng, op, [_known(op.results[0].shape)])
+
+
+def _real_dynamic_slice(rng: Random) -> Op:
+    op = _slice(rng)
+    op.name = "real_dynamic_slice"
+    return _dynamic(rng, op, _taken(op, "start_indices", "limit_indices", "strides"))
+
+
+def _dynamic_pad(rng: Random) -> Op:
+    op = _pad(rng)
+    op.name = "dynamic_pad"
+    names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+    return _dynamic(rng, op, _taken(op, *names))
+
+
+def _dynamic_gather(rng: Random) -> Op:
+    op = _gather(rng)
+    op.name = "dynamic_gather"
+    return _dynamic(rng, op, _taken(op, "slice_sizes"))
+
+
+def _dynamic_conv(rng: Random) -> Op:
+    op = _convolution(rng)
+    op.name = "dynamic_conv"
+    op.properties.pop("padding", None)
+    op.properties = dict(sorted(op.properties.items()))
+    count = len(op.operands[0].shape) - 2
+    for name in ("window_strides", "lhs_dilation", "rhs_dilation"):
+        # Real StableHLO does not count them.
+        if name in op.properties and len(_numbers_in(op.properties[name])) != count:
+            del op.properties[name]
+    pairs = [[rng.randrange(2), rng.randrange(2)] for _ in range(count)]
+    if one_in(rng, 3):
+        op.constants[2] = pairs
+    shape = [count, 1 if one_in(rng, 16) else 2]
+    op.operands.append(Tensor(shape, rng.choice(("i32", "i64"))))
+    return op
+
+
 def _constant(rng: Random) -> Op:
     result = _tensor(rng)
     element = result.element
@@ -938,33 +1028,53 @@ _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "optimization_barrier": _barrier,
     "branches": _branches,
     "while": _while,
+    "dynamic_shape": _dynamic_shape,
+    "real_dynamic_slice": _real_dynamic_slice,
+    "dynamic_pad": _dynamic_pad,
+    "dynamic_gather": _dynamic_gather,
+    "dynamic_conv": _dynamic_conv,
 }
 
 KINDS = tuple(_GENERATORS)
 """What `stablehlo_text` can make a module with."""
 
 
-def stablehlo_text(rng: Random, kind: str) -> str:
-    """A module with one op of a kind, in the generic form."""
+def stablehlo_text(rng: Random, kind: str, *, returns: bool = False) -> str:
+    """A module with one op of a kind, in the generic form, perhaps with its results."""
     op = _GENERATORS[kind](rng)
     sides = [types for types in (op.operands, op.results) if types]
     if one_in(rng, 3) and sides:
         types = rng.choice(sides)
         at = rng.randrange(len(types))
         types[at] = _mistaken(rng, types[at])
+    # The mistake may be in the type of a constant.
+    given = {
+        i: values
+        for i, values in op.constants.items()
+        if op.operands[i].element in ("i32", "i64")
+    }
+    constants = "".join(
+        f'  %a{i} = "stablehlo.constant"() <{{value = dense<{values}> : '
+        f"{op.operands[i]}}}> : () -> {op.operands[i]}\n"
+        for i, values in given.items()
+    )
     arguments = ", ".join(
         f"%{prefix}{i}: {type_}"
         for prefix, types in (("a", op.operands), ("k", op.captured))
         for i, type_ in enumerate(types)
+        if prefix == "k" or i not in given
     )
     operands = ", ".join(f"%a{i}" for i in range(len(op.operands)))
     properties = ", ".join(f"{name} = {value}" for name, value in op.properties.items())
     properties = f" <{{{properties}}}>" if properties else ""
     names = ", ".join(f"%r{i}" for i in range(len(op.results)))
+    types = ", ".join(map(str, op.results))
+    signature, returned = (
+        (f" -> ({types})", f" {names} : {types}") if returns else ("", "")
+    )
     return (
-        f"func.func @f({arguments}) {{\n"
+        f"func.func @f({arguments}){signature} {{\n{constants}"
         f'  {names}{" = " if names else ""}"stablehlo.{op.name}"({operands}){properties}'
-        f"{op.region} : ({', '.join(map(str, op.operands))}) -> "
-        f"({', '.join(map(str, op.results))})\n"
-        "  return\n}\n"
+        f"{op.region} : ({', '.join(map(str, op.operands))}) -> ({types})\n"
+        f"  return{returned}\n}}\n"
     )

@@ -11,8 +11,9 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from xdsl.transforms.canonicalize import CanonicalizePass
 
-from .answers import Accepted, Crashed, Rejected
+from .answers import Accepted, Answer, Crashed, Rejected
 from .real_mlir import Mlir
 from .stablehlo_texts import KINDS, stablehlo_text
 from .this_package import answer_module
@@ -63,6 +64,17 @@ def _is_known_difference(real: str, ours: str) -> bool:
     return is_of_property or not _concerns_quantization(real)
 
 
+def _reads_absent_scales(text: str, real: Answer) -> bool:
+    """
+    For a dynamic broadcast, real StableHLO compares as many scales as the result has in
+    its quantized dimension, also if this size is not known.
+    """
+    is_fault = isinstance(real, Crashed) or (
+        isinstance(real, Rejected) and real.message.startswith("mismatch result scale")
+    )
+    return "dynamic_broadcast_in_dim" in text and is_fault
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @settings(
@@ -76,6 +88,8 @@ def _is_known_difference(real: str, ours: str) -> bool:
 def test_ops(litert_converter: Mlir, kind: str, data: st.DataObject):
     text = data.draw(_texts(kind))
     real, ours = litert_converter.run(text), answer_module(text)
+    if _reads_absent_scales(text, real):
+        return
     assert not isinstance(real, Crashed), text
     if isinstance(real, Rejected):
         assert isinstance(ours, Rejected), f"{real.message}\n{text}"
@@ -104,6 +118,35 @@ def _expect_exchange(
         read = answer_module(printed)
         assert isinstance(read, Accepted), f"{read}\n{printed}"
         assert _comparable(read.text) == _comparable(ours.text)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("dynamic_shape", "real_dynamic_slice", "dynamic_pad", "dynamic_gather"),
+        "dynamic_conv",
+    ],
+)
+def test_static_forms(litert_converter: Mlir, kind: str):
+    """Ops with constant shapes become the same static ops."""
+    static = 0
+    for seed in range(60):
+        text = stablehlo_text(Random(seed), kind, returns=True)
+        pipeline = "func.func(stablehlo-canonicalize-dynamism)"
+        real = litert_converter.run(text, pipeline)
+        if not isinstance(real, Accepted):
+            continue
+        ours = answer_module(text, (CanonicalizePass(),))
+        assert isinstance(ours, Accepted)
+        is_static = f"stablehlo.{kind.partition('_')[0]}" not in real.text
+        assert is_static == (f"stablehlo.{kind.partition('_')[0]}" not in ours.text), (
+            text
+        )
+        if is_static:
+            assert _comparable(ours.text) == _comparable(real.text)
+            static += 1
+    assert static
 
 
 @pytest.mark.sampled(0)

@@ -275,11 +275,11 @@ class LoweringBuilder(Builder):
     def plus(self, lhs: Size, rhs: Size) -> Size:
         return self._size_op(arith.AddiOp, int.__add__, lhs, rhs, 0)
 
-    def times(self, lhs: Size, factor: int) -> Size:
+    def times(self, lhs: Size, factor: Size) -> Size:
         """Return a size times a factor."""
         return self._size_op(arith.MuliOp, int.__mul__, lhs, factor, 1)
 
-    def floor_divide(self, lhs: Size, divisor: int) -> Size:
+    def floor_divide(self, lhs: Size, divisor: Size) -> Size:
         """Return a size divided by a divisor, rounded down."""
         return self._size_op(arith.FloorDivSIOp, int.__floordiv__, lhs, divisor, 1)
 
@@ -484,7 +484,7 @@ class LoweringBuilder(Builder):
         value: SSAValue,
         offsets: Sequence[Size],
         sizes: Sequence[Size],
-        strides: Sequence[int],
+        strides: Sequence[Size],
     ) -> SSAValue:
         """Build `tensor.extract_slice`."""
         type_ = TensorType(element_type_of(value), static_sizes(sizes))
@@ -496,12 +496,12 @@ class LoweringBuilder(Builder):
         into: SSAValue,
         offsets: Sequence[Size],
         sizes: Sequence[Size],
-        strides: Sequence[int],
+        strides: Sequence[Size],
     ) -> SSAValue:
         """Build `tensor.insert_slice`."""
-        dynamic_offsets, dynamic_sizes = (
+        dynamic_offsets, dynamic_sizes, dynamic_strides = (
             [number for number in numbers if not isinstance(number, int)]
-            for numbers in (offsets, sizes)
+            for numbers in (offsets, sizes, strides)
         )
         return self.add(
             tensor.InsertSliceOp.get(
@@ -509,9 +509,10 @@ class LoweringBuilder(Builder):
                 into,
                 static_sizes(sizes),
                 static_sizes(offsets),
-                strides,
+                static_sizes(strides),
                 offsets=dynamic_offsets,
                 sizes=dynamic_sizes,
+                strides=dynamic_strides,
             )
         )
 
@@ -547,7 +548,8 @@ class LoweringBuilder(Builder):
         self, value: SSAValue, type_: TensorType, sizes: Sequence[Size]
     ) -> SSAValue:
         """Reshape a tensor; its elements keep their order."""
-        if value.type == type_:
+        # Tensors of one type with unknown sizes may have different shapes.
+        if value.type == type_ and (len(sizes) < 2 or type_.has_static_shape()):
             return value
         shape_type = TensorType(INDEX, [len(sizes)])
         if all(isinstance(size, int) for size in sizes):

@@ -14,6 +14,7 @@ from . import (
     constants_and_calls,
     control_flow,
     data_movement,
+    dynamic_shapes,
     dynamic_slices,
     elementwise,
     functions,
@@ -28,6 +29,7 @@ from .computations import *
 from .constants_and_calls import *
 from .control_flow import *
 from .data_movement import *
+from .dynamic_shapes import *
 from .dynamic_slices import *
 from .elementwise import *
 from .functions import *
@@ -43,6 +45,7 @@ __all__ += computations.__all__
 __all__ += constants_and_calls.__all__
 __all__ += control_flow.__all__
 __all__ += data_movement.__all__
+__all__ += dynamic_shapes.__all__
 __all__ += dynamic_slices.__all__
 __all__ += elementwise.__all__
 __all__ += functions.__all__

@@ -1,7 +1,6 @@
 """Data movement ops: reshape, transpose, broadcast, concatenate, slice, pad and gather."""
 
-import math
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -24,7 +23,6 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResultsScale
 from xdsl_quant.dialects.type_kinds import VariadicOf
@@ -85,18 +83,7 @@ class ReshapeOp(DataMovementOp):
     assembly_format = f"operands {FUNCTIONAL_TYPE}"
 
     def verify_(self) -> None:
-        operand, result = self.tensor_types
-        operand_shape, result_shape = operand.get_shape(), result.get_shape()
-        if DYNAMIC_INDEX in (*operand_shape, *result_shape):
-            return
-        expected, actual = math.prod(operand_shape), math.prod(result_shape)
-        require(
-            actual == expected,
-            f"number of output elements ({actual}) doesn't match expected number of "
-            f"elements ({expected})",
-        )
-        rules.verify_same_parameters(operand, result)
-        rules.verify_reshaped_dimension(operand, result)
+        rules.verify_reshape(*self.tensor_types)
 
 
 @irdl_op_definition
@@ -325,8 +312,49 @@ class PadOp(PartsOp):
         return TensorType(self.tensor_types[0].element_type, sizes)
 
 
+class GatheringOp(InferredTypeOp, ABC):
+    """Op whose result consists of slices of a tensor at given indices."""
+
+    operand = operand_def(kinds.TENSOR)
+    start_indices = operand_def(kinds.INTEGER_TENSOR)
+    dimension_numbers = prop_def(GatherDimensionNumbersAttr)
+    indices_are_sorted = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    result = result_def(kinds.TENSOR)
+
+    traits = traits_def(Pure(), MovesElements((0,)), SameOperandsAndResultsScale())
+
+    @abstractmethod
+    def sizes(self) -> Sequence[int]:
+        """Return the size of a slice along each dimension, or `DYNAMIC_INDEX`."""
+
+    def inferred_type(self) -> RankedTensor:
+        type_, indices_type, *_ = self.tensor_types
+        numbers, slice_sizes = self.dimension_numbers, self.sizes()
+        shape, indices = type_.get_shape(), indices_type.get_shape()
+        offset_dims, collapsed, batching, *_ = numbers.numbers()
+        index_vector, dropped = numbers.index_vector_dim.data, (*collapsed, *batching)
+        _verify_indices(numbers, shape, indices)
+        verify_count("slice_sizes", slice_sizes, len(shape))
+        for dimension, (size, bound) in enumerate(zip(slice_sizes, shape, strict=True)):
+            fits = DYNAMIC_INDEX in (size, bound) or 0 <= size <= bound
+            require(
+                fits and (size <= 1 or dimension not in dropped),
+                f"slice size {size} of dimension {dimension} is too large",
+            )
+        offsets = [size for i, size in enumerate(slice_sizes) if i not in dropped]
+        batches = [size for i, size in enumerate(indices) if i != index_vector]
+        rank = len(batches) + len(offsets)
+        verify_count("offset_dims", offset_dims, len(offsets))
+        verify_dimensions("offset_dims", offset_dims, rank)
+        parts = iter(offsets), iter(batches)
+        return TensorType(
+            type_.element_type,
+            [next(parts[dimension not in offset_dims]) for dimension in range(rank)],
+        )
+
+
 @irdl_op_definition
-class GatherOp(InferredTypeOp):
+class GatherOp(GatheringOp):
     """
     Slices of a tensor that start at given indices.
 
@@ -345,44 +373,19 @@ class GatherOp(InferredTypeOp):
 
     name = "stablehlo.gather"
 
-    operand = operand_def(kinds.TENSOR)
-    start_indices = operand_def(kinds.INTEGER_TENSOR)
-    dimension_numbers = prop_def(GatherDimensionNumbersAttr)
     slice_sizes = prop_def(Numbers)
-    indices_are_sorted = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def(kinds.TENSOR)
 
-    traits = traits_def(Pure(), MovesElements((0,)), SameOperandsAndResultsScale())
+    def sizes(self) -> Sequence[int]:
+        return self.slice_sizes.get_values()
 
     def inferred_type(self) -> RankedTensor:
-        type_, indices_type, result_type = self.tensor_types
-        if type_.element_type != result_type.element_type:
-            raise VerifyException(
-                f"'{self.name}' op failed to verify that all of {{operand, result}} have "
-                "same element type"
-            )
-        numbers, slice_sizes = self.dimension_numbers, self.slice_sizes.get_values()
-        shape, indices = type_.get_shape(), indices_type.get_shape()
-        offset_dims, collapsed, batching, *_ = numbers.numbers()
-        index_vector, dropped = numbers.index_vector_dim.data, (*collapsed, *batching)
-        _verify_indices(numbers, shape, indices)
-        verify_count("slice_sizes", slice_sizes, len(shape))
-        for dimension, (size, bound) in enumerate(zip(slice_sizes, shape, strict=True)):
-            fits = bound == DYNAMIC_INDEX or 0 <= size <= bound
-            require(
-                fits and (size <= 1 or dimension not in dropped),
-                f"slice size {size} of dimension {dimension} is too large",
-            )
-        offsets = [size for i, size in enumerate(slice_sizes) if i not in dropped]
-        batches = [size for i, size in enumerate(indices) if i != index_vector]
-        rank = len(batches) + len(offsets)
-        verify_count("offset_dims", offset_dims, len(offsets))
-        verify_dimensions("offset_dims", offset_dims, rank)
-        sizes = iter(offsets), iter(batches)
-        return TensorType(
-            type_.element_type,
-            [next(sizes[dimension not in offset_dims]) for dimension in range(rank)],
+        type_, _, result_type = self.tensor_types
+        require(
+            type_.element_type == result_type.element_type,
+            f"'{self.name}' op failed to verify that all of {{operand, result}} have same "
+            "element type",
         )
+        return super().inferred_type()
 
 
 def _verify_indices(

@@ -93,6 +93,15 @@ class ProductCoefficient(AffineOpCoefficient):
         return super().contracting_dimensions_of(op)
 
 
+def verify_precisions(config: ArrayAttr[PrecisionAttr] | None) -> None:
+    """Raise `VerifyException` if there are more precisions than factors."""
+    require(
+        config is None or len(config) <= 2,
+        "expects precision config to be empty or have <= 2 elements, got "
+        f"{len(config or ())}",
+    )
+
+
 class ProductOp(StableHLOOp, ABC):
     """Op that multiplies a tensor by weights and accumulates."""
 
@@ -136,12 +145,7 @@ class ProductOp(StableHLOOp, ABC):
         return [TensorType(element_type, self.inferred_shape())]
 
     def verify_(self) -> None:
-        precisions = self.precision_config or ()
-        require(
-            len(precisions) <= 2,
-            "expects precision config to be empty or have <= 2 elements, got "
-            f"{len(precisions)}",
-        )
+        verify_precisions(self.precision_config)
         types = self.tensor_types
         shape, result_type = self.inferred_shape(), types[-1]
         if not are_compatible_shapes(shape, result_type.get_shape()):
@@ -227,28 +231,10 @@ class DotGeneralOp(ProductOp):
         return [sizes[position] for position in sorted(sizes)]
 
 
-@irdl_op_definition
-class ConvolutionOp(ProductOp):
-    """
-    Dot products of a kernel with the windows of a tensor.
-
-    Example:
-
-    ```mlir
-    %2 = stablehlo.convolution(%0, %1)
-        dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
-        window = {stride = [1, 1], pad = [[1, 1], [1, 1]]}
-        {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
-        : (tensor<1x8x8x4xf32>, tensor<3x3x4x16xf32>) -> tensor<1x8x8x16xf32>
-    ```
-
-    See external [documentation](https://openxla.org/stablehlo/spec#convolution).
-    """
-
-    name = "stablehlo.convolution"
+class ConvolvingOp(StableHLOOp, ABC):
+    """Op that multiplies a kernel by the windows of a tensor."""
 
     window_strides = opt_prop_def(DenseArrayBase.constr(i64))
-    padding = opt_prop_def(DenseIntOrFPElementsAttr[I64])
     lhs_dilation = opt_prop_def(DenseArrayBase.constr(i64))
     rhs_dilation = opt_prop_def(DenseArrayBase.constr(i64))
     window_reversal = opt_prop_def(DenseArrayBase.constr(i1))
@@ -256,13 +242,9 @@ class ConvolutionOp(ProductOp):
     batch_group_count = prop_def(IntegerAttr[I64])
     feature_group_count = prop_def(IntegerAttr[I64])
 
-    assembly_format = (
-        "`` `(` operands `)` "
-        "`dim_numbers` `=` custom<ConvDimensions>($dimension_numbers) `,` "
-        "`window` `=` custom<ConvolutionWindow>($window_strides, $padding, "
-        f"$lhs_dilation, $rhs_dilation, $window_reversal) {FUNCTIONAL_TYPE}"
-    )
-    irdl_options = (ParsePropInAttrDict(),)
+    @abstractmethod
+    def known_padding(self) -> DenseIntOrFPElementsAttr | None:
+        """Return the padding of spatial dimensions; `None` for zero or unknown padding."""
 
     @property
     def window(self) -> list[WindowDimension]:
@@ -277,38 +259,20 @@ class ConvolutionOp(ProductOp):
         return window_dimensions(
             [shape[dimension] for dimension in spatial],
             self.window_strides,
-            self.padding,
+            self.known_padding(),
             self.lhs_dilation,
             self.rhs_dilation,
             self.window_reversal,
         )
 
-    @property
-    def coefficient_dimension(self) -> int | None:
-        return self.dimension_numbers.kernel_output_feature_dimension.data
-
-    def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
-        (batch, *_), (_, features, *_), output = (
-            self.dimension_numbers.by_tensor().values()
-        )
-        # With batch groups, no result dimension corresponds to the batch dimension.
-        is_grouped = self.batch_group_count.value.data != 1
-        return {} if is_grouped else {batch: output[0]}, {features: output[1]}
-
-    def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
-        """Verify C29 and C30 of `convolution`: scales vary only along output features."""
-        for name, type_, words in (
-            ("rhs", rhs, "kernel_output_feature_dimension"),
-            ("result", result, "output_feature_dimension"),
-        ):
-            require(
-                not isinstance(type_, PerAxisType)
-                or type_.quantized_dimension == getattr(self.dimension_numbers, words),
-                f"quantization dimension of {name} should be same with {words}",
-            )
-
     def inferred_shape(self) -> Sequence[int]:
-        lhs_type, rhs_type, _ = self.tensor_types
+        """
+        Infer the shape of the result, in which unknown sizes are `DYNAMIC_INDEX`.
+
+        Raises:
+            VerifyException: if operands and properties are inconsistent.
+        """
+        lhs_type, rhs_type, *_ = self.tensor_types
         lhs, rhs = lhs_type.get_shape(), rhs_type.get_shape()
         a, b = lhs_type.element_type, rhs_type.element_type
         if not are_compatible_elements(a, b) and not rules.has_quantized(
@@ -329,6 +293,17 @@ class ConvolutionOp(ProductOp):
             along.positions(size)
             for along, size in zip(self.window, input_sizes, strict=True)
         ]
+        self._verify_groups(batch, features, kernel_features, output_features)
+        if batch != DYNAMIC_INDEX:
+            batch //= self.batch_group_count.value.data
+        sizes = dict(
+            zip(tensors["output"], (batch, output_features, *positions), strict=True)
+        )
+        return [sizes[dimension] for dimension in range(rank)]
+
+    def _verify_groups(
+        self, batch: int, features: int, kernel_features: int, output_features: int
+    ) -> None:
         batch_groups = self.batch_group_count.value.data
         feature_groups = self.feature_group_count.value.data
         require(
@@ -354,9 +329,61 @@ class ConvolutionOp(ProductOp):
             f"expects input feature dimension ({features}) / feature_group_count "
             f"({feature_groups}) = kernel input feature dimension ({kernel_features})",
         )
-        if batch != DYNAMIC_INDEX:
-            batch //= batch_groups
-        sizes = dict(
-            zip(tensors["output"], (batch, output_features, *positions), strict=True)
+
+
+@irdl_op_definition
+class ConvolutionOp(ConvolvingOp, ProductOp):
+    """
+    Dot products of a kernel with the windows of a tensor.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.convolution(%0, %1)
+        dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+        window = {stride = [1, 1], pad = [[1, 1], [1, 1]]}
+        {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+        : (tensor<1x8x8x4xf32>, tensor<3x3x4x16xf32>) -> tensor<1x8x8x16xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#convolution).
+    """
+
+    name = "stablehlo.convolution"
+
+    padding = opt_prop_def(DenseIntOrFPElementsAttr[I64])
+
+    assembly_format = (
+        "`` `(` operands `)` "
+        "`dim_numbers` `=` custom<ConvDimensions>($dimension_numbers) `,` "
+        "`window` `=` custom<ConvolutionWindow>($window_strides, $padding, "
+        f"$lhs_dilation, $rhs_dilation, $window_reversal) {FUNCTIONAL_TYPE}"
+    )
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def known_padding(self) -> DenseIntOrFPElementsAttr | None:
+        return self.padding
+
+    @property
+    def coefficient_dimension(self) -> int | None:
+        return self.dimension_numbers.kernel_output_feature_dimension.data
+
+    def result_dimensions(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        (batch, *_), (_, features, *_), output = (
+            self.dimension_numbers.by_tensor().values()
         )
-        return [sizes[dimension] for dimension in range(rank)]
+        # With batch groups, no result dimension corresponds to the batch dimension.
+        is_grouped = self.batch_group_count.value.data != 1
+        return {} if is_grouped else {batch: output[0]}, {features: output[1]}
+
+    def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
+        """Verify C29 and C30 of `convolution`: scales vary only along output features."""
+        for name, type_, words in (
+            ("rhs", rhs, "kernel_output_feature_dimension"),
+            ("result", result, "output_feature_dimension"),
+        ):
+            require(
+                not isinstance(type_, PerAxisType)
+                or type_.quantized_dimension == getattr(self.dimension_numbers, words),
+                f"quantization dimension of {name} should be same with {words}",
+            )

@@ -421,8 +421,10 @@ def _parse_reducer(parser: Parser) -> Region:
     init_values: list[Parser.Argument] = []
     while parser.parse_optional_punctuation("("):
         inputs.append(parser.parse_argument())
+        parser.parse_optional_location()
         parser.parse_punctuation(",")
         init_values.append(parser.parse_argument())
+        parser.parse_optional_location()
         parser.parse_punctuation(")")
     return parser.parse_region([*inputs, *init_values])
 

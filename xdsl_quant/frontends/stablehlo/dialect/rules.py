@@ -186,6 +186,21 @@ def verify_quantized_add(lhs: Attribute, rhs: Attribute, result: Attribute) -> N
             )
 
 
+def verify_reshape(operand: RankedTensor, result: RankedTensor) -> None:
+    """Verify the number of elements and C1 to C3 of `reshape`, if shapes are static."""
+    shape, result_shape = operand.get_shape(), result.get_shape()
+    if DYNAMIC_INDEX in (*shape, *result_shape):
+        return
+    expected, actual = math.prod(shape), math.prod(result_shape)
+    require(
+        actual == expected,
+        f"number of output elements ({actual}) doesn't match expected number of "
+        f"elements ({expected})",
+    )
+    verify_same_parameters(operand, result)
+    verify_reshaped_dimension(operand, result)
+
+
 def verify_same_parameters(operand: RankedTensor, result: RankedTensor) -> None:
     """Verify C1 of `reshape` and `transpose`: equal scales and zero points."""
     verify_same_scale(operand, result)

@@ -176,6 +176,34 @@ INDICES: TypeKind[RankedTensor] = TypeKind(
         and isinstance(cast(RankedTensor, type_).element_type, IntegerType | IndexType)
     ),
 )
+
+
+def _numbers_of(
+    description: str, rank: int, *, has_index: bool
+) -> TypeKind[RankedTensor]:
+    """Return the kind of tensors with a rank that contain integers, or also indices."""
+    elements = "index or " if has_index else ""
+
+    def accepts(type_: Attribute) -> bool:
+        if not isinstance(type_, TensorType):
+            return False
+        tensor_type = cast(RankedTensor, type_)
+        is_index = has_index and isinstance(tensor_type.element_type, IndexType)
+        is_static = _is_statically_shaped(tensor_type) or "static" not in description
+        is_shaped = len(tensor_type.shape) == rank and is_static
+        return is_shaped and (is_index or INTEGER_TENSOR.accepts(tensor_type))
+
+    return TypeKind(f"{description} of {elements}{_elements_text(_INTEGER)}", accepts)
+
+
+SHAPE = _numbers_of("statically shaped 1-dimensional tensor", 1, has_index=True)
+INDEX_VECTOR = _numbers_of("1D tensor", 1, has_index=True)
+SLICE_SIZES = _numbers_of(
+    "statically shaped 1-dimensional integer tensor", 1, has_index=False
+)
+PADDING_PAIRS = _numbers_of(
+    "statically shaped 2-dimensional integer tensor", 2, has_index=False
+)
 FLOAT_TENSOR = _tensor_of(ElementGroup.FLOAT)
 FLOAT_OR_QUANTIZED = _tensor_of(ElementGroup.FLOAT, ElementGroup.PER_TENSOR)
 QUANTIZED_OR_PER_AXIS = _tensor_of(ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS)

@@ -33,6 +33,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
+    DynamicIotaOp,
     IotaOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
@@ -64,7 +65,9 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
     quantize_op = UniformQuantizeOp
 
     def matches(self, op: Operation) -> TypeGuard[Operation]:
-        computes = has_quantization_trait(op, *COMPUTE_TRAITS) or isinstance(op, IotaOp)
+        computes = has_quantization_trait(op, *COMPUTE_TRAITS) or isinstance(
+            op, DynamicIotaOp | IotaOp
+        )
         return computes and super().matches(op)
 
     def check(self, op: Operation) -> None:

@@ -72,6 +72,7 @@ class Types:
         ]
         scales = [scale() for _ in range(3)]
         self.weights = f"{self._prefix}:1, {{{','.join(scales)}}}>"
+        self.centered = f"{self._prefix}, {scales[0]}>"
         self.kernel = f"{self._prefix}:2, {{{','.join(scales)}}}>"
         self.turned = self.per_axis[0].replace(":1, {", ":0, {")
         self.constants = [source.randint(low, high) for _ in range(6)]
@@ -162,6 +163,30 @@ def ops(types: Types) -> Iterator[tuple[str, str, str]]:
         f"({q}, {q}, tensor<i32>, tensor<i32>)",
         q,
     )
+    unknown, shape = t("?x3x", types.per_tensor[0]), "tensor<2xi32>"
+    yield "dynamic_reshape %q, %d", f"({q}, {shape})", unknown
+    yield (
+        "dynamic_broadcast_in_dim %q, %d, dims = [0, 1]",
+        f"({q}, {shape})",
+        unknown,
+    )
+    yield "dynamic_iota %d, dim = 1", f"({shape})", t("?x3x", types.per_tensor[1])
+    yield (
+        "dynamic_pad %q, %q0, %d, %z, %d",
+        f"({q}, {q0}, {shape}, {shape}, {shape})",
+        t("?x?x", types.per_tensor[0]),
+    )
+    yield (
+        "real_dynamic_slice %q, %z, %d, %d",
+        f"({q}, {shape}, {shape}, {shape})",
+        t("?x?x", types.per_tensor[0]),
+    )
+    yield (
+        '"stablehlo.dynamic_gather"(%q, %j, %d) <{dimension_numbers = #stablehlo.gather<'
+        "offset_dims = [0, 1], start_index_map = [1], index_vector_dim = 1>}>",
+        f"({q}, tensor<4xi32>, {shape})",
+        t("?x?x4x", types.per_tensor[0]),
+    )
     yield "slice %q [0:2, 1:3]", f"({q})", t("2x2x", types.per_tensor[0])
     yield (
         "pad %q, %q0, low = [1, 0], high = [0, -1], interior = [1, 0]",
@@ -195,6 +220,13 @@ def ops(types: Types) -> Iterator[tuple[str, str, str]]:
         f"({image}, {kernel})",
         t("1x4x3x", types.per_tensor[2]),
     )
+    yield (
+        '"stablehlo.dynamic_conv"(%i, %c, %o) <{batch_group_count = 1 : i64, '
+        "dimension_numbers = #stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, "
+        "feature_group_count = 1 : i64}>",
+        f"({image}, {t('2x2x3x', types.centered)}, tensor<1x2xi32>)",
+        t("1x?x3x", types.per_tensor[2]),
+    )
 
 
 def parameters(types: Types) -> dict[str, str]:
@@ -213,6 +245,10 @@ def parameters(types: Types) -> dict[str, str]:
         "w": t("3x3x", types.weights),
         "i": t("1x4x2x", q),
         "k": t("2x2x3x", types.kernel),
+        "c": t("2x2x3x", types.centered),
+        "d": "tensor<2xi32>",
+        "z": "tensor<2xi32>",
+        "o": "tensor<1x2xi32>",
     }
 
 
@@ -253,6 +289,10 @@ def arguments(seed: int, types: Types) -> list[Array]:
             arrays.append(np.asarray(rng.integers(0, 2, shape), bool))
         elif name in "jn":
             arrays.append(np.asarray(rng.integers(-1, 4, shape), dtype))
+        elif name in "dzo":
+            arrays.append(
+                np.array({"d": [2, 3], "z": [0, 0], "o": [[1, 0]]}[name], dtype)
+            )
         elif name == "f":
             arrays.append(np.asarray(rng.normal(0, 9, shape), dtype))
         else:
@@ -363,7 +403,7 @@ def test_what_has_no_conversion_leaves_the_module_as_it_was():
         !q = !quant.uniform<i8:f32, 0.5>
         func.func @f(%x: tensor<?x!q>) -> tensor<4x!q> {
           %y = stablehlo.add %x, %x : tensor<?x!q>
-          %z = stablehlo.broadcast_in_dim %y, dims = [0] : (tensor<?x!q>) -> tensor<4x!q>
+          %z = stablehlo.custom_call @z(%y) : (tensor<?x!q>) -> tensor<4x!q>
           return %z : tensor<4x!q>
         }""",
         "model.mlir",
@@ -372,8 +412,8 @@ def test_what_has_no_conversion_leaves_the_module_as_it_was():
     with pytest.raises(IRError) as error:
         apply_passes(module, PASS)
     assert str(error.value).startswith(
-        "model.mlir:5:11: error: 'stablehlo.broadcast_in_dim' op has an operand or a "
-        "result of unknown size"
+        "model.mlir:5:11: error: 'stablehlo.custom_call' op calls 'z', which has no "
+        "conversion to linalg"
     )
     assert str(module) == before
     assert [*module.walk()] == ops_before

@@ -58,25 +58,9 @@ REFUSED = [
         "elements of type bf16, f16, f32, f64 or an integer of up to 64 bits",
     ),
     (
-        "%r = stablehlo.broadcast_in_dim %a, dims = [0] : (tensor<?xf32>) -> "
-        "tensor<4xf32>",
-        "tensor<?xf32>",
-        "'stablehlo.broadcast_in_dim' op has an operand or a result of unknown size, "
-        "which has no conversion to linalg",
-    ),
-    (
         "%r = stablehlo.custom_call @target(%a) : (tensor<4xf32>) -> tensor<4xf32>",
         "tensor<4xf32>",
         "'stablehlo.custom_call' op calls 'target', which has no conversion to linalg",
-    ),
-    (
-        "%i = stablehlo.constant dense<0> : tensor<1xi32>\n"
-        '  %r = "stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<'
-        "collapsed_slice_dims = [0], start_index_map = [0]>, slice_sizes = array<i64: 1>"
-        "}> : (tensor<?xf32>, tensor<1xi32>) -> tensor<f32>",
-        "tensor<?xf32>",
-        "'stablehlo.gather' op has an operand of unknown size, which has no conversion "
-        "to linalg",
     ),
     (
         "%r = stablehlo.convolution(%a, %a) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], "

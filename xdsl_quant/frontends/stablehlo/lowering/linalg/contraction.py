@@ -6,16 +6,21 @@ The accumulator has the type of the result, or f32 if the result is a narrower f
 sums are rounded once, at the end.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
-from xdsl_quant.frontends.stablehlo.dialect import ConvolutionOp, DotGeneralOp
-from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
+from xdsl_quant.frontends.stablehlo.dialect import (
+    ConvolutionOp,
+    DotGeneralOp,
+    DynamicConvOp,
+)
+from xdsl_quant.frontends.stablehlo.dialect.rules import Padding
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     Size,
@@ -26,7 +31,7 @@ from xdsl_quant.transforms.building.builder import (
 )
 from xdsl_quant.transforms.building.signless_types import signless
 
-from .data_movement import element_index, pad_tensor, window_count
+from .data_movement import RunTimePadding, element_index, pad_tensor, window_count
 from .elementwise import convert_scalar, product, total
 from .lowering import LinalgLowering, Values, bit_width, is_floating, without_linalg
 from .reduction import reduction_loops
@@ -37,7 +42,7 @@ Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
 
 def sum_of_products(
     builder: LoweringBuilder,
-    op: ProductOp,
+    op: ConvolutionOp | DotGeneralOp | DynamicConvOp,
     factors: Sequence[Factor],
     result_sizes: Sequence[Size],
     reduction_count: int,
@@ -102,15 +107,20 @@ class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
         return [sum_of_products(builder, op, factors, result_sizes, reduction_count)]
 
 
-class LowerConvolution(LinalgLowering[ConvolutionOp]):
-    """Lower `stablehlo.convolution` to one `linalg.generic` over the padded input."""
+OpT = TypeVar("OpT", bound=ConvolutionOp | DynamicConvOp)
 
-    op_type = ConvolutionOp
 
-    def lower(
-        self, builder: LoweringBuilder, op: ConvolutionOp, args: Values
-    ) -> Values:
-        lhs, rhs = args
+class ConvolutionLowering(LinalgLowering[OpT], ABC):
+    """Lower convolutions to one `linalg.generic` over the padded input."""
+
+    @abstractmethod
+    def paddings(
+        self, builder: LoweringBuilder, op: OpT, args: Values
+    ) -> Mapping[int, Padding | RunTimePadding]:
+        """Return the padding of each spatial dimension of the input."""
+
+    def lower(self, builder: LoweringBuilder, op: OpT, args: Values) -> Values:
+        lhs, rhs = args[:2]
         tensors = op.dimension_numbers.by_tensor()
         batch, feature, *spatial = tensors["input"]
         _, outputs, *kernel_spatial = tensors["kernel"]
@@ -126,8 +136,7 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         input_size = _group_size(builder, lhs, feature, feature_groups)
         output_size = _group_size(builder, rhs, outputs, groups)
 
-        paddings = zip(spatial, (along.padding for along in window), strict=True)
-        lhs = pad_tensor(builder, lhs, dict(paddings))
+        lhs = pad_tensor(builder, lhs, self.paddings(builder, op, args))
         if (reversal := op.window_reversal) is not None:
             is_reversed = zip(kernel_spatial, reversal.get_values(), strict=True)
             rhs = _reversed_along(
@@ -165,6 +174,18 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         sizes[result_feature] = builder.times(output_size, groups)
         type_ = TensorType(element_type_of(result), static_sizes(sizes))
         return [builder.reshape(result, type_, sizes)]
+
+
+class LowerConvolution(ConvolutionLowering[ConvolutionOp]):
+    """Lower `stablehlo.convolution`."""
+
+    op_type = ConvolutionOp
+
+    def paddings(
+        self, builder: LoweringBuilder, op: ConvolutionOp, args: Values
+    ) -> Mapping[int, Padding]:
+        spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
+        return dict(zip(spatial, (along.padding for along in op.window), strict=True))
 
 
 def _group_size(

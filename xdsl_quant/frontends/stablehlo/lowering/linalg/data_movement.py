@@ -1,7 +1,8 @@
 """Lowering of constants, indices and data movement ops."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, TypeVar, cast
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
@@ -13,7 +14,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.frontends.stablehlo.dialect import (
@@ -30,6 +31,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     TransposeOp,
 )
 from xdsl_quant.frontends.stablehlo.dialect.constants_and_calls import ElementsAttr
+from xdsl_quant.frontends.stablehlo.dialect.data_movement import GatheringOp
 from xdsl_quant.frontends.stablehlo.dialect.rules import Padding, WindowDimension
 from xdsl_quant.transforms.building.builder import (
     INDEX,
@@ -40,6 +42,7 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
     static_sizes,
 )
+from xdsl_quant.transforms.building.signless_types import signless
 
 from .elementwise import convert_scalar
 from .lowering import (
@@ -50,6 +53,7 @@ from .lowering import (
     stored_type,
     without_linalg,
 )
+from .sizes import assert_broadcast, last_start
 
 
 class LowerConstant(LinalgLowering[ConstantOp]):
@@ -85,15 +89,23 @@ class LowerIota(LinalgLowering[IotaOp]):
     op_type = IotaOp
 
     def lower(self, builder: LoweringBuilder, op: IotaOp, args: Values) -> Values:
-        element_type = element_type_of(op.output)
+        sizes = shape_of(op.output)
+        return [indices_along(builder, op.output, op.iota_dimension.value.data, sizes)]
 
-        def body(body: LoweringBuilder, _: Sequence[SSAValue]) -> SSAValue:
-            index = body.add(linalg.ops.IndexOp(op.iota_dimension.value.data))
-            number = body.op(arith.IndexCastOp, (index,), i64)
-            return convert_scalar(body, number, i64, element_type)
 
-        type_ = stored_type(op.output.type)
-        return [builder.map((), type_, type_.get_shape(), body)]
+def indices_along(
+    builder: LoweringBuilder, result: SSAValue, dimension: int, sizes: Sequence[Size]
+) -> SSAValue:
+    """Return a tensor of the index of each element, with the element type of `result`."""
+    element_type = element_type_of(result)
+
+    def body(body: LoweringBuilder, _: Values) -> SSAValue:
+        index = body.add(linalg.ops.IndexOp(dimension))
+        number = body.op(arith.IndexCastOp, (index,), i64)
+        return convert_scalar(body, number, i64, element_type)
+
+    type_ = TensorType(signless(element_type), static_sizes(sizes))
+    return builder.map((), type_, sizes, body)
 
 
 class LowerGetDimensionSize(LinalgLowering[GetDimensionSizeOp]):
@@ -142,20 +154,50 @@ class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
     def lower(
         self, builder: LoweringBuilder, op: BroadcastInDimOp, args: Values
     ) -> Values:
-        type_ = stored_type(op.results[0].type)
-        shape, sizes = shape_of(args[0]), type_.get_shape()
-        if DYNAMIC_INDEX in (*shape, *sizes):
-            # A dynamic dimension is repeated if its size is 1 at run time.
-            raise without_linalg("has an operand or a result of unknown size")
+        (value,), dimensions = args, op.broadcast_dimensions.get_values()
+        return [broadcast(builder, op, value, dimensions, shape_of(op.result))]
+
+
+def broadcast(
+    builder: LoweringBuilder,
+    op: Operation,
+    value: SSAValue,
+    along: Sequence[int],
+    sizes: Sequence[Size],
+) -> SSAValue:
+    """
+    Repeat a tensor along the dimensions where its size is 1.
+
+    Args:
+        builder: insertion point.
+        op: op whose run-time errors name it.
+        value: tensor.
+        along: result dimension of each dimension of the tensor.
+        sizes: sizes of the result.
+    """
+    own_sizes, bounds = builder.sizes(value), [sizes[d] for d in along]
+    for d, (size, bound) in enumerate(zip(own_sizes, bounds, strict=True)):
+        assert_broadcast(builder, op, d, size, bound)
+    type_ = TensorType(element_type_of(value), static_sizes(sizes))
+    if all(isinstance(size, int) for size in own_sizes):
         source: list[AffineExpr] = [
             AffineConstantExpr(0)
-            if size == 1 and sizes[dimension] != 1
+            if size == 1 and bound != 1
             else AffineExpr.dimension(dimension)
-            for size, dimension in zip(
-                shape, op.broadcast_dimensions.get_values(), strict=True
-            )
+            for size, bound, dimension in zip(own_sizes, bounds, along, strict=True)
         ]
-        return [builder.rearrange(args[0], type_, sizes, source)]
+        return builder.rearrange(value, type_, sizes, source)
+    last = [builder.size_value(builder.plus(size, -1)) for size in own_sizes]
+
+    def body(body: LoweringBuilder, _: Values) -> SSAValue:
+        # The index 0 is the last one of a dimension that is repeated.
+        indices = [
+            body.add(arith.MinSIOp(body.add(linalg.ops.IndexOp(d)), limit))
+            for d, limit in zip(along, last, strict=True)
+        ]
+        return body.op(tensor.ExtractOp, (value, *indices), type_.element_type)
+
+    return builder.map((), type_, sizes, body)
 
 
 # Concatenation, slices and gather
@@ -208,19 +250,23 @@ class LowerOptimizationBarrier(LinalgLowering[OptimizationBarrierOp]):
         return args
 
 
-class LowerGather(LinalgLowering[GatherOp]):
+OpT = TypeVar("OpT", bound=GatheringOp)
+
+
+class GatherLowering(LinalgLowering[OpT], ABC):
     """
-    Lower `stablehlo.gather` to a `linalg.generic` with `tensor.extract` and clamped
-    indices.
+    Lower gathers to a `linalg.generic` with `tensor.extract` and clamped indices.
     """
 
-    op_type = GatherOp
+    @abstractmethod
+    def slice_sizes(
+        self, builder: LoweringBuilder, op: OpT, args: Values
+    ) -> Sequence[Size]:
+        """Return the size of a slice along each dimension."""
 
-    def lower(self, builder: LoweringBuilder, op: GatherOp, args: Values) -> Values:
-        table, start_indices = args
-        shape, slice_sizes = shape_of(table), op.slice_sizes.get_values()
-        if DYNAMIC_INDEX in shape:
-            raise without_linalg("has an operand of unknown size")
+    def lower(self, builder: LoweringBuilder, op: OpT, args: Values) -> Values:
+        table, start_indices = args[:2]
+        rank, slice_sizes = len(shape_of(table)), self.slice_sizes(builder, op, args)
         numbers, index_type = op.dimension_numbers, element_type_of(op.start_indices)
         offset_dims, collapsed, batching_dims, index_batching_dims, index_map = (
             numbers.numbers()
@@ -228,10 +274,10 @@ class LowerGather(LinalgLowering[GatherOp]):
         vector_dim = numbers.index_vector_dim.data
         index_sizes = builder.sizes(start_indices)
         del index_sizes[vector_dim : vector_dim + 1]
-        rank = len(index_sizes) + len(offset_dims)
-        batch_dims = [d for d in range(rank) if d not in offset_dims]
+        result_rank = len(index_sizes) + len(offset_dims)
+        batch_dims = [d for d in range(result_rank) if d not in offset_dims]
         dropped_dims = (*collapsed, *batching_dims)
-        slice_dims = [d for d in range(len(shape)) if d not in dropped_dims]
+        slice_dims = [d for d in range(rank) if d not in dropped_dims]
         # Result dimension that iterates over each dimension of the table.
         loops = dict(zip(slice_dims, offset_dims, strict=True))
         for d, index_dim in zip(batching_dims, index_batching_dims, strict=True):
@@ -243,31 +289,48 @@ class LowerGather(LinalgLowering[GatherOp]):
             # Scalar indices have no dimension for index vectors.
             position = position[: len(shape_of(start_indices))]
             components.append((start_indices, position))
+        last = {
+            d: last_start(builder, op, d, builder.size(table, d), slice_sizes[d])
+            for d in range(rank)
+        }
 
         def body(body: LoweringBuilder, args: Values) -> SSAValue:
             indices = [
                 body.add(linalg.ops.IndexOp(loops[d])) if d in loops else body.index(0)
-                for d in range(len(shape))
+                for d in range(rank)
             ]
             for d, start in zip(index_map, args, strict=False):
-                last = shape[d] - slice_sizes[d]
-                start = clamped_index(body, start, index_type, last)
+                start = clamped_index(body, start, index_type, last[d])
                 indices[d] = body.add(arith.AddiOp(start, indices[d]))
             return body.op(tensor.ExtractOp, (table, *indices), element_type_of(table))
 
         sizes = dict(zip(batch_dims, index_sizes, strict=True))
         sizes.update((loops[d], slice_sizes[d]) for d in slice_dims)
-        result_sizes = [sizes[d] for d in range(rank)]
+        result_sizes = [sizes[d] for d in range(result_rank)]
         type_ = TensorType(element_type_of(table), static_sizes(result_sizes))
         return [builder.map(components, type_, result_sizes, body)]
 
 
+class LowerGather(GatherLowering[GatherOp]):
+    """Lower `stablehlo.gather`."""
+
+    op_type = GatherOp
+
+    def slice_sizes(
+        self, builder: LoweringBuilder, op: GatherOp, args: Values
+    ) -> Sequence[Size]:
+        return op.slice_sizes.get_values()
+
+
 def clamped_index(
-    builder: LoweringBuilder, value: SSAValue, type_: Attribute, last: int
+    builder: LoweringBuilder, value: SSAValue, type_: Attribute, last: Size
 ) -> SSAValue:
     """Return an integer, clamped to the range 0 to `last`, as an index."""
     value = convert_scalar(builder, value, type_, i64)
-    limit = builder.number(last, i64)
+    if isinstance(last, int):
+        limit = builder.number(last, i64)
+    else:
+        limit = builder.op(arith.IndexCastOp, (last,), i64)
     if is_unsigned_type(type_):
         value = builder.add(arith.MinUIOp(value, limit))
     else:
@@ -292,10 +355,18 @@ def element_index(
     return position * along.stride + element * along.dilation
 
 
+class RunTimePadding(NamedTuple):
+    """Padding whose amounts may be unknown; see `Padding`."""
+
+    low: Size = 0
+    high: Size = 0
+    interior: Size = 0
+
+
 def pad_tensor(
     builder: LoweringBuilder,
     value: SSAValue,
-    paddings: Mapping[int, Padding],
+    paddings: Mapping[int, Padding | RunTimePadding],
     padding_value: SSAValue | None = None,
 ) -> SSAValue:
     """
@@ -309,21 +380,25 @@ def pad_tensor(
     """
     sizes = builder.sizes(value)
     padded_sizes, result_sizes = list[Size](), list[Size]()
-    offsets, starts, steps = list[int](), list[int](), list[int]()
+    offsets, starts, steps = list[Size](), list[Size](), list[Size]()
     for d, size in enumerate(sizes):
         low, high, interior = paddings.get(d, Padding())
-        steps.append(interior + 1)
+        steps.append(builder.plus(interior, 1))
         # An empty dimension has no gaps.
-        gaps = builder.at_least_zero(builder.plus(size, -1)) if interior else 0
+        gaps = 0 if interior == 0 else builder.at_least_zero(builder.plus(size, -1))
         dilated = builder.plus(size, builder.times(gaps, interior))
-        padded_sizes.append(builder.plus(dilated, max(low, 0) + max(high, 0)))
+        before, after = builder.at_least_zero(low), builder.at_least_zero(high)
+        padded_sizes.append(builder.plus(dilated, builder.plus(before, after)))
         # Offsets of empty slices must be in bounds.
-        offsets.append(max(low, 0) if size != 0 else 0)
-        rest = builder.plus(dilated, low + high)
-        result_sizes.append(
-            builder.at_least_zero(rest) if min(low, high) < 0 else padded_sizes[-1]
+        offsets.append(before if size != 0 else 0)
+        result_sizes.append(padded_sizes[-1])
+        if (before, after) != (low, high):
+            rest = builder.plus(dilated, builder.plus(low, high))
+            result_sizes[-1] = builder.at_least_zero(rest)
+        start = builder.at_least_zero(builder.times(low, -1)) if before != low else 0
+        starts.append(
+            _start_in_bounds(builder, start, padded_sizes[-1], result_sizes[-1])
         )
-        starts.append(max(-low, 0) if result_sizes[-1] != 0 else 0)
     if padded_sizes != sizes:
         type_ = TensorType(element_type_of(value), static_sizes(padded_sizes))
         padding_value = padding_value or builder.zero(type_.element_type)
@@ -332,3 +407,15 @@ def pad_tensor(
     if result_sizes == padded_sizes:
         return value
     return builder.extract_slice(value, starts, result_sizes, [1] * len(result_sizes))
+
+
+def _start_in_bounds(
+    builder: LoweringBuilder, start: Size, bound: Size, size: Size
+) -> Size:
+    """Return the start of a slice of a size, in bounds if the slice is empty, too."""
+    if start == 0 or size == 0:
+        return 0
+    if isinstance(start, int) and isinstance(bound, int):
+        return start
+    limits = builder.size_value(start), builder.size_value(bound)
+    return builder.add(arith.MinSIOp(*limits))

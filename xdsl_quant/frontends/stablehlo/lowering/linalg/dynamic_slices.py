@@ -1,11 +1,10 @@
 """Lowering of slices at indices that are known at run time, and of `reverse`."""
 
 from collections.abc import Sequence
+from typing import cast
 
-from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects import arith, linalg, tensor
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
@@ -15,13 +14,14 @@ from xdsl_quant.frontends.stablehlo.dialect import (
 )
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
+    Size,
     dimensions,
     element_type_of,
-    shape_of,
 )
 
 from .data_movement import clamped_index
-from .lowering import LinalgLowering, Values, stored_type, without_linalg
+from .lowering import LinalgLowering, Values, stored_type
+from .sizes import last_start
 
 
 class LowerReverse(LinalgLowering[ReverseOp]):
@@ -31,33 +31,42 @@ class LowerReverse(LinalgLowering[ReverseOp]):
 
     def lower(self, builder: LoweringBuilder, op: ReverseOp, args: Values) -> Values:
         (value,) = args
-        shape, reversed_ = shape_of(value), op.dimensions.get_values()
-        if any(shape[d] == DYNAMIC_INDEX for d in reversed_):
-            raise without_linalg("reverses a dimension of unknown size")
-        source: list[AffineExpr] = [
-            index * -1 + (shape[d] - 1) if d in reversed_ else index
-            for d, index in enumerate(dimensions(range(len(shape))))
-        ]
+        sizes, reversed_ = builder.sizes(value), op.dimensions.get_values()
+        last = {d: builder.plus(sizes[d], -1) for d in reversed_}
+
+        def body(body: LoweringBuilder, _: Values) -> SSAValue:
+            indices: list[SSAValue] = []
+            for d in range(len(sizes)):
+                index = body.add(linalg.ops.IndexOp(d))
+                if d in last:
+                    index = body.add(arith.SubiOp(body.size_value(last[d]), index))
+                indices.append(index)
+            return body.op(tensor.ExtractOp, (value, *indices), element_type_of(value))
+
         type_ = stored_type(op.operand.type)
-        return [builder.rearrange(value, type_, builder.sizes(value), source)]
+        if not all(isinstance(size, int) for size in last.values()):
+            return [builder.map((), type_, sizes, body)]
+        source = dimensions(range(len(sizes)))
+        for d, index in last.items():
+            source[d] = source[d] * -1 + cast(int, index)
+        return [builder.rearrange(value, type_, sizes, source)]
 
 
 def _start_indices(
     builder: LoweringBuilder,
     op: DynamicSliceOp | DynamicUpdateSliceOp,
     indices: Values,
-    bounds: Sequence[int],
-    sizes: Sequence[int],
+    value: SSAValue,
+    sizes: Sequence[Size],
 ) -> list[SSAValue]:
-    """Return indices, clamped so that a slice of `sizes` is within `bounds`."""
-    if DYNAMIC_INDEX in (*bounds, *sizes):
-        raise without_linalg("has an operand of unknown size")
+    """Return indices, clamped so that a slice of `sizes` is within a tensor."""
     starts: list[SSAValue] = []
-    for index, bound, size in zip(indices, bounds, sizes, strict=True):
+    for d, (index, size) in enumerate(zip(indices, sizes, strict=True)):
         scalar = builder.op(tensor.ExtractOp, (index,), element_type_of(index))
         # Signed or unsigned, unlike the type of the scalar.
         type_ = scalar_or_element_type(op.start_indices[0].type)
-        starts.append(clamped_index(builder, scalar, type_, bound - size))
+        last = last_start(builder, op, d, builder.size(value, d), size)
+        starts.append(clamped_index(builder, scalar, type_, last))
     return starts
 
 
@@ -71,7 +80,7 @@ class LowerDynamicSlice(LinalgLowering[DynamicSliceOp]):
     ) -> Values:
         value, *indices = args
         sizes = op.slice_sizes.get_values()
-        starts = _start_indices(builder, op, indices, shape_of(value), sizes)
+        starts = _start_indices(builder, op, indices, value, sizes)
         return [builder.extract_slice(value, starts, sizes, [1] * len(sizes))]
 
 
@@ -84,6 +93,6 @@ class LowerDynamicUpdateSlice(LinalgLowering[DynamicUpdateSliceOp]):
         self, builder: LoweringBuilder, op: DynamicUpdateSliceOp, args: Values
     ) -> Values:
         value, update, *indices = args
-        sizes = shape_of(update)
-        starts = _start_indices(builder, op, indices, shape_of(value), sizes)
+        sizes = builder.sizes(update)
+        starts = _start_indices(builder, op, indices, value, sizes)
         return [builder.insert_slice(update, value, starts, sizes, [1] * len(sizes))]

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
+    IndexType,
     IntegerType,
     NoneAttr,
     Signedness,
@@ -222,8 +223,10 @@ def _check_type(op: Operation, type_: Attribute) -> None:
             raise Unsupported(
                 f"takes stored values of type '{element_type}', which has no storage type"
             )
-    elif not is_arithmetic(element_type) and not (
-        accepts_stored and isinstance(element_type, AnyFloat)
+    elif not (
+        is_arithmetic(element_type)
+        or isinstance(element_type, IndexType)
+        or (accepts_stored and isinstance(element_type, AnyFloat))
     ):
         raise Unsupported(
             f"{value}, expected elements of type bf16, f16, f32, f64 or an integer of up "

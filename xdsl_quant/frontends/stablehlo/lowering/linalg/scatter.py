@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, scf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, i1, i64
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i1
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
@@ -19,6 +19,7 @@ from xdsl_quant.transforms.building.builder import (
 from .elementwise import convert_scalar
 from .lowering import LinalgLowering, Values, without_linalg
 from .reduction import inline_block
+from .sizes import as_index
 
 
 class LowerScatter(LinalgLowering[ScatterOp]):
@@ -86,16 +87,9 @@ def _place(
     for component, dimension in enumerate(index_map):
         at = [*batch[:vector], builder.index(component), *batch[vector:]][:rank]
         start = builder.op(tensor.ExtractOp, (indices, *at), element_type_of(indices))
-        start = _as_index(builder, start, type_)
+        start = as_index(builder, start, type_)
         place[dimension] = builder.add(arith.AddiOp(start, place[dimension]))
     return place
-
-
-def _as_index(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
-    if value.type == INDEX:
-        return value
-    wide = convert_scalar(builder, value, type_, i64)
-    return builder.op(arith.IndexCastOp, (wide,), INDEX)
 
 
 def _is_in_bounds(

@@ -1,0 +1,182 @@
+"""Lowering of ops whose shape, slice or padding is an operand."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects import cf, tensor
+from xdsl.dialects.builtin import StringAttr, TensorType, i1
+from xdsl.ir import Operation
+
+from xdsl_quant.dialects.quant.types import PerAxisType, scalar_or_element_type
+from xdsl_quant.frontends.stablehlo.dialect import (
+    CustomCallOp,
+    DynamicBroadcastInDimOp,
+    DynamicConvOp,
+    DynamicGatherOp,
+    DynamicIotaOp,
+    DynamicPadOp,
+    DynamicReshapeOp,
+    RealDynamicSliceOp,
+)
+from xdsl_quant.frontends.stablehlo.dialect.base import are_compatible_elements
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    Size,
+    element_type_of,
+    static_sizes,
+)
+
+from .contraction import ConvolutionLowering
+from .data_movement import (
+    GatherLowering,
+    RunTimePadding,
+    broadcast,
+    indices_along,
+    pad_tensor,
+)
+from .lowering import LinalgLowering, Values, without_linalg
+from .sizes import result_sizes, run_time_numbers
+
+
+def _check_elements(op: Operation) -> None:
+    """Raise `Unsupported` if an op gives its elements another type."""
+    a, b = (scalar_or_element_type(v.type) for v in (op.operands[0], op.results[0]))
+    is_per_axis = isinstance(a, PerAxisType) and are_compatible_elements(a, b)
+    if a != b and not is_per_axis:
+        raise without_linalg(f"has elements of type '{a}' and a result of type '{b}'")
+
+
+class LowerDynamicReshape(LinalgLowering[DynamicReshapeOp]):
+    """Lower `stablehlo.dynamic_reshape` to `tensor.reshape`."""
+
+    op_type = DynamicReshapeOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: DynamicReshapeOp, args: Values
+    ) -> Values:
+        _check_elements(op)
+        value, shape = args
+        sizes = result_sizes(builder, op, op.output_shape, shape)
+        type_ = TensorType(element_type_of(value), static_sizes(sizes))
+        return [builder.reshape(value, type_, sizes)]
+
+
+class LowerDynamicBroadcastInDim(LinalgLowering[DynamicBroadcastInDimOp]):
+    """Lower `stablehlo.dynamic_broadcast_in_dim` to a `linalg.generic`."""
+
+    op_type = DynamicBroadcastInDimOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: DynamicBroadcastInDimOp, args: Values
+    ) -> Values:
+        _check_elements(op)
+        value, shape = args
+        sizes = result_sizes(builder, op, op.output_dimensions, shape)
+        along = op.broadcast_dimensions.get_values()
+        return [broadcast(builder, op, value, along, sizes)]
+
+
+class LowerDynamicIota(LinalgLowering[DynamicIotaOp]):
+    """Lower `stablehlo.dynamic_iota` to a `linalg.generic` with `linalg.index`."""
+
+    op_type = DynamicIotaOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: DynamicIotaOp, args: Values
+    ) -> Values:
+        sizes = result_sizes(builder, op, op.output_shape, args[0])
+        dimension = op.iota_dimension.value.data
+        return [indices_along(builder, op.result, dimension, sizes)]
+
+
+class LowerRealDynamicSlice(LinalgLowering[RealDynamicSliceOp]):
+    """Lower `stablehlo.real_dynamic_slice` to `tensor.extract_slice`."""
+
+    op_type = RealDynamicSliceOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: RealDynamicSliceOp, args: Values
+    ) -> Values:
+        starts, limits, strides = (
+            run_time_numbers(builder, operand, value)
+            for operand, value in zip(op.operands[1:], args[1:], strict=True)
+        )
+        sizes: list[Size] = []
+        for start, limit, stride in zip(starts, limits, strides, strict=True):
+            extent = builder.plus(limit, builder.times(start, -1))
+            rounded = builder.plus(builder.plus(extent, stride), -1)
+            sizes.append(builder.floor_divide(rounded, stride))
+        return [builder.extract_slice(args[0], starts, sizes, strides)]
+
+
+class LowerDynamicPad(LinalgLowering[DynamicPadOp]):
+    """Lower `stablehlo.dynamic_pad` to a `tensor.insert_slice` into a padded tensor."""
+
+    op_type = DynamicPadOp
+
+    def lower(self, builder: LoweringBuilder, op: DynamicPadOp, args: Values) -> Values:
+        amounts = (
+            run_time_numbers(builder, operand, value)
+            for operand, value in zip(op.operands[2:], args[2:], strict=True)
+        )
+        paddings = [RunTimePadding(*numbers) for numbers in zip(*amounts, strict=True)]
+        return [pad_tensor(builder, args[0], dict(enumerate(paddings)), args[1])]
+
+
+class LowerDynamicGather(GatherLowering[DynamicGatherOp]):
+    """Lower `stablehlo.dynamic_gather`."""
+
+    op_type = DynamicGatherOp
+
+    def slice_sizes(
+        self, builder: LoweringBuilder, op: DynamicGatherOp, args: Values
+    ) -> Sequence[Size]:
+        return run_time_numbers(builder, op.slice_sizes, args[2])
+
+
+class LowerDynamicConv(ConvolutionLowering[DynamicConvOp]):
+    """Lower `stablehlo.dynamic_conv`."""
+
+    op_type = DynamicConvOp
+
+    def paddings(
+        self, builder: LoweringBuilder, op: DynamicConvOp, args: Values
+    ) -> Mapping[int, RunTimePadding]:
+        numbers = run_time_numbers(builder, op.padding, args[2])
+        rows = zip(
+            op.dimension_numbers.input_spatial_dimensions.get_values(),
+            op.window,
+            numbers[::2],
+            numbers[1::2],
+            strict=True,
+        )
+        return {
+            d: RunTimePadding(low, high, along.padding.interior)
+            for d, along, low, high in rows
+        }
+
+
+class LowerShapeAssertion(LinalgLowering[CustomCallOp]):
+    """Lower calls of `shape_assertion`, which JAX exports, to `cf.assert`."""
+
+    op_type = CustomCallOp
+
+    def handles(self, op: Operation) -> bool:
+        return (
+            isinstance(op, CustomCallOp)
+            and op.call_target_name.data == "shape_assertion"
+            and not op.results
+            and [*op.operand_types][:1] == [TensorType(i1, ())]
+        )
+
+    def lower(self, builder: LoweringBuilder, op: CustomCallOp, args: Values) -> Values:
+        holds = builder.op(tensor.ExtractOp, args[:1], i1)
+        message = op.attributes.get("error_message")
+        text = (
+            message.data if isinstance(message, StringAttr) else "shapes do not match"
+        )
+        # The message of an assertion is constant: the numbers are left out.
+        assertion = cf.AssertOp(holds, re.sub(r"\{\d+\}", "?", text))
+        assertion.location = builder.location
+        builder.insert(assertion)
+        return []
