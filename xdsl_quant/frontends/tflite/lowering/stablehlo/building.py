@@ -1,42 +1,17 @@
 """Builder and helper functions for lowerings to StableHLO."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-import numpy as np
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    AnyFloat,
-    DenseIntOrFPElementsAttr,
-    IntegerType,
-    Signedness,
-    TensorType,
-)
-from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.dialects.quant import (
-    DequantizeCastOp,
-    QuantizeCastOp,
-    QuantizedType,
-    ScaledQuantizedType,
-    uniform_type,
-)
-from xdsl_quant.dialects.quant.storage_types import (
-    default_storage_max,
-    default_storage_min,
-)
-from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.dialects.verification import constant_integers
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
-from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp
+from xdsl_quant.frontends.stablehlo.building import StableHLOBuilder
+from xdsl_quant.frontends.tflite.dialect.base import is_true
 from xdsl_quant.frontends.tflite.formulas.floats import CLIPPED
-from xdsl_quant.numerics import QuantizationParameters, quantize
-from xdsl_quant.transforms.building.builder import (
-    LoweringBuilder,
-    element_type_of,
-    shape_of,
-)
+from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from ..fallbacks import SIZES_HINT
@@ -65,128 +40,10 @@ def integers(value: SSAValue) -> Sequence[int]:
     return known
 
 
-def _check_is_static(shape: Sequence[int]) -> None:
-    if DYNAMIC_INDEX in shape:
-        raise Unsupported(
-            "has dynamic sizes, to which StableHLO cannot broadcast or reshape; "
-            f"{SIZES_HINT}"
-        )
+class TFLToStableHLOBuilder(StableHLOBuilder):
+    """Builder of the StableHLO ops that compute `tfl` ops."""
 
-
-class StableHLOBuilder(LoweringBuilder):
-    """Builder of StableHLO ops on ranked tensors, which may be quantized."""
-
-    def dequantize(self, value: SSAValue) -> SSAValue:
-        """Dequantize a value with `quant.dcast` if it is quantized."""
-        type_ = QuantizedType.cast_to_expressed_type(value.type)
-        return value if type_ is None else self.op(DequantizeCastOp, (value,), type_)
-
-    def as_type(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """Quantize a float value with `quant.qcast` if `type_` is quantized."""
-        element_type = scalar_or_element_type(type_)
-        if not isinstance(element_type, QuantizedType) or value.type == type_:
-            return value
-        return self.op(QuantizeCastOp, (value,), type_)
-
-    def scalar(self, value: float, element_type: Attribute) -> SSAValue:
-        """Build a constant of rank 0, clamped to the range of the type."""
-        return self.splat(value, TensorType(element_type, ()))
-
-    def splat(self, value: float, type_: TensorType) -> SSAValue:
-        """Build a constant filled with `value`, clamped to the range of the type."""
-        storage = element_type = cast(TypeAttribute, type_.element_type)
-        if isinstance(element_type, ScaledQuantizedType):
-            parameters = QuantizationParameters.from_integer_type(element_type)
-            value = int(quantize(value, parameters))
-            storage = element_type.storage_type
-        elif isinstance(element_type, IntegerType):
-            width = cast("IntegerType", element_type).bitwidth
-            is_signed = element_type != IntegerType(width, Signedness.UNSIGNED)
-            low = default_storage_min(width, is_signed)
-            value = int(np.clip(value, low, default_storage_max(width, is_signed)))
-        values_type = cast("TensorType[AnyFloat]", with_element_type(type_, storage))
-        attribute = DenseIntOrFPElementsAttr.from_list(values_type, [value])
-        return self.op(stablehlo.ConstantOp, (), type_, {"value": attribute})
-
-    def reshape_to(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """Reshape a value."""
-        if shape_of(value) == (*shape,):
-            return value
-        _check_is_static(shape)
-        type_ = TensorType(element_type_of(value), shape)
-        return self.op(stablehlo.ReshapeOp, (value,), type_)
-
-    def broadcast(
-        self,
-        value: SSAValue,
-        shape: Sequence[int],
-        dimensions: Sequence[int] | None = None,
-    ) -> SSAValue:
-        """
-        Broadcast a value.
-
-        Args:
-            value: floats, integers or stored values.
-            shape: shape of the result.
-            dimensions: result dimension for each dimension of the value; by default the
-                last dimensions of the result.
-        """
-        own_shape = shape_of(value)
-        if own_shape == (*shape,):
-            return value
-        _check_is_static(shape)
-        if dimensions is None:
-            dimensions = range(len(shape) - len(own_shape), len(shape))
-        element_type = element_type_of(value)
-        if isinstance(element_type, ScaledQuantizedType) and (
-            (axis := element_type.axis) is not None
-        ):
-            parameters = QuantizationParameters.from_integer_type(element_type)
-            element_type = uniform_type(
-                replace(parameters, quantized_dimension=dimensions[axis])
-            )
-        type_ = TensorType(element_type, shape)
-        return self.add(
-            stablehlo.BroadcastInDimOp(
-                value, result_types=[type_], broadcast_dimensions=dimensions
-            )
-        )
-
-    def slice(
-        self,
-        value: SSAValue,
-        starts: Sequence[int],
-        limits: Sequence[int],
-        strides: Sequence[int] | None = None,
-    ) -> SSAValue:
-        return self.add(
-            stablehlo.SliceOp(
-                value,
-                start_indices=starts,
-                limit_indices=limits,
-                strides=strides or [1] * len(starts),
-            )
-        )
-
-    def concatenate(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
-        """Concatenate tensors."""
-        return self.add(stablehlo.ConcatenateOp(values, dimension=axis))
-
-    def reduce(
-        self,
-        op_type: type[BinaryOp],
-        value: SSAValue,
-        start: float,
-        axes: Sequence[int],
-    ) -> SSAValue:
-        """Reduce a value along `axes`, and drop these dimensions."""
-        axes = sorted({axis % len(shape_of(value)) for axis in axes})
-        init = self.scalar(start, element_type_of(value))
-        return self.add(stablehlo.ReduceOp([value], [init], op_type, dimensions=axes))
-
-    def clamp(self, value: SSAValue, low: float, high: float) -> SSAValue:
-        least, most = (self.scalar(end, element_type_of(value)) for end in (low, high))
-        return self.add(stablehlo.ClampOp(least, value, most))
+    sizes_hint = SIZES_HINT
 
     def apply_activation(self, op: Operation, value: SSAValue) -> SSAValue:
         """

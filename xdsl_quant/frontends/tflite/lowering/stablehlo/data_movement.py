@@ -18,16 +18,18 @@ from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from .building import Lowering, StableHLOBuilder, integers, number, result_shape
+from .building import Lowering, TFLToStableHLOBuilder, integers, number, result_shape
 from .windows import over_windows
 
 
-def _reshape(b: StableHLOBuilder, op: Operation, x: SSAValue, *_: SSAValue) -> SSAValue:
+def _reshape(
+    b: TFLToStableHLOBuilder, op: Operation, x: SSAValue, *_: SSAValue
+) -> SSAValue:
     return b.reshape_to(x, result_shape(op))
 
 
 def _transpose(
-    b: StableHLOBuilder, op: tfl.TransposeOp, x: SSAValue, perm: SSAValue
+    b: TFLToStableHLOBuilder, op: tfl.TransposeOp, x: SSAValue, perm: SSAValue
 ) -> SSAValue:
     permutation = [axis % len(shape_of(x)) for axis in integers(perm)]
     return b.add(stablehlo.TransposeOp(x, permutation=permutation))
@@ -37,7 +39,11 @@ def _transpose(
 
 
 def _slice(
-    b: StableHLOBuilder, op: tfl.SliceOp, x: SSAValue, begin: SSAValue, size: SSAValue
+    b: TFLToStableHLOBuilder,
+    op: tfl.SliceOp,
+    x: SSAValue,
+    begin: SSAValue,
+    size: SSAValue,
 ) -> SSAValue:
     starts = integers(begin)
     limits = [
@@ -48,7 +54,7 @@ def _slice(
 
 
 def _strided_slice(
-    b: StableHLOBuilder, op: tfl.StridedSliceOp, x: SSAValue, *bounds: SSAValue
+    b: TFLToStableHLOBuilder, op: tfl.StridedSliceOp, x: SSAValue, *bounds: SSAValue
 ) -> SSAValue:
     if any(number(flag) for flag in (op.ellipsis_mask, op.new_axis_mask, op.offset)):
         raise Unsupported("has an ellipsis, a new axis, or the attribute 'offset'")
@@ -73,7 +79,7 @@ def _strided_slice(
 
 
 def _split_parts(
-    b: StableHLOBuilder, x: SSAValue, axis: int, sizes: Sequence[int]
+    b: TFLToStableHLOBuilder, x: SSAValue, axis: int, sizes: Sequence[int]
 ) -> Sequence[SSAValue]:
     shape = shape_of(x)
     axis %= len(shape)
@@ -89,7 +95,7 @@ def _split_parts(
 
 
 def _split(
-    b: StableHLOBuilder, op: tfl.SplitOp | tfl.SplitVOp, *operands: SSAValue
+    b: TFLToStableHLOBuilder, op: tfl.SplitOp | tfl.SplitVOp, *operands: SSAValue
 ) -> Sequence[SSAValue]:
     (axis,) = integers(op.split_dim)
     x = operands[[*op.operands].index(op.value)]
@@ -97,7 +103,9 @@ def _split(
     return _split_parts(b, x, axis, sizes)
 
 
-def _unpack(b: StableHLOBuilder, op: tfl.UnpackOp, x: SSAValue) -> Sequence[SSAValue]:
+def _unpack(
+    b: TFLToStableHLOBuilder, op: tfl.UnpackOp, x: SSAValue
+) -> Sequence[SSAValue]:
     parts = _split_parts(b, x, number(op.axis), [1] * len(op.results))
     return [b.reshape_to(part, result_shape(op)) for part in parts]
 
@@ -106,13 +114,13 @@ def _unpack(b: StableHLOBuilder, op: tfl.UnpackOp, x: SSAValue) -> Sequence[SSAV
 
 
 def _concatenate(
-    b: StableHLOBuilder, op: tfl.ConcatenationOp, *parts: SSAValue
+    b: TFLToStableHLOBuilder, op: tfl.ConcatenationOp, *parts: SSAValue
 ) -> SSAValue:
     axis = number(op.axis) % len(shape_of(parts[0]))
     return b.apply_activation(op, b.concatenate(parts, axis))
 
 
-def _pack(b: StableHLOBuilder, op: tfl.PackOp, *parts: SSAValue) -> SSAValue:
+def _pack(b: TFLToStableHLOBuilder, op: tfl.PackOp, *parts: SSAValue) -> SSAValue:
     shape = [*result_shape(op)]
     axis = number(op.axis) % len(shape)
     shape[axis] = 1
@@ -120,7 +128,7 @@ def _pack(b: StableHLOBuilder, op: tfl.PackOp, *parts: SSAValue) -> SSAValue:
 
 
 def _pad(
-    b: StableHLOBuilder,
+    b: TFLToStableHLOBuilder,
     op: tfl.PadOp | tfl.PadV2Op,
     x: SSAValue,
     widths: SSAValue,
@@ -141,13 +149,13 @@ def _pad(
 
 
 def _broadcast(
-    b: StableHLOBuilder, op: tfl.BroadcastToOp, x: SSAValue, _: SSAValue
+    b: TFLToStableHLOBuilder, op: tfl.BroadcastToOp, x: SSAValue, _: SSAValue
 ) -> SSAValue:
     return b.broadcast(x, result_shape(op))
 
 
 def _select(
-    b: StableHLOBuilder, op: Operation, condition: SSAValue, *values: SSAValue
+    b: TFLToStableHLOBuilder, op: Operation, condition: SSAValue, *values: SSAValue
 ) -> SSAValue:
     shape = result_shape(op)
     # A condition of rank 1 selects rows.
@@ -162,7 +170,7 @@ def _select(
 
 def _reduction(op_type: type[BinaryOp], worst: float) -> Lowering:
     def lower(
-        b: StableHLOBuilder, op: Operation, x: SSAValue, axes: SSAValue
+        b: TFLToStableHLOBuilder, op: Operation, x: SSAValue, axes: SSAValue
     ) -> SSAValue:
         value = b.reduce(op_type, x, worst, integers(axes))
         return b.reshape_to(value, result_shape(op))
@@ -170,7 +178,7 @@ def _reduction(op_type: type[BinaryOp], worst: float) -> Lowering:
     return lower
 
 
-def _max_pool(b: StableHLOBuilder, op: tfl.MaxPool2DOp, x: SSAValue) -> SSAValue:
+def _max_pool(b: TFLToStableHLOBuilder, op: tfl.MaxPool2DOp, x: SSAValue) -> SSAValue:
     value = over_windows(b, op, stablehlo.MaximumOp, x, -np.inf)
     return b.apply_activation(op, value)
 

@@ -1,22 +1,26 @@
 """Lowerings of elementwise ops."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
+from typing import cast
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect import ComparisonDirection
+from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.formulas.floats import CLIPPED
-from xdsl_quant.transforms.building.builder import element_type_of
+from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from .building import Lowering, StableHLOBuilder, result_shape
+from .building import Lowering, TFLToStableHLOBuilder, number, result_shape
 
 
 def _operands(
-    b: StableHLOBuilder, op: Operation, operands: Sequence[SSAValue]
+    b: TFLToStableHLOBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> list[SSAValue]:
     """Return the operands as floats, broadcast to the shape of the result."""
     shape = result_shape(op)
@@ -24,7 +28,7 @@ def _operands(
 
 
 def _elementwise(op_type: type[Operation]) -> Lowering:
-    def lower(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
+    def lower(b: TFLToStableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
         values = _operands(b, op, operands)
         value = b.op(op_type, values, values[0].type)
         if "fused_activation_function" not in op.properties:
@@ -36,7 +40,7 @@ def _elementwise(op_type: type[Operation]) -> Lowering:
 
 
 def _comparison_lowering(direction: ComparisonDirection) -> Lowering:
-    def lower(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
+    def lower(b: TFLToStableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
         lhs, rhs = _operands(b, op, operands)
         return b.add(
             stablehlo.CompareOp(
@@ -50,7 +54,7 @@ def _comparison_lowering(direction: ComparisonDirection) -> Lowering:
 
 
 def _relu(activation: str) -> Lowering:
-    def lower(b: StableHLOBuilder, op: Operation, x: SSAValue) -> SSAValue:
+    def lower(b: TFLToStableHLOBuilder, op: Operation, x: SSAValue) -> SSAValue:
         # Clamp in the type of the result, whose scale may be finer.
         type_ = op.results[0].type
         if element_type_of(x) != scalar_or_element_type(type_):
@@ -60,7 +64,7 @@ def _relu(activation: str) -> Lowering:
     return lower
 
 
-def _convert(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
+def _convert(b: TFLToStableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
     element_types = element_type_of(x), element_type_of(op.output)
     if any(isinstance(type_, QuantizedType) for type_ in element_types):
         raise Unsupported(
@@ -69,7 +73,7 @@ def _convert(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
     return b.op(stablehlo.ConvertOp, (x,), op.output.type)
 
 
-def _quantize(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
+def _quantize(b: TFLToStableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
     """
     Lower `tfl.quantize` to `quant.qcast`. In later passes, its type becomes the result type
     of the kernel that computes the operand.
@@ -87,12 +91,14 @@ def _quantize(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
     return b.as_type(x, op.output.type)
 
 
-def _dequantize(b: StableHLOBuilder, op: tfl.DequantizeOp, x: SSAValue) -> SSAValue:
+def _dequantize(
+    b: TFLToStableHLOBuilder, op: tfl.DequantizeOp, x: SSAValue
+) -> SSAValue:
     return b.dequantize(x)
 
 
 def _squared_difference(
-    b: StableHLOBuilder, op: Operation, *operands: SSAValue
+    b: TFLToStableHLOBuilder, op: Operation, *operands: SSAValue
 ) -> SSAValue:
     values = _operands(b, op, operands)
     type_ = values[0].type
@@ -100,9 +106,26 @@ def _squared_difference(
     return b.op(stablehlo.MultiplyOp, (difference, difference), type_)
 
 
-def _square(b: StableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
+def _square(b: TFLToStableHLOBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
     (value,) = _operands(b, op, operands)
     return b.op(stablehlo.MultiplyOp, (value, value), value.type)
+
+
+def _softmax(b: TFLToStableHLOBuilder, op: tfl.SoftmaxOp, x: SSAValue) -> SSAValue:
+    x = b.dequantize(x)
+    if (beta := number(op.beta)) != 1:
+        scale = b.splat(beta, cast(TensorType, x.type))
+        x = b.op(stablehlo.MultiplyOp, (x, scale), x.type)
+    shape, axis = shape_of(x), len(shape_of(x)) - 1
+
+    def along_rows(op_type: type[BinaryOp], value: SSAValue, start: float) -> SSAValue:
+        return b.broadcast(b.reduce(op_type, value, start, [axis]), shape, range(axis))
+
+    largest = along_rows(stablehlo.MaximumOp, x, -inf)
+    difference = b.op(stablehlo.SubtractOp, (x, largest), x.type)
+    powers = b.op(stablehlo.ExponentialOp, (difference,), x.type)
+    total = along_rows(stablehlo.AddOp, powers, 0)
+    return b.op(stablehlo.DivideOp, (powers, total), x.type)
 
 
 LOWERINGS: Mapping[type[Operation], Lowering] = {
@@ -123,6 +146,7 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.RsqrtOp: _elementwise(stablehlo.RsqrtOp),
     tfl.SqrtOp: _elementwise(stablehlo.SqrtOp),
     tfl.TanhOp: _elementwise(stablehlo.TanhOp),
+    tfl.SoftmaxOp: _softmax,
     tfl.SquareOp: _square,
     tfl.SquaredDifferenceOp: _squared_difference,
     tfl.EqualOp: _comparison_lowering(ComparisonDirection.EQ),

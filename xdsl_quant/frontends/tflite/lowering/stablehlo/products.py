@@ -26,7 +26,13 @@ from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from ..windows import window_of
-from .building import Lowering, StableHLOBuilder, integers, number, result_shape
+from .building import (
+    Lowering,
+    TFLToStableHLOBuilder,
+    integers,
+    number,
+    result_shape,
+)
 from .windows import over_windows, padding
 
 _IMAGE = 0, 3, [1, 2]
@@ -34,7 +40,7 @@ _IMAGE = 0, 3, [1, 2]
 
 
 def _with_bias_and_activation(
-    b: StableHLOBuilder, op: Operation, value: SSAValue, bias: SSAValue | None
+    b: TFLToStableHLOBuilder, op: Operation, value: SSAValue, bias: SSAValue | None
 ) -> SSAValue:
     if bias is not None:
         wide = b.dequantize(b.broadcast(bias, shape_of(value)))
@@ -59,7 +65,7 @@ def _convolution(
     """
 
     def lower(
-        b: StableHLOBuilder,
+        b: TFLToStableHLOBuilder,
         op: tfl.Conv2DOp | tfl.DepthwiseConv2DOp,
         x: SSAValue,
         weights: SSAValue,
@@ -91,7 +97,7 @@ def _convolution(
 
 
 def _dot(
-    b: StableHLOBuilder,
+    b: TFLToStableHLOBuilder,
     lhs: SSAValue,
     rhs: SSAValue,
     contracting: tuple[int, int],
@@ -106,7 +112,7 @@ def _dot(
 
 
 def _fully_connected(
-    b: StableHLOBuilder,
+    b: TFLToStableHLOBuilder,
     op: tfl.FullyConnectedOp,
     x: SSAValue,
     weights: SSAValue,
@@ -126,7 +132,7 @@ def _fully_connected(
 
 
 def _batch_matmul(
-    b: StableHLOBuilder, op: tfl.BatchMatMulOp, x: SSAValue, y: SSAValue
+    b: TFLToStableHLOBuilder, op: tfl.BatchMatMulOp, x: SSAValue, y: SSAValue
 ) -> SSAValue:
     batch = result_shape(op)[:-2]
     lhs, rhs = (b.broadcast(v, (*batch, *shape_of(v)[-2:])) for v in (x, y))
@@ -140,7 +146,7 @@ def _batch_matmul(
 
 def _sum_or_mean(*, is_mean: bool) -> Lowering:
     def lower(
-        b: StableHLOBuilder, op: Operation, x: SSAValue, axes: SSAValue
+        b: TFLToStableHLOBuilder, op: Operation, x: SSAValue, axes: SSAValue
     ) -> SSAValue:
         x = b.dequantize(x)
         value = b.reduce(stablehlo.AddOp, x, 0, integers(axes))
@@ -156,7 +162,7 @@ def _sum_or_mean(*, is_mean: bool) -> Lowering:
 
 
 def _average_pool(
-    b: StableHLOBuilder, op: tfl.AveragePool2DOp, x: SSAValue
+    b: TFLToStableHLOBuilder, op: tfl.AveragePool2DOp, x: SSAValue
 ) -> SSAValue:
     """Divide the sum of each window by the number of its elements inside the image."""
     if DYNAMIC_INDEX in shape_of(x)[1:3]:

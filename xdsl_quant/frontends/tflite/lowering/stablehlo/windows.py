@@ -14,7 +14,7 @@ from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from ..windows import window_of
-from .building import StableHLOBuilder, number, result_shape
+from .building import TFLToStableHLOBuilder, number, result_shape
 
 
 def padding(
@@ -41,7 +41,11 @@ def padding(
 
 
 def over_windows(
-    b: StableHLOBuilder, op: Any, op_type: type[BinaryOp], x: SSAValue, start: float
+    b: TFLToStableHLOBuilder,
+    op: Any,
+    op_type: type[BinaryOp],
+    x: SSAValue,
+    start: float,
 ) -> SSAValue:
     """Reduce each window of a pooling op."""
     window = window_of(op)
