@@ -4,6 +4,7 @@ calibrated on samples.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import Rewriter
@@ -12,6 +13,7 @@ from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.runtime.entry_function import reachable_functions
+from xdsl_quant.runtime.extras import slice_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
@@ -34,7 +36,6 @@ from .attention_masks import (
     warn_of_wide_constants,
 )
 from .bias_correction import Correction, correct_biases
-from .bit_search import BitSearch
 from .dynamic_ranges import prepare
 from .errors import float_module, quantized_module, result_errors
 from .labels import Labels
@@ -296,8 +297,8 @@ class StaticPipeline(Pipeline):
 class MixedPipeline(StaticPipeline):
     """Stages of static quantization with a search for storage widths."""
 
-    bit_search: BitSearch
-    """Search, which caches measurements; set by `search`."""
+    bit_search: Any
+    """The `BitSearch` of a slice, which caches measurements; set by `search`."""
 
     found: BitSearchResult
     """Chosen widths, and the cost of other assignments; set by `search`."""
@@ -312,7 +313,8 @@ class MixedPipeline(StaticPipeline):
     def search(self, module: ModuleOp) -> ModuleOp:
         """Choose widths by measurement on the samples, and specify them."""
         labels = self.request.labels
-        self.bit_search = BitSearch(
+        search = "quantizer.bit_search.BitSearch"
+        self.bit_search = slice_function("a search for storage widths", search)(
             module,
             self.target,
             self.options,

@@ -57,14 +57,15 @@ def slice_function(feature: str, name: str) -> Callable[..., Any]:
 
     Args:
         feature: feature that needs the function, for the message, e.g. `a plot`.
-        name: slice, module and function name, e.g. `display.pages.render`.
+        name: folder, module and function name, e.g. `display.pages.render`.
 
     Raises:
         ImportError: if the slice is missing.
     """
     folder, module, function = name.split(".")
-    _check_slice(feature, f"xdsl_quant.{folder}")
-    return getattr(import_module(f"xdsl_quant.{folder}.{module}"), function)
+    for path in (f"xdsl_quant.{folder}", f"xdsl_quant.{folder}.{module}"):
+        _check_slice(feature, path)
+    return getattr(import_module(path), function)
 
 
 def notebook_html(html: Callable[[], str]) -> str | None:
