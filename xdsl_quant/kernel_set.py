@@ -2,4 +2,4 @@
 
 from typing import Literal
 
-KernelSet = Literal["reference", "multiplier", "xnnpack"]
+KernelSet = Literal["reference", "multiplier", "xnnpack", "onnxruntime"]

@@ -2,7 +2,8 @@
 Sets of kernels whose results an interpreter or a lowering reproduces.
 
 Runtimes compute the same op with different kernels. The module attribute `quant.kernels`
-selects the kernels for all ops of a module.
+selects the kernels for all ops of a module. Those of `onnxruntime` compute StableHLO ops,
+all others `tfl` ops; ops of the other dialect have the `reference` kernels.
 """
 
 from typing import cast, get_args

@@ -75,6 +75,7 @@ SLICE = QuantizationUniverse(
             "convert-stablehlo-to-linalg",
             "quant-casts-to-stablehlo",
             "stablehlo-casts-to-quant",
+            "stablehlo-legalize-qdq-to-integer",
             "stablehlo-legalize-qdq-to-quantized-op",
             "stablehlo-legalize-quant-to-integer",
             "stablehlo-legalize-quantized-op-to-qdq",

@@ -95,7 +95,7 @@ def _applying_region(op_type: type[BinaryOp], scalar_type: Attribute) -> Region:
     return Region(block)
 
 
-def region_op(reduce: ReduceOp) -> BinaryOp | None:
+def region_op(reduce: ReductionOp) -> BinaryOp | None:
     """Return the commutative op that the region applies to its arguments, or `None`."""
     if len(reduce.body.blocks) != 1 or not reduce.inputs:
         return None

@@ -39,6 +39,9 @@ from .adoption import adopt_ops
 STABLEHLO_ROUNDING = Rounding("nearest-even", "before-rounding", "stored-zero")
 """Rounding of `uniform_quantize` without attributes."""
 
+ONNX_ROUNDING = Rounding("nearest-even", "after-rounding", "storage-min")
+"""Rounding of ONNX's `QuantizeLinear` to integers; for NaN, that of onnxruntime."""
+
 
 class StablehloCastToQuant(RewritePattern):
     """

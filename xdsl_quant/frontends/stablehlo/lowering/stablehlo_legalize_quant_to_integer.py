@@ -55,8 +55,9 @@ from xdsl.ir import Attribute, Block, Operation
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import fail_for_all, refuse
+from xdsl_quant.diagnostics import fail, fail_for_all, refuse
 from xdsl_quant.dialects.quant import StorageCastOp, UniformQuantizedType
+from xdsl_quant.dialects.quant.ops import rounding_attributes, stated_attributes
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
     Adds,
@@ -72,11 +73,14 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ConstantOp,
     GetDimensionSizeOp,
     IotaOp,
+    UniformQuantizeOp,
 )
+from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
+from xdsl_quant.runtime.kernel_sets import kernel_set
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.transforms.building.quantization_arithmetic import (
     unsupported_cast_reason,
@@ -86,11 +90,13 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 from .adoption import adopt_ops
 from .integers.elementwise import (
+    FORMULAS,
     REQUANTIZATION,
     ComparisonToIntegers,
     ElementwiseToIntegers,
     Form,
     IntegerPattern,
+    Multiplication,
     Values,
     formula_form,
     have_same_parameters,
@@ -101,9 +107,11 @@ from .integers.elementwise import (
     widen_stored,
     wider_type,
 )
+from .integers.float_logistic import LogisticToFloats
 from .integers.partial_sums import applies_one_op
 from .integers.products import ProductToIntegers
 from .linalg.data_movement import elements_of_type
+from .stablehlo_casts_to_quant import ONNX_ROUNDING
 from .stablehlo_legalize_quantized_op_to_qdq import decompose, has_quantized_operands
 
 
@@ -123,7 +131,7 @@ class ConstantToIntegers(IntegerPattern):
 class IotaToIntegers(IntegerPattern):
     """Replace a quantized `stablehlo.iota` by requantized indices, whose scale is 1."""
 
-    rounding: ScaleRounding = "single"
+    rounding: Multiplication = "single"
     """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
@@ -170,7 +178,7 @@ class SameScaleToIntegers(IntegerPattern):
     differs from that of the result are requantized first.
     """
 
-    rounding: ScaleRounding = "single"
+    rounding: Multiplication = "single"
     """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
@@ -210,7 +218,7 @@ class SameScaleToIntegers(IntegerPattern):
 
 
 def _requantizations(
-    types: Sequence[Attribute], target: Attribute, rounding: ScaleRounding
+    types: Sequence[Attribute], target: Attribute, rounding: Multiplication
 ) -> Mapping[int, Form]:
     """Return requantizations to the elements of `target`, by index of types that differ."""
     element_type = quantized_type_of(target)
@@ -250,7 +258,7 @@ class ReductionToIntegers(IntegerPattern):
     are requantized. Another pattern replaces the op in the region.
     """
 
-    rounding: ScaleRounding = "single"
+    rounding: Multiplication = "single"
     """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
@@ -297,14 +305,32 @@ def _convert_to_stored(block: Block) -> None:
         block.insert_op_before(cast_op, first)
 
 
-def integer_patterns(rounding: ScaleRounding = "single") -> Sequence[IntegerPattern]:
+ONNXRUNTIME_FORMULAS = {
+    name: FORMULAS[name]
+    for name in ("stablehlo.add", "stablehlo.multiply", "stablehlo.uniform_quantize")
+}
+"""Formulas for which onnxruntime has kernels, by op name."""
+
+
+def has_f32_multipliers(module: ModuleOp, kernels: KernelSet | None) -> bool:
+    """Return True for kernels that rescale by `f32` factors; default: the module's."""
+    try:
+        return (kernels or kernel_set(module)) == "onnxruntime"
+    except ValueError as e:
+        fail(module, str(e))
+
+
+def integer_patterns(rounding: Multiplication = "single") -> Sequence[IntegerPattern]:
     """
     Return the patterns of the pass; the first one that matches an op replaces it.
 
     Args:
         rounding: rounding of the product of an integer and a multiplier.
     """
+    is_float = rounding == "f32"
+    formulas = ONNXRUNTIME_FORMULAS if is_float else FORMULAS
     return (
+        *([LogisticToFloats()] if is_float else []),
         ConstantToIntegers(),
         IotaToIntegers(rounding),
         SizeToIntegers(),
@@ -312,7 +338,7 @@ def integer_patterns(rounding: ScaleRounding = "single") -> Sequence[IntegerPatt
         SameScaleToIntegers(rounding),
         ComparisonToIntegers(),
         ProductToIntegers(rounding),
-        ElementwiseToIntegers(rounding),
+        ElementwiseToIntegers(rounding, formulas),
     )
 
 
@@ -334,6 +360,13 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
 
     rounding: ScaleRounding = "single"
     """Rounding of the product of an integer and a multiplier."""
+
+    kernels: KernelSet | None = None
+    """
+    Kernels whose results are computed; `onnxruntime` multiplies by `f32` factors, and has
+    no integer form of `abs`, `negate` and `subtract`. Default: the module attribute
+    `quant.kernels`, or fixed-point multipliers.
+    """
 
     fallback: Literal["fail", "keep", "qdq"] = "fail"
     """
@@ -368,6 +401,8 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
         with without_garbage_collection():
             if self.fallback == "qdq":
                 changed = decompose(without_form)
+            if has_f32_multipliers(op, self.kernels):
+                _state_rounding(op)
             for inner, form in plans.items():
                 replace_with_form(inner, form, PatternRewriter(inner))
         is_kept = bool(unhandled) and self.fallback == "keep"
@@ -384,7 +419,8 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
         self, module: ModuleOp
     ) -> tuple[Mapping[Operation, Form], Sequence[Operation]]:
         """Map ops to builders of integer ops; also return ops without integer form."""
-        patterns = integer_patterns(self.rounding)
+        is_float = has_f32_multipliers(module, self.kernels)
+        patterns = integer_patterns("f32" if is_float else self.rounding)
         plans: dict[Operation, Form] = {}
         without_form: list[Operation] = []
         for op in module.walk():
@@ -409,6 +445,14 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
                     hint = "'fallback=keep' to keep it"
                 refuse(op, "cannot be computed with integers", e, f"use {hint}")
             return None
+
+
+def _state_rounding(module: ModuleOp) -> None:
+    """Let casts without attributes round as those of ONNX."""
+    stated = rounding_attributes(ONNX_ROUNDING)
+    for op in module.walk():
+        if isinstance(op, UniformQuantizeOp):
+            op.attributes.update(stated | stated_attributes(op))
 
 
 def _is_reduction(op: Operation | None) -> bool:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import sub
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import arith
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerType,
     TensorType,
+    f32,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -36,10 +37,15 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     ComparisonDirection,
     ConstantOp,
 )
-from xdsl_quant.machines.arith import Condition, IntegerExpression, type_for
+from xdsl_quant.machines.arith import (
+    Condition,
+    FloatExpression,
+    IntegerExpression,
+    type_for,
+)
 from xdsl_quant.machines.expression import Bounds
 from xdsl_quant.numerics.fixed_point import apply_scale_unchecked
-from xdsl_quant.numerics.primitives import Integers
+from xdsl_quant.numerics.primitives import Array, Integers
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.arrays import elements_attr
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions, shape_of
@@ -47,9 +53,11 @@ from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
 
 from ..linalg.elementwise import LowerElementwise
+from .float_rescaling import FloatRescaling
 from .partial_sums import partial_sum_bounds
 from .scales import (
     MULTIPLIER_BITS,
+    Formula,
     ScaledTensor,
     Scaling,
     comparison_factors,
@@ -58,6 +66,9 @@ from .scales import (
 )
 
 Values: TypeAlias = Sequence[SSAValue]
+
+Multiplication: TypeAlias = ScaleRounding | Literal["f32"]
+"""Rounding of a product with a fixed-point multiplier, or `f32` factors: onnxruntime's."""
 
 Form: TypeAlias = Callable[[LoweringBuilder, Values], Values]
 """Function that builds results from operands; neither have quantized types."""
@@ -169,8 +180,10 @@ class Element(NamedTuple):
 
     def as_expression(
         self, builder: LoweringBuilder, value: SSAValue
-    ) -> IntegerExpression:
+    ) -> IntegerExpression | FloatExpression:
         """Return the element as an expression in the loop body."""
+        if value.type == f32:
+            return FloatExpression(builder, value, self.bounds, may_be_nan=False)
         if not self.is_signed:
             value = builder.op(arith.ExtUIOp, (value,), type_for(self.bounds))
         return IntegerExpression(builder, value, self.bounds)
@@ -204,7 +217,7 @@ def zero_points(operands: Sequence[ScaledTensor]) -> Sequence[Integers]:
 def build_elementwise(
     builder: LoweringBuilder,
     elements: Sequence[Element],
-    numbers: Sequence[Integers],
+    numbers: Sequence[Array],
     result_type: Attribute,
     formula: Callable[..., object],
 ) -> SSAValue:
@@ -215,18 +228,19 @@ def build_elementwise(
         builder: insertion point.
         elements: elements to read; the first tensor has the shape of the result.
         numbers: constant arguments of the formula, as arrays that broadcast to the result.
-            An array whose elements are all equal becomes a scalar constant.
+            Floats are `f32`. Equal elements become one scalar constant.
         result_type: type of the result.
         formula: function of `elements`, followed by `numbers`.
     """
-    operands: list[Element | int] = [*elements]
+    operands: list[Element | float] = [*elements]
     for array in numbers:
-        low, high = int(array.min()), int(array.max())
+        low, high = array.min().item(), array.max().item()
         if low == high:
             operands.append(low)
             continue
         axes = [axis for axis, size in enumerate(array.shape) if size != 1]
-        attribute = elements_attr(array.squeeze().astype("<i8"), i64)
+        dtype, type_ = ("<f4", f32) if array.dtype.kind == "f" else ("<i8", i64)
+        attribute = elements_attr(array.squeeze().astype(dtype), type_)
         constant = builder.constant(attribute, attribute.type)
         operands.append(Element(constant, dimensions(axes), (low, high)))
     loaded = [operand for operand in operands if isinstance(operand, Element)]
@@ -321,16 +335,6 @@ def have_same_parameters(types: Sequence[Attribute]) -> bool:
     return all(parameters == first for parameters in remaining)
 
 
-class Formula(NamedTuple):
-    """Elementwise function of zero-point-corrected integers."""
-
-    combine: Callable[..., Integers]
-    """NumPy function of the operands."""
-
-    is_sum: bool = False
-    """True for sums: one multiplier per operand. False: one multiplier for the result."""
-
-
 def _same(value: Integers) -> Integers:
     return value
 
@@ -377,7 +381,7 @@ def scaled_tensors(types: Sequence[Attribute]) -> Sequence[ScaledTensor] | None:
 def formula_form(
     formula: Formula,
     types: Sequence[Attribute],
-    rounding: ScaleRounding,
+    rounding: Multiplication,
     bounds: Sequence[Bounds] | None = None,
 ) -> Form | None:
     """
@@ -391,12 +395,7 @@ def formula_form(
     if (quantized := scaled_tensors(types)) is None:
         return None
     *operands, target = quantized
-    if formula.is_sum:
-        scaling = sum_scaling(operands, target)
-    else:
-        largest = math.prod(operand.largest for operand in operands)
-        scaling = product_scaling(operands, target, largest)
-    rescaling = Rescaling(scaling, target, rounding)
+    rescaling = rescaling_to(target, operands, formula, rounding)
     count, numbers = len(operands), [*zero_points(operands), *rescaling.numbers]
 
     def stored(*values: Integers) -> Integers:
@@ -411,6 +410,35 @@ def formula_form(
     return build
 
 
+def rescaling_to(
+    target: ScaledTensor,
+    terms: Sequence[ScaledTensor],
+    formula: Formula,
+    rounding: Multiplication,
+    largest: int | None = None,
+) -> Rescaling | FloatRescaling:
+    """
+    Return the rescaling of a sum or product of quantized values.
+
+    Args:
+        target: quantization of the result.
+        terms: operands of the sum, or factors of the product.
+        formula: function of the operands.
+        rounding: rounding of the product of an integer and a multiplier.
+        largest: largest absolute value of a product, if products are accumulated.
+
+    Raises:
+        ValueError: if a multiplier is not representable; the message says why.
+    """
+    if rounding == "f32":
+        return FloatRescaling(terms, target, formula.is_sum, largest is not None)
+    if formula.is_sum:
+        return Rescaling(sum_scaling(terms, target), target, rounding)
+    if largest is None:
+        largest = math.prod(term.largest for term in terms)
+    return Rescaling(product_scaling(terms, target, largest), target, rounding)
+
+
 @dataclass(frozen=True)
 class ElementwiseToIntegers(IntegerPattern):
     """
@@ -422,7 +450,7 @@ class ElementwiseToIntegers(IntegerPattern):
     With `formulas={"toy.mul": FORMULAS["stablehlo.multiply"]}`, it replaces `toy.mul`.
     """
 
-    rounding: ScaleRounding = "single"
+    rounding: Multiplication = "single"
     """Rounding of the product of an integer and a multiplier."""
 
     formulas: Mapping[str, Formula] = field(default_factory=lambda: FORMULAS)

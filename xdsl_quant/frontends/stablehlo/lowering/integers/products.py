@@ -24,7 +24,6 @@ from xdsl_quant.dialects.quant.types import with_element_type
 from xdsl_quant.frontends.stablehlo.dialect import AddOp, ConvolutionOp, ReduceOp
 from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
 from xdsl_quant.numerics.primitives import Integers
-from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     dimensions,
@@ -38,19 +37,20 @@ from .elementwise import (
     Element,
     Form,
     IntegerPattern,
-    Rescaling,
+    Multiplication,
     Values,
     build_constant,
     build_elementwise,
     element_at_result_index,
     operand_elements,
+    rescaling_to,
     scaled_tensors,
     storage_of,
     widen_stored,
     wider_type,
     zero_points,
 )
-from .scales import ScaledTensor, product_scaling
+from .scales import ScaledTensor
 
 
 def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
@@ -63,7 +63,7 @@ def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
 class ProductToIntegers(IntegerPattern):
     """Replace quantized contractions by rescaled sums of products of stored values."""
 
-    rounding: ScaleRounding = "single"
+    rounding: Multiplication = "single"
     """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
@@ -81,8 +81,9 @@ class ProductToIntegers(IntegerPattern):
         sizes = [size for d, size in enumerate(shape_of(op.rhs)) if d not in free_dims]
         accumulator, largest_sum = _sum_limits(lhs, rhs, sizes)
         largest = largest_sum * lhs.largest
-        scaling = product_scaling([lhs, rhs], target, largest)
-        rescaling = Rescaling(scaling, target, self.rounding)
+        rescaling = rescaling_to(
+            target, [lhs, rhs], REQUANTIZATION, self.rounding, largest
+        )
 
         def stored(product: Any, *numbers: Integers) -> Integers:
             if zero_point:

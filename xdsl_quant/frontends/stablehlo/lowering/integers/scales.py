@@ -6,7 +6,7 @@ result of rank 0, arrays have one dimension.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -95,6 +95,16 @@ class ScaledTensor:
     def width(self) -> int:
         """Number of bits of a stored value."""
         return self.quantized_type.storage_type_integral_width
+
+
+class Formula(NamedTuple):
+    """Elementwise function of zero-point-corrected integers."""
+
+    combine: Callable[..., Integers]
+    """NumPy function of the operands."""
+
+    is_sum: bool = False
+    """True for sums: one multiplier per operand. False: one multiplier for the result."""
 
 
 class Scaling(NamedTuple):

@@ -378,6 +378,7 @@ def convert_scalar(
 
     Integers keep their low bits if the target is narrower. Floats become integers by
     rounding toward zero and saturating; NaN becomes 0. For `i1`, nonzero values are true.
+    Floats of up to 8 bits only have conversions.
 
     Args:
         builder: insertion point.
@@ -409,7 +410,10 @@ def _as_float(
 ) -> SSAValue:
     if not is_floating(source):
         op_type = arith.UIToFPOp if is_unsigned_type(source) else arith.SIToFPOp
-        return builder.op(op_type, (value,), target)
+        if target.bitwidth > 8:
+            return builder.op(op_type, (value,), target)
+        # Integers that are inexact in f32 exceed all smaller floats.
+        value, source = builder.op(op_type, (value,), f32), f32
     width = bit_width(source)
     if width == target.bitwidth:
         # f16 and bf16: neither can represent all values of the other.

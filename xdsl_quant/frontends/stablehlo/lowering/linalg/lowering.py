@@ -34,6 +34,7 @@ from xdsl_quant.dialects.quant.traits import (
     Reduces,
     has_quantization_trait,
 )
+from xdsl_quant.frontends.stablehlo.dialect import ConvertOp
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.signless_types import signless
 from xdsl_quant.unsupported import Unsupported
@@ -226,7 +227,10 @@ def _check_type(op: Operation, type_: Attribute) -> None:
     elif not (
         is_arithmetic(element_type)
         or isinstance(element_type, IndexType)
-        or (accepts_stored and isinstance(element_type, AnyFloat))
+        or (
+            (accepts_stored or isinstance(op, ConvertOp))
+            and isinstance(element_type, AnyFloat)
+        )
     ):
         raise Unsupported(
             f"{value}, expected elements of type bf16, f16, f32, f64 or an integer of up "

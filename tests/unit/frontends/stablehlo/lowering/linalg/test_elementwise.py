@@ -32,6 +32,7 @@ from xdsl_quant.frontends.stablehlo.lowering.linalg.elementwise import (
     FORMULAS,
     LowerElementwise,
 )
+from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.runtime.loading import apply_passes
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
@@ -288,6 +289,22 @@ def test_convert(name: str):
     expected = stablehlo_results(text, values)
     for actual, wanted in zip(run(text, values), expected, strict=True):
         same_bits(actual, wanted)
+
+
+@pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f4E2M1FN"])
+@pytest.mark.parametrize("other", ["f32", "f16", "f64", "i32"])
+def test_small_floats_are_converted(name: str, other: str):
+    numbers = [0, 1.3, -2.7, 6.5, 100, 0.3, 5, 3] * 2
+    values = np.array(numbers).astype(TYPES[other])
+    small, type_ = tensor(values.shape, name), tensor(values.shape, other)
+    ops = [
+        f"stablehlo.convert %0 : ({type_}) -> {small}",
+        f"stablehlo.convert %r0 : ({small}) -> {type_}",
+    ]
+    results = run(function([type_], ops, [small, type_]), values)
+    expected = values.astype(float_dtype(name))
+    same_bits(results[0], expected)
+    same_bits(results[1], expected.astype(values.dtype))
 
 
 def test_bf16():

@@ -1,0 +1,61 @@
+"""Recognition of softmax, which StableHLO builds from other ops."""
+
+from typing import NamedTuple
+
+from xdsl.ir import SSAValue
+
+from xdsl_quant.transforms.building.builder import shape_of
+
+from . import dialect as stablehlo
+from .dialect.elementwise import BinaryOp
+from .dialect.reduction import region_op
+
+
+class Softmax(NamedTuple):
+    """The operand of a softmax, and the dimension along which its results sum to 1."""
+
+    operand: SSAValue
+    axis: int
+
+
+def match_softmax(divide: stablehlo.DivideOp) -> Softmax | None:
+    """
+    Return the softmax that a division computes; `None` for other divisions.
+
+    The powers must be those of differences from the maximum, so that they do not overflow.
+    """
+    powers = divide.lhs.owner
+    total = _row_reduction(divide.rhs, stablehlo.AddOp)
+    if not isinstance(powers, stablehlo.ExponentialOp) or total is None:
+        return None
+    difference = powers.operand.owner
+    if total.operand is not divide.lhs or not isinstance(
+        difference, stablehlo.SubtractOp
+    ):
+        return None
+    largest = _row_reduction(difference.rhs, stablehlo.MaximumOp)
+    return largest if largest == (difference.lhs, total.axis) else None
+
+
+def _row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> Softmax | None:
+    """Return the operand and the dimension of a reduction that is broadcast again."""
+    dimensions = range(rank := len(shape_of(value)))
+    while isinstance(op := value.owner, stablehlo.BroadcastInDimOp):
+        dimensions = [dimensions[d] for d in op.broadcast_dimensions.get_values()]
+        value = op.operand
+    kept = value
+    if isinstance(op, stablehlo.ReshapeOp):
+        op = op.operand.owner
+    if not isinstance(op, stablehlo.ReduceOp) or not isinstance(region_op(op), op_type):
+        return None
+    if len(op.inputs) != 1 or len(axes := op.dimensions.get_values()) != 1:
+        return None
+    (axis,), (operand,) = axes, op.inputs
+    if kept is not op.results[0]:
+        # The reshape must keep the reduced dimension with size 1.
+        shape = [*shape_of(operand)]
+        shape[axis] = 1
+        is_matched = [*shape_of(kept)] == shape and [*dimensions] == [*range(rank)]
+    else:
+        is_matched = [*dimensions] == [d for d in range(rank) if d != axis]
+    return Softmax(operand, axis) if is_matched else None
