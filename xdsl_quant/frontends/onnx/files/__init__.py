@@ -1,0 +1,1 @@
+"""Reading and checking of `.onnx` files, and the elements of their tensors."""
