@@ -54,6 +54,7 @@ _CORE = QuantizationUniverse(
 
 _SLICES = (
     "frontends.linalg_named_ops",
+    "frontends.onnx",
     "frontends.stablehlo",
     "frontends.tflite",
     "frontends.tosa",

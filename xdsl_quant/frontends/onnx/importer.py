@@ -1,0 +1,211 @@
+"""Import of `.onnx` files to modules of StableHLO ops and quantized types."""
+
+from __future__ import annotations
+
+import warnings
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnknownLoc,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+from xdsl.transforms.dead_code_elimination import dce
+
+from xdsl_quant import xdsl_patches
+from xdsl_quant.runtime.arrays import shape_text
+from xdsl_quant.runtime.loading import IRError, verify_module
+
+from .files.model_files import LoadedModel, ONNXFileError, load_model
+from .graph_builder import (
+    GraphBuilder,
+    declared_type,
+    location,
+    value_hint,
+)
+from .ops import CONVERSIONS
+
+
+def read_onnx(
+    source: str | Path | bytes,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    static: bool = False,
+) -> ModuleOp:
+    """
+    Read an ONNX model.
+
+    The graph becomes the function `@main` of StableHLO ops. Names of values become
+    locations. Arithmetic of shapes is folded. An op without conversion becomes a
+    `stablehlo.custom_call @onnx.Name`.
+
+    Args:
+        source: a path, or the bytes of a file.
+        shapes: shapes of the inputs, by name.
+        static: use 1 for the remaining symbolic sizes of inputs, which are otherwise
+            dynamic (`?`) if all ops support it; if not, they are 1, with a warning.
+
+    Returns:
+        The verified module.
+
+    Raises:
+        ONNXFileError: if the file is damaged or unsupported, an input is incompatible
+            with its shape, or the module is invalid.
+        OSError: if the file cannot be read.
+        ImportError: if the package `onnx` is not installed.
+    """
+    model = load_model(source)
+    xdsl_patches.apply()
+    shapes = shapes or {}
+    try:
+        return _read_module(model, shapes, static)
+    except ONNXFileError:
+        if static or not (unknown := _unknown_sizes(model, shapes)):
+            raise
+    module = _read_module(model, shapes, True)
+    warnings.warn(
+        f"{model.name}: unknown sizes are 1, as not all ops support '?': {unknown}; set "
+        "other sizes with --shape or 'shapes'",
+        stacklevel=2,
+    )
+    return module
+
+
+def _unknown_sizes(model: LoadedModel, shapes: Mapping[str, Sequence[int]]) -> str:
+    """Return a list of the inputs with unknown sizes, for a message."""
+    types = _input_types(model.proto.graph.input, shapes, static=False)
+    return ", ".join(
+        f"input '{name}' has shape {shape_text(type_.get_shape())}"
+        for name, type_ in types.items()
+        if DYNAMIC_INDEX in type_.get_shape()
+    )
+
+
+def _read_module(
+    model: LoadedModel, shapes: Mapping[str, Sequence[int]], static: bool
+) -> ModuleOp:
+    try:
+        module = ModuleOp([_main(model, shapes, static)])
+    except ONNXFileError as e:
+        raise ONNXFileError(f"{model.name}: error: {e}") from None
+    dce(module)
+    try:
+        verify_module(module)
+    except IRError as e:
+        raise ONNXFileError(f"{model.name}: {e}") from None
+    return module
+
+
+def _main(
+    model: LoadedModel, shapes: Mapping[str, Sequence[int]], static: bool
+) -> FuncOp:
+    proto, graph = model.proto, model.proto.graph
+    types = _input_types(graph.input, shapes, static)
+    block = Block(arg_types=[*types.values()])
+    values: dict[str, SSAValue] = {}
+    for name, argument in zip(types, block.args, strict=True):
+        argument.name_hint = value_hint(name)
+        values[name] = argument
+    end = InsertPoint.at_end(block)
+    builder = GraphBuilder(
+        end,
+        location=UnknownLoc(),
+        conversions=CONVERSIONS,
+        versions={
+            opset.domain or "ai.onnx": opset.version for opset in proto.opset_import
+        },
+        types=_inferred_types(proto, types),
+        folder=model.folder,
+        constants_point=end,
+        initializers=ChainMap({tensor.name: tensor for tensor in graph.initializer}),
+        values=ChainMap(values),
+    )
+    for node in graph.node:
+        builder.node(node)
+    block.add_op(ReturnOp(*(builder.value(output.name) for output in graph.output)))
+    return _function(graph, block)
+
+
+def _function(graph: onnx.GraphProto, block: Block) -> FuncOp:
+    """Return the function `@main`, with the names of inputs and outputs."""
+    end = block.last_op
+    assert end is not None
+    function = FuncOp("main", (block.arg_types, end.operand_types), Region(block))
+    function.location = location(graph.name)
+    # The attribute with which TensorFlow's importers keep these names.
+    function.attributes["tf.entry_function"] = DictionaryAttr(
+        {
+            key: StringAttr(",".join(value.name for value in values))
+            for key, values in (("inputs", graph.input), ("outputs", graph.output))
+            if values
+        }
+    )
+    return function
+
+
+def _input_types(
+    inputs: Sequence[onnx.ValueInfoProto],
+    shapes: Mapping[str, Sequence[int]],
+    static: bool,
+) -> Mapping[str, TensorType]:
+    types = {value.name: declared_type(value.type, value.name) for value in inputs}
+    for name, shape in shapes.items():
+        if (type_ := types.get(name)) is None:
+            known = ", ".join(f"'{known}'" for known in types)
+            raise ONNXFileError(f"unknown input '{name}'; available: {known}")
+        expected = type_.get_shape()
+        if len(shape) != len(expected) or any(
+            size < 0 or known not in (DYNAMIC_INDEX, size)
+            for size, known in zip(shape, expected, strict=True)
+        ):
+            raise ONNXFileError(
+                f"input '{name}' cannot have shape {shape_text(shape)}; expected "
+                f"{shape_text(expected)}"
+            )
+        types[name] = TensorType(type_.element_type, shape)
+    if not static:
+        return types
+    return {
+        name: TensorType(
+            type_.element_type,
+            [1 if size == DYNAMIC_INDEX else size for size in type_.get_shape()],
+        )
+        for name, type_ in types.items()
+    }
+
+
+def _inferred_types(
+    proto: onnx.ModelProto, types: Mapping[str, TensorType]
+) -> Mapping[str, onnx.TypeProto]:
+    """
+    Return the types of values that ONNX infers, by name, for ops without conversion.
+
+    Args:
+        proto: the model.
+        types: types of its inputs.
+    """
+    if all(node.op_type in CONVERSIONS for node in proto.graph.node):
+        return {}
+    sized = onnx.ModelProto()
+    sized.CopyFrom(proto)
+    for value in sized.graph.input:
+        sizes = value.type.tensor_type.shape.dim
+        for dimension, size in zip(sizes, types[value.name].get_shape(), strict=True):
+            if size != DYNAMIC_INDEX:
+                dimension.dim_value = size
+    try:
+        inferred = onnx.shape_inference.infer_shapes(sized, data_prop=True)
+    except Exception:
+        # The package raises errors of many classes for models that it cannot infer.
+        return {}
+    values = (*inferred.graph.value_info, *inferred.graph.output)
+    return {value.name: value.type for value in values}

@@ -1,0 +1,38 @@
+"""Conversions of ONNX ops to StableHLO, by op."""
+
+from collections.abc import Mapping
+
+from xdsl_quant.frontends.onnx.graph_builder import Conversion
+
+from .control_flow import CONTROL_FLOW
+from .data_movement import DATA_MOVEMENT
+from .element_types import ELEMENT_TYPES
+from .elementwise import ELEMENTWISE
+from .indexing import INDEXING
+from .normalization import NORMALIZATION
+from .products import PRODUCTS
+from .quantized import QUANTIZED
+from .quantized_kernels import QUANTIZED_KERNELS, with_quantized_moves
+from .recurrent import RECURRENT
+from .reduction import REDUCTION
+from .resize import RESIZE
+from .windows import WINDOWS
+
+CONVERSIONS: Mapping[str, Conversion] = with_quantized_moves(
+    {
+        **CONTROL_FLOW,
+        **DATA_MOVEMENT,
+        **ELEMENT_TYPES,
+        **ELEMENTWISE,
+        **INDEXING,
+        **NORMALIZATION,
+        **PRODUCTS,
+        **QUANTIZED,
+        **QUANTIZED_KERNELS,
+        **RECURRENT,
+        **REDUCTION,
+        **RESIZE,
+        **WINDOWS,
+    }
+)
+"""Conversion of each op, by its name, see `Node.op_type`."""
