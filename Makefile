@@ -28,7 +28,7 @@ TOSA_READY := .venv-tosa/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
 .PHONY: help venv demo tests pytest check costs filecheck lint pages format fuzz mlir24 prove prove-mutants oracles \
-	formats cpus tosa-tools iree host-check xdsl-versions mutants quantizers bench notebook docs clean
+	formats cpus tosa-tools iree onnx-models host-check xdsl-versions mutants quantizers bench notebook docs clean
 
 help:
 	@echo "make demo       run real int8 models as integer code, compare all tensors with LiteRT's, and quantize one"
@@ -53,6 +53,7 @@ help:
 	@echo "make cpus       run the execution tests for each CPU level that this machine supports,"
 	@echo "                and compare 45,000 small functions with the interpreter (CPUS='--count 1000')"
 	@echo "make tosa-tools install TOSA's reference model for 'make oracles', into .venv-tosa"
+	@echo "make onnx-models ONNX_MODELS=FOLDER   compare public ONNX models with onnxruntime"
 	@echo "make iree       compile seven models with IREE, and compare all values (installs 600 MB)"
 	@echo "make host-check run xDSL's own filecheck tests with and without the plugin"
 	@echo "make xdsl-versions  run the tests with each supported release of xDSL and the newest,"
@@ -151,6 +152,8 @@ oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.oracles $(ORACLES)
 	$(BIN)/python -m tests.oracles.tosa
 	$(BIN)/python -m tests.oracles.qdq
+	$(BIN)/python -m tests.oracles.onnx_files
+	$(BIN)/python -m tests.oracles.onnx_quantized
 	$(BIN)/python -m tests.propagation
 	$(BIN)/python -m pytest -q -n auto --all-cases -m sampled
 	$(BIN)/python -m tests.slices
@@ -198,6 +201,10 @@ $(TOSA_READY): Makefile
 	.venv-iree/bin/python -m pip install --quiet --disable-pip-version-check \
 		'iree-base-compiler==3.13.*' 'iree-base-runtime==3.13.*'
 	@touch $@
+
+# A folder with unpacked wheels: see tests/oracles/onnx_models.py.
+onnx-models: $(READY)
+	$(BIN)/python -m tests.oracles.onnx_models $(ONNX_MODELS)
 
 iree: $(READY) .venv-iree/.ready
 	$(BIN)/python -m tests.oracles.iree $(IREE)

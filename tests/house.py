@@ -24,13 +24,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "xdsl_quant"
 
 FIGURES: dict[str, tuple[float, float]] = {
-    "lines of code": (76_100, 62_500),
-    "lines of code of the core": (35_878, 36_000),
-    "Any in 1,000 lines of code": (3.9, 6),
+    "lines of code": (83_760, 62_500),
+    "lines of code of the core": (35_760, 36_000),
+    "Any in 1,000 lines of code": (3.6, 6),
     "percent of functions over 40 lines": (0.7, 1),
-    "functions over 40 lines": (38, 55),
+    "functions over 40 lines": (42, 55),
     "functions over 60 lines": (0, 0),
-    "imports inside functions": (33, 40),
+    "imports inside functions": (34, 40),
     "circles": (0, 0),
     "files in circles": (0, 0),
     "circles, with TYPE_CHECKING": (0, 0),
@@ -67,6 +67,7 @@ SLICES = (
     "inspecting",
     "numerics.formats",
     "proving",
+    "quantizer.bit_search",
     "rosetta",
     "tools.compare",
     "tools.inspect",
@@ -543,7 +544,8 @@ class House:
         same = {"main"}.union(*(file.mnemonics for file in self.files.values()))
         for file in self.files.values():
             for name in file.definitions:
-                if name.lstrip("_") not in same and not name.endswith("Op"):
+                is_same = name.lstrip("_") in same or name.startswith("__")
+                if not is_same and not name.endswith("Op"):
                     files[name].append(file.name)
         return [
             f"{name}: {', '.join(files[name])}"

@@ -22,12 +22,14 @@ NAMES = {
     "display": r"display|html|page|plot|magic",
     "execution.scheduling": r"schedul|unscheduled",
     "frontends.linalg_named_ops": r"linalg\.ops|named_op|conv_2d|batch_matmul|type_fn",
+    "frontends.onnx": r"onnx",
     "frontends.stablehlo": r"stablehlo",
     "frontends.tflite": r"tfl|litert|lite\b",
     "frontends.tosa": r"tosa",
     "inspecting": r"\binspect|verify.quant|--times|tools[. ](compare|target)|\"compare\"",
     "numerics.formats": r"formats|nf4|gguf|\bmx",
     "proving": r"prov(e|ing)\b",
+    "quantizer.bit_search": r"bit_search|budget|\bmixed|search",
     "rosetta": r"rosetta",
     "transforms.float_layers": (
         r"float_layers|(fold|equalize|smooth|split)-(batch|layers|activations|reductions)"

@@ -70,6 +70,7 @@ except ValueError as e:
 def test_slices_are_those_of_the_house():
     assert {name for name in NAMES if name not in SLICES} == {
         "frontends.linalg_named_ops",
+        "frontends.onnx",
         "frontends.stablehlo",
         "frontends.tflite",
         "frontends.tosa",

@@ -51,6 +51,7 @@ def test_what_the_plugin_offers():
         "quant-scales-to-fixed-point",
         "quant-stats-to-calibrated",
         "stablehlo-casts-to-quant",
+        "stablehlo-legalize-qdq-to-integer",
         "stablehlo-legalize-qdq-to-quantized-op",
         "stablehlo-legalize-quant-to-integer",
         "stablehlo-legalize-quantized-op-to-qdq",
@@ -121,6 +122,7 @@ def test_the_plugin_imports_nothing_heavy():
         "['xdsl_quant', 'xdsl_quant.diagnostics', 'xdsl_quant.frontends', "
         "'xdsl_quant.frontends.linalg_named_ops', "
         "'xdsl_quant.frontends.linalg_named_ops.slice', "
+        "'xdsl_quant.frontends.onnx', 'xdsl_quant.frontends.onnx.slice', "
         "'xdsl_quant.frontends.stablehlo', 'xdsl_quant.frontends.stablehlo.slice', "
         "'xdsl_quant.frontends.tflite', 'xdsl_quant.frontends.tflite.slice', "
         "'xdsl_quant.frontends.tosa', 'xdsl_quant.frontends.tosa.slice', "

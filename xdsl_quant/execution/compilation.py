@@ -116,7 +116,7 @@ def compile(
             values outside the storage type are undefined.
         zero_point_order: whether zero points are added before or after rounding.
         nan: result of casting NaN, for casts without an attribute `quant.nan`.
-        kernels: kernels whose results `tfl` ops have; see
+        kernels: kernels whose results ops have; see
             [`kernel_sets`][xdsl_quant.runtime.kernel_sets].
         fuse: whether to lower each cast to one loop with constant scales.
         schedule: whether to optimize the code beyond MLIR's passes.

@@ -5,11 +5,15 @@ fused, and integer contractions that quantize their activations at run time.
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.runtime.entry_function import functions_by_name, referenced_symbols
+from xdsl_quant.runtime.entry_function import (
+    functions_by_name,
+    inline_call,
+    referenced_symbols,
+)
 from xdsl_quant.runtime.model_dialects import ModelDialect
 from xdsl_quant.runtime.plugins import plugins
 
@@ -74,7 +78,7 @@ def _inline_calls_in(name: str, functions: dict[str, FuncOp], done: set[str]) ->
             continue
         _inline_calls_in(callee, functions, done)
         if _is_inlined(functions[callee]):
-            _inline(call, functions[callee])
+            inline_call(call, functions[callee])
 
 
 def _is_private(function: FuncOp) -> bool:
@@ -92,12 +96,3 @@ def _is_inlined(function: FuncOp) -> bool:
         # Recursive functions still contain calls here.
         and not any(isinstance(op, CallOp) for op in ops)
     )
-
-
-def _inline(call: CallOp, function: FuncOp) -> None:
-    *ops, terminator = function.body.block.ops
-    arguments = function.body.block.args
-    values: dict[SSAValue, SSAValue] = dict(zip(arguments, call.operands, strict=True))
-    copies = [op.clone(values) for op in ops]
-    results = [values.get(value, value) for value in terminator.operands]
-    Rewriter.replace_op(call, copies, results)

@@ -94,8 +94,8 @@ class QuantizedModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """
-        Write the quantized model to a `.tflite` file, or as text to a `.mlir` file or
-        a file without suffix.
+        Write the quantized model to an `.onnx` or `.tflite` file, or as text to a `.mlir`
+        file or a file without suffix.
 
         Raises:
             ValueError: if the suffix is unknown.

@@ -175,6 +175,19 @@ def constant_attr(value: SSAValue) -> ElementsAttr | None:
     return None
 
 
+def reinterpret_elements(
+    elements: ElementsAttr, element_type: Attribute
+) -> ElementsAttr:
+    """Return elements with the same bits and another type of the same width."""
+    type_ = TensorType(
+        cast("IntegerType | AnyFloat", element_type),
+        cast(ShapedType, elements.type).get_shape(),
+    )
+    if isinstance(elements, DenseResourceAttr):
+        return DenseResourceAttr(elements.resource_handle, type_)
+    return DenseIntOrFPElementsAttr(type_, elements.data)
+
+
 def constant_elements(value: SSAValue) -> Array | None:
     """
     Return the elements of a constant, as stored values if it is quantized; `None` for

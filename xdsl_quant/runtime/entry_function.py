@@ -1,10 +1,11 @@
-"""Lookup of the entry function of a module, and of the symbols that it uses."""
+"""Functions of a module: its entry function, used symbols, and inlining of calls."""
 
 from collections.abc import Collection, Iterator, Sequence
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from xdsl_quant.diagnostics import quoted
 
@@ -32,6 +33,22 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
 def functions_by_name(module: ModuleOp) -> dict[str, FuncOp]:
     """Return the functions of a module by name."""
     return {op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)}
+
+
+def inline_call(call: Operation, function: FuncOp) -> None:
+    """
+    Replace a call by copies of the ops of a function.
+
+    Args:
+        call: op whose operands and results are those of the function.
+        function: function with one block.
+    """
+    *ops, terminator = function.body.block.ops
+    arguments = function.body.block.args
+    values: dict[SSAValue, SSAValue] = dict(zip(arguments, call.operands, strict=True))
+    copies = [op.clone(values) for op in ops]
+    results = [values.get(value, value) for value in terminator.operands]
+    Rewriter.replace_op(call, copies, results)
 
 
 def check_function_name(name: object, argument: str) -> None:

@@ -9,6 +9,7 @@ from xdsl_quant.diagnostics import located_message, op_name
 from xdsl_quant.dialects.quant import QuantizedType, RegionOp
 from xdsl_quant.rounding_mode import Rounding
 
+from .kernel_sets import kernel_set
 from .loading import IRError, apply_passes, multiverse
 from .plugins import dialect_ops
 
@@ -32,8 +33,9 @@ def lower_stablehlo_ops(module: ModuleOp, rounding: Rounding) -> None:
     """
     if not (found := _stablehlo_ops([module])):
         return
-    is_quantized = _has_quantized_types(found)
-    lowering = _QUANTIZED_TO_LINALG if is_quantized else _TO_LINALG
+    is_fused = kernel_set(module) == "onnxruntime"
+    is_quantized = not is_fused and _has_quantized_types(found)
+    lowering = _QUANTIZED_TO_LINALG if is_fused or is_quantized else _TO_LINALG
     if lowering not in multiverse().all_passes or (
         is_quantized and rounding != Rounding()
     ):

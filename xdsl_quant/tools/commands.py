@@ -48,10 +48,10 @@ _ROUNDING = "--rounding-mode --zero-point-order --nan"
 COMMANDS: Mapping[str, Command] = {
     "quantize": Command(
         "quantize a float model with samples",
-        "Quantize a float model with samples, write a .mlir or .tflite file, and print\n"
-        "the error of each kernel. Recipes: dynamic-range, int16x8, int2-blocks-32,\n"
-        "int4-blocks-32 (both also 64, 128, 256), int4-weights, int8, int8-weights,\n"
-        "mixed.",
+        "Quantize a float model with samples, write a .mlir, .onnx or .tflite file, and\n"
+        "print the error of each kernel. Recipes: dynamic-range, int16x8,\n"
+        "int2-blocks-32, int4-blocks-32 (both also 64, 128, 256), int4-weights, int8,\n"
+        "int8-weights, mixed.",
         "MODEL --data! -o! --recipe --target --budget --test-data --labels "
         "--data-labels --report --json --times --checkpoint "
         f"{_MODEL_OPTIONS} --no-progress",
@@ -98,13 +98,14 @@ COMMANDS: Mapping[str, Command] = {
         ),
     ),
     "import": Command(
-        "convert .tflite files to MLIR text, and back",
-        "Convert a .tflite file to a .mlir file in the tfl dialect, or back. Without -o,\n"
-        "print the module.",
+        "convert .onnx and .tflite files to MLIR text, and back",
+        "Convert a .tflite file to a .mlir file in the tfl dialect, or an .onnx file to\n"
+        "one of StableHLO ops, or back. Without -o, print the module.",
         "MODEL -o -p --shape --static --print-debuginfo",
         (
             "model.tflite -o model.mlir",
             "model.mlir -o model.tflite",
+            "model.onnx --shape x=1x3x16x16 -o model.mlir",
             "model.tflite --static -p convert-tfl-to-linalg",
         ),
     ),
@@ -156,10 +157,10 @@ COMMANDS: Mapping[str, Command] = {
 
 
 _ARGUMENTS = """
-  MODEL                   MLIR text, .tflite file, or - for standard input
-  FLOAT                   float model: MLIR text, .tflite file, or -
-  QUANTIZED               quantized model: MLIR text, .tflite file, or -
-  TYPE                    a quantized type, MLIR text, .tflite file, or -
+  MODEL                   MLIR, .onnx or .tflite file, or - for standard input
+  FLOAT                   float model: MLIR, .onnx or .tflite file, or -
+  QUANTIZED               quantized model: MLIR, .onnx or .tflite file, or -
+  TYPE                    a quantized type, MLIR, .onnx or .tflite file, or -
   ACTION                  list or check
   TARGET                  target to check: a name or a .toml file
   --data FILE             samples in rows: .npy, .npz (array per argument) or -
@@ -183,7 +184,7 @@ _ARGUMENTS = """
   --sort KEY              name, op, storage, scale, zero-point, bytes, at-bounds
   --print-debuginfo       print locations, which contain tensor names
   --steps                 call once per row of the inputs, and keep the state
-  --kernels NAME          of tfl ops: reference (default), multiplier, xnnpack
+  --kernels NAME          reference (default), multiplier, xnnpack, onnxruntime
   --after PASSES          prove that these passes preserve results
   --to TYPE               prove requantization from one !quant.fixed_point type
   --scale-rounding MODE   of requantization: single (default) or double

@@ -1,4 +1,4 @@
-"""The command `xdsl-quant import`: .tflite files to MLIR text, and back."""
+"""The command `xdsl-quant import`: .onnx and .tflite files to MLIR text, and back."""
 
 import argparse
 import io

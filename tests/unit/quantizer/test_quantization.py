@@ -335,7 +335,7 @@ def test_samples_that_are_all_the_same():
 
 @pytest.mark.parametrize(
     ("name", "is_written"),
-    [("m.onnx", False), ("m.MLIR", True), ("m", True), ("m.txt", False)],
+    [("m.pb", False), ("m.MLIR", True), ("m", True), ("m.txt", False)],
 )
 def test_files_of_other_kinds(name: str, is_written: bool, tmp_path: Path):
     model = quantize(dense_layers(), samples(8, 6))
@@ -346,7 +346,7 @@ def test_files_of_other_kinds(name: str, is_written: bool, tmp_path: Path):
         return
     with pytest.raises(ValueError, match="expected") as caught:
         model.save(path)
-    assert str(caught.value) == f"{path}: expected a .mlir or .tflite file"
+    assert str(caught.value) == f"{path}: expected a .mlir, .onnx or .tflite file"
     assert not path.exists()
 
 
@@ -429,9 +429,9 @@ def test_a_pattern_of_a_file_that_selects_nothing(tmp_path: Path):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("x.txt", "expected MLIR text or the name of a .mlir or .tflite file"),
-        ("model", "expected MLIR text or the name of a .mlir or .tflite file"),
-        (Path("x.txt"), "unknown kind of file, expected .mlir or .tflite"),
+        ("x.txt", "expected MLIR text or the name of a .mlir, .onnx or .tflite file"),
+        ("model", "expected MLIR text or the name of a .mlir, .onnx or .tflite file"),
+        (Path("x.txt"), "unknown kind of file, expected .mlir, .onnx or .tflite"),
     ],
 )
 def test_a_file_of_an_unknown_kind(model: str | Path, message: str):

@@ -138,16 +138,17 @@ def test_text(text: str):
         ("a b.tflite", "a b.tflite: error: no such file or directory"),
         (
             Path("x.txt"),
-            "x.txt: error: unknown kind of file, expected .mlir or .tflite",
+            "x.txt: error: unknown kind of file, expected .mlir, .onnx or .tflite",
         ),
-        (Path("x"), "x: error: unknown kind of file, expected .mlir or .tflite"),
+        (Path("x"), "x: error: unknown kind of file, expected .mlir, .onnx or .tflite"),
         (
             "x.txt",
-            "x.txt: error: expected MLIR text or the name of a .mlir or .tflite file",
+            "x.txt: error: expected MLIR text or the name of a .mlir, .onnx or .tflite "
+            "file",
         ),
         (
             "x",
-            "x: error: expected MLIR text or the name of a .mlir or .tflite file",
+            "x: error: expected MLIR text or the name of a .mlir, .onnx or .tflite file",
         ),
         ("", "module: error: the text contains no op"),
         (b"", "module: error: the text contains no op"),

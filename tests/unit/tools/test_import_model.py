@@ -1,5 +1,6 @@
 """`xdsl-quant import`, in this process and once as a command."""
 
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -167,7 +168,7 @@ def test_large_constants(capsys: pytest.CaptureFixture[str]):
         (("m.tflite", "-o", "no/m.mlir"), "no/m.mlir: error: missing directory"),
         (
             ("m.tflite", "-o", "m.foo"),
-            "-o m.foo: error: expected a .mlir or .tflite file",
+            "-o m.foo: error: expected a .mlir, .onnx or .tflite file",
         ),
         (
             ("m.mlir", "--shape", "x=1x3"),
@@ -193,8 +194,8 @@ def test_large_constants(capsys: pytest.CaptureFixture[str]):
         ),
         (
             ("arith.mlir", "--static"),
-            "arith.mlir: error: --shape and --static are for .tflite models; the sizes of "
-            "a module of another dialect are in its types",
+            "arith.mlir: error: --shape and --static are for .onnx or .tflite models; the "
+            "sizes of a module of another dialect are in its types",
         ),
         (
             ("bad.tflite",),
@@ -254,3 +255,59 @@ def test_as_a_command():
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == TEXT.replace("SIZE", "?")
+
+
+ADD = """\
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.add %x, %x : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+
+
+def test_onnx_files(capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("onnx")
+    Path("add.mlir").write_text(ADD)
+    assert output(capsys, "add.mlir", "-o", "add.onnx") == ""
+    text = output(capsys, "add.onnx")
+    assert "stablehlo.add %x, %x : tensor<2xf32>" in text
+    assert output(capsys, "add.onnx", "-o", "again.onnx") == ""
+    assert output(capsys, "again.onnx") == text
+    # Ops of TensorFlow Lite are converted.
+    assert output(capsys, "m.tflite", "--static", "-o", "m.onnx") == ""
+    assert "stablehlo.clamp" in output(capsys, "m.onnx")
+
+
+def test_ops_without_form_in_onnx(capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("onnx")
+    Path("cbrt.mlir").write_text(ADD.replace("add %x, %x", "cbrt %x"))
+    message = error(capsys, "cbrt.mlir", "-o", "new.onnx")
+    assert message == (
+        "cbrt.mlir:2:3: error: 'stablehlo.cbrt' op cannot be written as ONNX: "
+        "unsupported op"
+    )
+    assert not Path("new.onnx").exists()
+
+
+@pytest.mark.parametrize("arguments", ["add.mlir -o add.onnx", "add.onnx"])
+def test_missing_package_onnx(arguments: str):
+    Path("add.mlir").write_text(ADD)
+    Path("add.onnx").write_bytes(b"")
+    script = (
+        "import sys; sys.modules['onnx'] = None\n"
+        "from xdsl_quant.tools.import_model import main\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script, *arguments.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    source = arguments.partition(" ")[0]
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"{source}: error: a '.onnx' file needs onnx, which is not installed; run pip "
+        "install '.[onnx]' in a checkout of xdsl-quant\n"
+    )

@@ -164,7 +164,7 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
         ),
         (
             ["-o", "model.tflit"],
-            "-o model.tflit: error: expected a .mlir or .tflite file",
+            "-o model.tflit: error: expected a .mlir, .onnx or .tflite file",
         ),
         (
             ["--recipe", "int8-weights", "--checkpoint", "{other}"],

@@ -64,8 +64,9 @@ def run_function(
         rounding_mode: rounding of casts that are not lowered.
         zero_point_order: order in which these casts add the zero point and round.
         nan: stored value of NaN for casts without an attribute `quant.nan`.
-        kernels: kernels whose results `tfl` ops have: `reference`, `multiplier` or
-            `xnnpack`; default: the module attribute `quant.kernels`, or `reference`.
+        kernels: kernels whose results ops have: `reference`, `multiplier` or `xnnpack`
+            for `tfl`, `onnxruntime` for StableHLO; default: the module attribute
+            `quant.kernels`, or `reference`.
         host_functions: Python functions that the module declares and calls, by name:
             see [`host_functions`][xdsl_quant.runtime.host_functions].
 
@@ -129,7 +130,7 @@ class StatefulModel:
                 [`run_function`][xdsl_quant.machines.numpy.functions.run_function].
             zero_point_order: order in which casts add the zero point and round.
             nan: stored value of NaN.
-            kernels: kernels whose results `tfl` ops have.
+            kernels: kernels whose results ops have.
             host_functions: Python functions that the module declares and calls.
 
         Raises:

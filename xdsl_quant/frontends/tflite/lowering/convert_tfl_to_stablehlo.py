@@ -24,14 +24,13 @@ After:
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    IntegerType,
     ModuleOp,
     NoneType,
     TensorType,
@@ -44,11 +43,12 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import located_message, op_name
 from xdsl_quant.dialects.quant import StoredQuantizedType
-from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import TENSOR_OR_PER_AXIS
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
+from xdsl_quant.runtime.arrays import reinterpret_elements
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
@@ -57,29 +57,24 @@ from xdsl_quant.unsupported import Unsupported
 
 from .fallbacks import without_conversion
 from .stablehlo import data_movement, elementwise, products
-from .stablehlo.building import Lowering, StableHLOBuilder
+from .stablehlo.building import Lowering, TFLToStableHLOBuilder
 from .tfl_infer_shapes import fold_shapes
 
-Form: TypeAlias = Callable[[StableHLOBuilder], Sequence[SSAValue]]
+Form: TypeAlias = Callable[[TFLToStableHLOBuilder], Sequence[SSAValue]]
 """Function that builds the replacement of an op, and returns its results."""
 
 _CONSTANTS = tfl.ConstOp | tfl.QConstOp | arith.ConstantOp
 
 
-def _rebuild_constant(b: StableHLOBuilder, op: _CONSTANTS) -> SSAValue:
+def _rebuild_constant(b: TFLToStableHLOBuilder, op: _CONSTANTS) -> SSAValue:
     """Build a `stablehlo.constant` with the elements (stored values) of a constant."""
     (result,), value = op.results, op.value
     element_type = scalar_or_element_type(result.type)
-    if isinstance(element_type, StoredQuantizedType):
+    if isinstance(element_type, StoredQuantizedType) and isinstance(
+        value, DenseIntOrFPElementsAttr | DenseResourceAttr
+    ):
         # The attribute may be signless.
-        type_ = cast(
-            "TensorType[IntegerType]",
-            with_element_type(result.type, element_type.storage_type),
-        )
-        if isinstance(value, DenseIntOrFPElementsAttr):
-            value = DenseIntOrFPElementsAttr(type_, value.data)
-        elif isinstance(value, DenseResourceAttr):
-            value = DenseResourceAttr(value.resource_handle, type_)
+        value = reinterpret_elements(value, element_type.storage_type)
     return b.op(stablehlo.ConstantOp, (), result.type, {"value": value})
 
 
@@ -94,7 +89,7 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
 def _rebuilding_form(op: Operation, *, is_stored: bool) -> Form:
     """Return a function that lowers an op on stored values or on floats."""
 
-    def build(b: StableHLOBuilder) -> Sequence[SSAValue]:
+    def build(b: TFLToStableHLOBuilder) -> Sequence[SSAValue]:
         if isinstance(op, _CONSTANTS):
             return (_rebuild_constant(b, op),)
         operands = [
@@ -122,7 +117,7 @@ def _verify(form: Form, op: Operation) -> None:
     """
     block = Block()
     try:
-        builder = StableHLOBuilder(InsertPoint.at_end(block), location=op.location)
+        builder = TFLToStableHLOBuilder(InsertPoint.at_end(block), location=op.location)
         values = form(builder)
         for built in block.ops:
             built.verify()
@@ -208,7 +203,7 @@ class TFLToStablehlo(CheckedPattern[Form]):
 
         def build(builder: LoweringBuilder) -> Sequence[SSAValue]:
             point = builder.insertion_point
-            return plan(StableHLOBuilder(point, location=op.location))
+            return plan(TFLToStableHLOBuilder(point, location=op.location))
 
         replace_with_built(op, rewriter, build)
 

@@ -140,7 +140,8 @@ def test_unknown_kernels():
     op = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
         %y = "tfl.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>
         return %y : tensor<2xf32> }"""
-    message = "unknown kernels 'ruy'; available: 'reference', 'multiplier', 'xnnpack'"
+    known = "'reference', 'multiplier', 'xnnpack', 'onnxruntime'"
+    message = f"unknown kernels 'ruy'; available: {known}"
     x = np.zeros(2, np.float32)
     wrong: Any = "ruy"
     with pytest.raises(ValueError, match=message):

@@ -67,7 +67,7 @@ def implementations(kernels: KernelSet) -> Mapping[type[Operation], Implementati
         "multiplier": MULTIPLIER_KERNELS,
         "xnnpack": XNNPACK_KERNELS,
     }
-    return {**IMPLEMENTATIONS, **others[kernels]}
+    return {**IMPLEMENTATIONS, **others.get(kernels, {})}
 
 
 def has_hybrid_kernel(op: Operation) -> bool:
