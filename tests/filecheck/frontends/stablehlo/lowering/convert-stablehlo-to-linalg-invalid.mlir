@@ -24,14 +24,6 @@ func.func @complex(%x: tensor<4xcomplex<f32>>) {
 
 // -----
 
-// CHECK:       'stablehlo.broadcast_in_dim' op has an operand or a result of unknown size, which has no conversion to linalg
-func.func @broadcast(%x: tensor<?xf32>) {
-  %0 = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<?xf32>) -> tensor<4xf32>
-  return
-}
-
-// -----
-
 // CHECK:       'stablehlo.reduce' op has a body with 'stablehlo.constant', which has a value that is not a tensor of rank 0, which has no conversion to linalg
 func.func @reduce(%x: tensor<4xf32>, %zero: tensor<f32>) {
   %0 = stablehlo.reduce(%x init: %zero) across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
