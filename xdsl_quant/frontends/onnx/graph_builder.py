@@ -52,6 +52,14 @@ from .node import Node
 _MAX_CONSTANT = 1 << 24
 """Maximum element count of a constant that a conversion computes."""
 
+_SIZE_INDEPENDENT_OPS = frozenset(
+    """
+    Abs Add Cast Ceil Cos Div Erf Exp Floor Identity Log Max Min Mul Neg Pow Relu Round
+    Sigmoid Sign Sin Sqrt Sub Tanh Transpose
+    """.split()
+)
+"""Ops whose conversions do not calculate with the sizes of their operands."""
+
 Operands: TypeAlias = "Sequence[SSAValue | None]"
 """Operands of a node; `None` for an absent optional operand."""
 
@@ -387,6 +395,11 @@ class GraphBuilder(StableHLOBuilder):
         if (conversion := self.conversions.get(node.op_type)) is None:
             expanded = self._expanded(node, operands)
             return self._custom_call(node, operands) if expanded is None else expanded
+        if node.op_type not in _SIZE_INDEPENDENT_OPS and any(
+            operand is not None and DYNAMIC_INDEX in shape_of(operand)
+            for operand in operands
+        ):
+            raise Unsupported(f"has an operand of unknown size; {self.sizes_hint}")
         results = conversion(self, node, *operands)
         results = [results] if isinstance(results, SSAValue) else results
         for result in results:

@@ -318,6 +318,11 @@ class GraphWriter:
         tensors[layout] = name
         return name
 
+    def is_available(self, value: SSAValue) -> bool:
+        """Return True for constants, and for values whose op is written."""
+        value = source(value)
+        return stored_constant(value) is not None or value in self._tensors
+
     def stored(self, value: SSAValue) -> str:
         """Return the tensor of the stored values of a quantized value."""
         expressed = self.operand(value)
@@ -553,6 +558,9 @@ class GraphWriter:
         try:
             if (write := self.writers.get(type(op))) is None:
                 raise Unsupported("unsupported op")
+            for type_ in (*op.operand_types, *op.result_types):
+                if not isinstance(type_, TensorType):
+                    raise Unsupported(f"value of type '{type_}'; expected a tensor")
             write(self, op)
         except Unsupported as e:
             raise unwritable(op, str(e)) from None

@@ -71,12 +71,14 @@ def read_onnx(
     except ONNXFileError:
         if static or not (unknown := _unknown_sizes(model, shapes)):
             raise
-    module = _read_module(model, shapes, True)
-    warnings.warn(
-        f"{model.name}: unknown sizes are 1, as not all ops support '?': {unknown}; set "
-        "other sizes with --shape or 'shapes'",
-        stacklevel=2,
+    note = (
+        f"unknown sizes are 1, as not all ops support '?': {unknown}; set other sizes"
     )
+    try:
+        module = _read_module(model, shapes, True)
+    except ONNXFileError as e:
+        raise ONNXFileError(f"{e} ({note} with --shape)") from None
+    warnings.warn(f"{model.name}: {note} with --shape or 'shapes'", stacklevel=2)
     return module
 
 

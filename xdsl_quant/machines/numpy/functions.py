@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import numpy as np
 from numpy.typing import ArrayLike
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness
 from xdsl.dialects.func import FuncOp
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute
@@ -16,7 +16,7 @@ from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.numerics.arithmetic import check_rounding
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
-from xdsl_quant.runtime.arrays import check_argument
+from xdsl_quant.runtime.arrays import check_argument, numpy_dtype
 from xdsl_quant.runtime.buffers import memref_error_message, signature_error_message
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
@@ -148,6 +148,7 @@ class StatefulModel:
             select_kernels(module, kernels)
         function = entry_function(module, name)
         check_host_functions(module, host_functions)
+        self._result_types = function.function_type.outputs
         module, function = _without_stablehlo(module, function, rounding)
         functions = reachable_functions(module, function)
         if message := (
@@ -202,10 +203,9 @@ class StatefulModel:
             ) from None
         finally:
             _leave_scopes(self._interpreter)
-        types = function.function_type.outputs
         return tuple(
             _result(result, type_, values)
-            for result, type_ in zip(results, types, strict=True)
+            for result, type_ in zip(results, self._result_types, strict=True)
         )
 
 
@@ -251,6 +251,13 @@ def _is_scalar_type(type_: Attribute) -> bool:
 
 def _result(value: ArrayLike, type_: Attribute, arguments: Sequence[Array]) -> Array:
     array = np.asarray(value)
+    element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, IntegerType) and (
+        element_type.signedness.data is Signedness.UNSIGNED
+    ):
+        # Lowered code has signless integers.
+        dtype = numpy_dtype(element_type)
+        array = array.view(dtype) & dtype.type((1 << element_type.bitwidth) - 1)
     if _is_scalar_type(type_):
         return array[()]
     # Results may be views of splats, arguments or constants: copy them.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant import (
@@ -20,6 +20,7 @@ from xdsl_quant.frontends.onnx.graph_writer import (
     GraphWriter,
     Writer,
     file_element_type,
+    is_accumulator,
     quantized_type,
     stored_constant,
 )
@@ -37,8 +38,27 @@ def _quantize(w: GraphWriter, op: Operation) -> None:
     if stored_constant(operand) is not None and _is_wider(operand, result):
         w.alias(result, operand, lambda layout: layout)
         return
+    _check_cast(op)
     layout = w.layout(operand)
     w.result(result, w.operand(operand, layout), layout)
+
+
+_ROUNDING = {
+    "quant.rounding_mode": "nearest-even",
+    "quant.zero_point_order": "after-rounding",
+}
+"""Attributes of a cast that rounds as ONNX's `QuantizeLinear`."""
+
+
+def _check_cast(op: Operation) -> None:
+    """Refuse casts to 32 bits, and casts that state another rounding than ONNX's."""
+    for name, value in _ROUNDING.items():
+        stated = op.attributes.get(name)
+        if isinstance(stated, StringAttr) and stated.data != value:
+            raise Unsupported(f"{name} is '{stated.data}'; ONNX has '{value}'")
+    is_float = isinstance(element_type_of(op.operands[0]), AnyFloat)
+    if is_float and is_accumulator(op.results[0].type):
+        raise Unsupported("quantization of floats to 32 bits")
 
 
 def _is_wider(operand: SSAValue, result: SSAValue) -> bool:

@@ -24,7 +24,7 @@ from xdsl_quant.unsupported import Unsupported
 
 
 def _bias(
-    op: stablehlo.ConvolutionOp | stablehlo.DotGeneralOp, features: int
+    w: GraphWriter, op: stablehlo.ConvolutionOp | stablehlo.DotGeneralOp, features: int
 ) -> tuple[stablehlo.AddOp, SSAValue] | None:
     """Return the sum of a product and of a bias along a dimension, and the bias."""
     uses = [*op.result.uses]
@@ -39,6 +39,7 @@ def _bias(
         not isinstance(other, stablehlo.BroadcastInDimOp)
         or [*other.broadcast_dimensions.get_values()] != [features]
         or shape_of(other.operand) != (shape_of(op.result)[features],)
+        or not w.is_available(other.operand)
     ):
         return None
     return add, other.operand
@@ -95,7 +96,7 @@ def _convolution(w: GraphWriter, op: stablehlo.ConvolutionOp) -> None:
         tensor, others = cropped(w, tensor, window)
         op_type = "Conv"
     inputs, result = [tensor, weights], op.result
-    if (bias := _bias(op, out[1])) is not None:
+    if (bias := _bias(w, op, out[1])) is not None:
         add, value = bias
         inputs.append(w.operand(value))
         w.written.add(add)
@@ -183,7 +184,11 @@ def _dot_general(w: GraphWriter, op: stablehlo.DotGeneralOp) -> None:
     )
     inputs = [w.operand(*pair) for pair in zip(values, layouts, strict=True)]
     counts = len(free[0]), len(contracting[0]), len(free[1])
-    if not batching[0] and counts == (1, 1, 1) and (bias := _bias(op, 1)) is not None:
+    if (
+        not batching[0]
+        and counts == (1, 1, 1)
+        and (bias := _bias(w, op, 1)) is not None
+    ):
         add, value = bias
         w.written.add(add)
         inputs.append(w.operand(value))

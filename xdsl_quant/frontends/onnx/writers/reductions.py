@@ -173,6 +173,8 @@ def pooled(
     along = [op.window[d] for d in layout[2:]]
     if any(each.padding.interior for each in along):
         raise Unsupported("windows of a dilated operand")
+    if any(max(each.padding.low, each.padding.high) >= each.size for each in along):
+        raise Unsupported("padding as large as the window")
     tensor, attributes = cropped(w, w.operand(value, layout), along)
     attributes = {**attributes, "kernel_shape": [each.size for each in along]}
     # The default of `dilations` is 1; `AveragePool` has it since opset 19.
