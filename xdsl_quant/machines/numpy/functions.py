@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -249,15 +250,22 @@ def _is_scalar_type(type_: Attribute) -> bool:
     return scalar_or_element_type(type_) is type_
 
 
+def _width_if_unsigned(type_: Attribute) -> int | None:
+    """Return the width of an unsigned integer type; `None` for other types."""
+    if not isinstance(type_, IntegerType):
+        return None
+    integer = cast("IntegerType", type_)
+    is_unsigned = integer.signedness.data is Signedness.UNSIGNED
+    return integer.bitwidth if is_unsigned else None
+
+
 def _result(value: ArrayLike, type_: Attribute, arguments: Sequence[Array]) -> Array:
     array = np.asarray(value)
     element_type = scalar_or_element_type(type_)
-    if isinstance(element_type, IntegerType) and (
-        element_type.signedness.data is Signedness.UNSIGNED
-    ):
+    if (width := _width_if_unsigned(element_type)) is not None:
         # Lowered code has signless integers.
         dtype = numpy_dtype(element_type)
-        array = array.view(dtype) & dtype.type((1 << element_type.bitwidth) - 1)
+        array = array.view(dtype) & dtype.type((1 << width) - 1)
     if _is_scalar_type(type_):
         return array[()]
     # Results may be views of splats, arguments or constants: copy them.

@@ -38,7 +38,7 @@ def _quantize(w: GraphWriter, op: Operation) -> None:
     if stored_constant(operand) is not None and _is_wider(operand, result):
         w.alias(result, operand, lambda layout: layout)
         return
-    _check_cast(op)
+    _check_onnx_cast(op)
     layout = w.layout(operand)
     w.result(result, w.operand(operand, layout), layout)
 
@@ -50,7 +50,7 @@ _ROUNDING = {
 """Attributes of a cast that rounds as ONNX's `QuantizeLinear`."""
 
 
-def _check_cast(op: Operation) -> None:
+def _check_onnx_cast(op: Operation) -> None:
     """Refuse casts to 32 bits, and casts that state another rounding than ONNX's."""
     for name, value in _ROUNDING.items():
         stated = op.attributes.get(name)
