@@ -159,6 +159,7 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
         (
             ["--target", "gpu"],
             "--target: error: unknown target 'gpu', available: 'mac-array', "
+            "'onnxruntime-u8s8', "
             "'stablehlo-int16x8', 'stablehlo-int8', 'stablehlo-mixed', 'tflite-int16x8', "
             "'tflite-int8', 'tflite-mixed'; use one of them, or the path of a .toml file",
         ),

@@ -31,7 +31,7 @@ Floats = NDArray[np.float32]
 
 RECIPES = Path(files.__path__[0]) / "recipes"
 
-TOLERANCE = 4e-6
+TOLERANCE = 8e-6
 """Largest difference on CPUs without AVX-512 VNNI, as part of the largest result."""
 
 
@@ -197,7 +197,7 @@ def constants(module: ModuleOp) -> tuple[NDArray[Any], Floats, Floats]:
 def real_product(x: Floats, stored: NDArray[Any], scales: Floats) -> Floats:
     """
     Products of quantized rows and weights in `f64`; the sums of the kernel are within
-    4e-6 of the largest one.
+    8e-6 of the largest one.
     """
     low, high = np.minimum(x.min(1), 0), np.maximum(x.max(1), 0)
     inverse = np.float32(255) / (high - low)
