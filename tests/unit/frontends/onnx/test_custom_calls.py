@@ -93,4 +93,8 @@ def test_computing_an_unknown_op_names_it() -> None:
 def test_what_a_custom_call_cannot_hold_is_refused(
     model: NodeModel, message: str
 ) -> None:
-    assert refusal(model) == f"node 'y' (Foo): {message}"
+    note = (
+        "unknown sizes are 1, as not all ops support '?': input 'x' has shape ?x3; set "
+        "other sizes with --shape"
+    )
+    assert refusal(model) == f"node 'y' (Foo): {message} ({note})"
