@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from xdsl_quant.machines.numpy import run_function
 _WINE = Path(__file__).parents[4] / "docs" / "examples" / "wine.onnx"
 
 
-def model(op_type: str, **attributes: int) -> bytes:
+def model(op_type: str, **attributes: Any) -> bytes:
     """Return the bytes of a model of one node with an operand of unknown size."""
     node = helper.make_node(op_type, ["x"], ["y"], name="n", **attributes)
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])
