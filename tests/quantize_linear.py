@@ -42,7 +42,7 @@ def quantize_linear_inputs(
 
 @cache
 def quantize_linear(expressed: str, storage: str, opset: int = 21) -> Evaluate:
-    """What onnxruntime computes without optimizations."""
+    """Return a function that quantizes with onnxruntime, without optimizations."""
     onnxruntime: Any = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -104,7 +104,6 @@ COMMANDS: Mapping[str, Command] = {
         "MODEL -o -p --shape --static --print-debuginfo",
         (
             "model.tflite -o model.mlir",
-            "model.mlir -o model.tflite",
             "model.onnx --shape x=1x3x16x16 -o model.mlir",
             "model.tflite --static -p convert-tfl-to-linalg",
         ),

@@ -24,7 +24,7 @@ ONNX = (
     '{quant.nan = "storage-min", quant.rounding_mode = "nearest-even", '
     'quant.zero_point_order = "after-rounding"}'
 )
-"""What ONNX's `QuantizeLinear` computes."""
+"""Rounding of ONNX's `QuantizeLinear`."""
 
 ROUNDINGS = (
     Rounding(),

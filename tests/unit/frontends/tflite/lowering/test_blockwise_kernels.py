@@ -31,7 +31,7 @@ Floats = NDArray[np.float32]
 
 RECIPES = Path(files.__path__[0]) / "recipes"
 
-TOLERANCE = 8e-6
+TOLERANCE = 4e-6
 """Largest difference on CPUs without AVX-512 VNNI, as part of the largest result."""
 
 
@@ -50,15 +50,20 @@ def default_kernels(file: bytes, *arguments: Any) -> list[Floats]:
     return [interpreter.get_tensor(detail["index"]) for detail in outputs]
 
 
-def limit_of(expected: Floats) -> float:
-    """The largest difference from results of the default kernels on this machine."""
+def limit_of(expected: Floats, blocks: int = 64) -> float:
+    """
+    Return the largest difference from results of the default kernels on this machine. With
+    VNNI, they add the sums of blocks in our order. Others differ by rounding errors, which
+    grow with the number of blocks beyond 64.
+    """
     if "avx512_vnni" in machine_features():
         return 0
-    return TOLERANCE * float(np.abs(expected).max(initial=0))
+    tolerance = TOLERANCE * max(1, blocks / 64)
+    return tolerance * float(np.abs(expected).max(initial=0))
 
 
-def assert_close(result: Any, expected: Floats) -> None:
-    limit = limit_of(expected)
+def assert_close(result: Any, expected: Floats, blocks: int = 64) -> None:
+    limit = limit_of(expected, blocks)
     np.testing.assert_allclose(np.asarray(result), expected, rtol=0, atol=limit)
 
 
@@ -122,7 +127,7 @@ def test_fully_connected(
     values = values.astype(np.float32)
     (expected,) = default_kernels(write_tflite(module), values)
     (result,) = run_function(module, "main", values)
-    assert_close(result, expected)
+    assert_close(result, expected, blocks)
     np.testing.assert_array_equal(np.asarray(compile(module)(values)), result)
 
 
@@ -197,7 +202,7 @@ def constants(module: ModuleOp) -> tuple[NDArray[Any], Floats, Floats]:
 def real_product(x: Floats, stored: NDArray[Any], scales: Floats) -> Floats:
     """
     Products of quantized rows and weights in `f64`; the sums of the kernel are within
-    8e-6 of the largest one.
+    4e-6 of the largest one.
     """
     low, high = np.minimum(x.min(1), 0), np.maximum(x.max(1), 0)
     inverse = np.float32(255) / (high - low)
