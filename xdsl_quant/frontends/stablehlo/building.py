@@ -152,6 +152,29 @@ class StableHLOBuilder(LoweringBuilder):
             )
         )
 
+    def pad(
+        self, value: SSAValue, fill: SSAValue, low: Sequence[int], high: Sequence[int]
+    ) -> SSAValue:
+        """
+        Pad a value at the low and high end of each dimension; negative padding removes
+        elements.
+
+        Args:
+            value: value of static or dynamic sizes.
+            fill: tensor with the single element to pad with.
+            low: number of elements before those of the value, by dimension.
+            high: number of elements after them.
+        """
+        return self.add(
+            stablehlo.PadOp(
+                value,
+                self.reshape_to(fill, ()),
+                edge_padding_low=low,
+                edge_padding_high=high,
+                interior_padding=[0] * len(low),
+            )
+        )
+
     def concatenate(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
         """Concatenate tensors."""
         return self.add(stablehlo.ConcatenateOp(values, dimension=axis))

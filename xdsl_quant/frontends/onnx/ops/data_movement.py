@@ -290,15 +290,7 @@ def _pad_by_value(
     """Pad a value; negative padding removes elements."""
     if not any(low) and not any(high):
         return x
-    return b.add(
-        stablehlo.PadOp(
-            x,
-            b.reshape_to(fill, ()),
-            edge_padding_low=low,
-            edge_padding_high=high,
-            interior_padding=[0] * len(low),
-        )
-    )
+    return b.pad(x, fill, low, high)
 
 
 def _pad_from_itself(

@@ -137,15 +137,7 @@ def _pad(
     if fill is None:
         fill = b.scalar(0, element_type_of(x))
     low, high = np.reshape(integers(widths), (-1, 2)).T.tolist()
-    return b.add(
-        stablehlo.PadOp(
-            x,
-            b.reshape_to(fill, ()),
-            edge_padding_low=low,
-            edge_padding_high=high,
-            interior_padding=[0] * len(low),
-        )
-    )
+    return b.pad(x, fill, low, high)
 
 
 def _broadcast(
