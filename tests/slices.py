@@ -1,5 +1,5 @@
 """
-Run the unit tests of the core with each slice deleted: `python -m tests.slices`.
+Run the unit tests of the core with each slice deleted: `python -m tests.slices [SLICES]`.
 
 A slice is deleted for a process by making its modules impossible to import. Tests need the
 slice if their file, or a file of `tests` that it imports, names it; they are skipped.
@@ -91,9 +91,9 @@ def core_tests(name: str) -> Iterator[Path]:
 
 
 def main() -> int:
-    """Run the tests for each slice; return 1 if a run failed or was killed, else 0."""
+    """Run the tests for the named slices, or all; return 1 if a run failed, else 0."""
     codes: list[int] = []
-    for name in NAMES:
+    for name in sys.argv[1:] or NAMES:
         files = [str(path.relative_to(ROOT)) for path in core_tests(name)]
         print(f"Without {name}: {len(files)} files of tests", flush=True)
         command = (sys.executable, "-m", "pytest", *_OPTIONS, *files)
