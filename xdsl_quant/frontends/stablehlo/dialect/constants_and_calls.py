@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     I64,
     ArrayAttr,
     BoolAttr,
@@ -14,10 +15,12 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttrConstr,
     IndexType,
     IntegerAttr,
+    NoneAttr,
     StringAttr,
     SymbolNameConstraint,
     TensorType,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
@@ -44,7 +47,7 @@ from xdsl_quant.dialects.quant.traits import AcceptsStoredValues
 from xdsl_quant.dialects.verification import RankedTensor, require
 
 from . import tensor_kinds as kinds
-from .attributes import OutputOperandAliasAttr
+from .attributes import OutputOperandAliasAttr, TypeExtensionsAttr
 from .base import InferredTypeOp, StableHLOOp
 from .rules import verify_dimensions
 from .syntax import FUNCTIONAL_TYPE, parse_attributes
@@ -54,6 +57,7 @@ __all__ = [
     "CustomCallOp",
     "GetDimensionSizeOp",
     "IotaOp",
+    "SetDimensionSizeOp",
 ]
 
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
@@ -194,6 +198,46 @@ class GetDimensionSizeOp(InferredTypeOp):
         dimension = self.dimension.value.data
         verify_dimensions("dimension", (dimension,), len(operand.shape))
         return TensorType(i32, ())
+
+
+@irdl_op_definition
+class SetDimensionSizeOp(InferredTypeOp):
+    """
+    Tensor whose size along a dimension is known at run time, with its static size as bound.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.set_dimension_size %0, %1, dim = 0
+        : (tensor<4xf32>, tensor<i32>) -> tensor<?xf32, #stablehlo.bounds<4>>
+    ```
+    """
+
+    name = "stablehlo.set_dimension_size"
+
+    operand = operand_def(kinds.TENSOR)
+    size = operand_def(kinds.I32_TENSOR)
+    dimension = prop_def(IntegerAttr.constr(eq(i64), value=AtLeast(0)))
+    result = result_def(kinds.TENSOR)
+
+    assembly_format = f"$operand `,` $size `,` `dim` `=` $dimension {FUNCTIONAL_TYPE}"
+
+    traits = traits_def(Pure())
+
+    def inferred_type(self) -> RankedTensor:
+        operand, size, _ = self.tensor_types
+        dimension, shape = self.dimension.value.data, [*operand.get_shape()]
+        require(not size.shape, f"expects a size of rank 0, got '{size}'")
+        verify_dimensions("dimension", (dimension,), len(shape))
+        bounds = [DYNAMIC_INDEX] * len(shape)
+        if isinstance(operand.encoding, TypeExtensionsAttr):
+            bounds = [*operand.encoding.bounds.get_values()]
+        if shape[dimension] != DYNAMIC_INDEX:
+            bounds[dimension] = shape[dimension]
+        shape[dimension] = DYNAMIC_INDEX
+        has_bound = any(bound != DYNAMIC_INDEX for bound in bounds)
+        encoding = TypeExtensionsAttr(bounds) if has_bound else NoneAttr()
+        return TensorType(operand.element_type, shape, encoding)
 
 
 _TYPED_FFI = 4

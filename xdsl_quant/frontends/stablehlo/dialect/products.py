@@ -102,6 +102,16 @@ def verify_precisions(config: ArrayAttr[PrecisionAttr] | None) -> None:
     )
 
 
+def verify_product_shape(shape: Sequence[int], result: RankedTensor) -> None:
+    """Raise `VerifyException` if the result has another shape than the inferred one."""
+    sizes = ", ".join(map(dimension_size_text, shape))
+    require(
+        are_compatible_shapes(shape, result.get_shape()),
+        f"inferred shape '[{sizes}]' is incompatible with return type of operation "
+        f"'{result}'",
+    )
+
+
 class ProductOp(StableHLOOp, ABC):
     """Op that multiplies a tensor by weights and accumulates."""
 
@@ -147,13 +157,7 @@ class ProductOp(StableHLOOp, ABC):
     def verify_(self) -> None:
         verify_precisions(self.precision_config)
         types = self.tensor_types
-        shape, result_type = self.inferred_shape(), types[-1]
-        if not are_compatible_shapes(shape, result_type.get_shape()):
-            sizes = ", ".join(map(dimension_size_text, shape))
-            raise VerifyException(
-                f"inferred shape '[{sizes}]' is incompatible with return type of "
-                f"operation '{result_type}'"
-            )
+        verify_product_shape(self.inferred_shape(), types[-1])
         if rules.has_quantized(types):
             lhs, rhs, result = (type_.element_type for type_ in types)
             self.verify_quantization(rhs, result)

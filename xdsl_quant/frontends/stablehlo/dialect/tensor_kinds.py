@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     Signedness,
     TensorType,
+    TupleType,
     i32,
 )
 from xdsl.ir import Attribute
@@ -206,6 +207,24 @@ PADDING_PAIRS = _numbers_of(
 )
 FLOAT_TENSOR = _tensor_of(ElementGroup.FLOAT)
 FLOAT_OR_QUANTIZED = _tensor_of(ElementGroup.FLOAT, ElementGroup.PER_TENSOR)
+FEATURES = _tensor_of(
+    ElementGroup.FLOAT,
+    ElementGroup.PER_TENSOR,
+    shape="1D",
+    has_shape=lambda type_: len(type_.get_shape()) == 1,
+)
+_INTEGER_OR_FLOAT = (*_INTEGER, ElementGroup.FLOAT)
+INTEGER_OR_FLOAT = _tensor_of(*_INTEGER_OR_FLOAT)
+STATIC_INTEGER_OR_FLOAT = _tensor_of(
+    *_INTEGER_OR_FLOAT, shape="statically shaped", has_shape=_is_statically_shaped
+)
+RANDOM = _tensor_of(*_BITS, ElementGroup.FLOAT)
+RANDOM_SCALAR = _tensor_of(
+    *_BITS,
+    ElementGroup.FLOAT,
+    shape="0D",
+    has_shape=lambda type_: not type_.get_shape(),
+)
 QUANTIZED_OR_PER_AXIS = _tensor_of(ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS)
 FLOAT_OR_QUANTIZED_OR_PER_AXIS = _tensor_of(
     ElementGroup.FLOAT, ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS
@@ -244,6 +263,13 @@ I32_TENSOR: TypeKind[RankedTensor] = TypeKind(
         INTEGER_TENSOR.accepts(type_) and cast(RankedTensor, type_).element_type == i32
     ),
 )
+UI32 = IntegerType(32, Signedness.UNSIGNED)
+UI32_TENSOR: TypeKind[RankedTensor] = TypeKind(
+    "ranked tensor of 32-bit unsigned integer values",
+    lambda type_: (
+        INTEGER_TENSOR.accepts(type_) and cast(RankedTensor, type_).element_type == UI32
+    ),
+)
 
 
 def _is_buffer(type_: Attribute) -> bool:
@@ -262,3 +288,24 @@ RETURNED = _either(
     SELECTED, TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer)
 )
 """Constraint for values that the region of an op returns, and that a loop carries."""
+
+STATIC_OR_TOKEN = _either(STATIC_OR_PER_AXIS, TOKEN)
+
+_TUPLE_LEAF = _either(
+    TENSOR,
+    TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer),
+    _tensor_of(ElementGroup.PER_AXIS),
+    TOKEN,
+)
+
+
+def _is_tuple(type_: Attribute) -> bool:
+    return isinstance(type_, TupleType) and all(
+        _is_tuple(element) or _TUPLE_LEAF.accepts(element) for element in type_.types
+    )
+
+
+TUPLE = TypeKind(
+    f"nested tuple with any combination of {_TUPLE_LEAF.description} values", _is_tuple
+)
+TUPLE_ELEMENT = _either(_TUPLE_LEAF, TUPLE)
