@@ -6,6 +6,7 @@ the same verdict in the same words, and the same text in both directions.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import count
 from random import Random
 
@@ -49,6 +50,8 @@ def _comparable(text: str) -> str:
         return parts
 
     text = text.replace("builtin.module", "module").replace("func.return", "return")
+    # Without operands, MLIR prints the space between them and the types, too.
+    text = text.replace("after_all  :", "after_all :").replace("tuple  :", "tuple :")
     text = re.sub(r"(%\w+):(\d+)(?= =)", unpack, text.replace("return \n", "return\n"))
     text = re.sub(r"(%\w+)#(\d+)", r"\1_\2", text)
     # MLIR omits the type of the elements of arrays.
@@ -76,8 +79,6 @@ def _is_known_difference(real: str, ours: str) -> bool:
         return True
     if "'stablehlo.return'" in ours or ours.startswith("operand is used with type"):
         return True
-    if real.startswith("The type of reduction-region's"):
-        return "'stablehlo.reduce" not in ours
     is_of_property = "failed to satisfy constraint" in real
     return is_of_property or not _concerns_quantization(real)
 
@@ -111,15 +112,25 @@ def test_ops(litert_converter: Mlir, kind: str, data: st.DataObject):
 @pytest.mark.parametrize("kind", RARE_KINDS)
 def test_rare_ops(litert_converter: Mlir, kind: str, request: pytest.FixtureRequest):
     """Collectives, transfers, linear algebra and others: 200 of each with `--all-cases`."""
-    count = 200 if request.config.getoption("--all-cases") else 20
+    number = 200 if request.config.getoption("--all-cases") else 20
+    texts = [rare_text(Random(f"{kind} {i}"), kind) for i in range(number)]
     accepted = sum(
-        _expect_same_verdict(litert_converter, rare_text(Random(f"{kind} {i}"), kind))
-        for i in range(count)
+        _expect_same_verdict(litert_converter, text, _is_other_wording)
+        for text in texts
     )
-    assert 0.2 < accepted / count < 0.95
+    assert 0.2 < accepted / number < 0.95
 
 
-def _expect_same_verdict(litert_converter: Mlir, text: str) -> bool:
+def _is_other_wording(real: str, ours: str) -> bool:
+    """Rare ops have words of their own, also if a type in them is quantized."""
+    return _is_known_difference(re.sub(r"(?<!\w)'[^']*'", "", real), ours)
+
+
+def _expect_same_verdict(
+    litert_converter: Mlir,
+    text: str,
+    is_difference: Callable[[str, str], bool] = _is_known_difference,
+) -> bool:
     """Compare verdicts, messages and printed texts; return True for a valid module."""
     real, ours = litert_converter.run(text), answer_module(text)
     if _reads_absent_scales(text, real):
@@ -127,9 +138,8 @@ def _expect_same_verdict(litert_converter: Mlir, text: str) -> bool:
     assert not isinstance(real, Crashed), text
     if isinstance(real, Rejected):
         assert isinstance(ours, Rejected), f"{real.message}\n{text}"
-        assert ours.message == real.message or _is_known_difference(
-            real.message, ours.message
-        ), text
+        messages = real.message, ours.message
+        assert ours.message == real.message or is_difference(*messages), text
         return False
     assert isinstance(ours, Accepted), f"{ours}\n{text}"
     assert _comparable(ours.text) == _comparable(real.text)

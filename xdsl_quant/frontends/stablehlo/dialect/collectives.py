@@ -169,7 +169,10 @@ class CollectiveOp(StableHLOOp, ABC):
             VerifyException: if there is no tensor, or the number has another type.
         """
         types = self.tensor_types[: len(self.inputs)]
+        if "has_dynamic_root" not in self.get_irdl_definition().properties:
+            return types
         if self.properties.get("has_dynamic_root") is not None:
+            self.require_operands(self.inputs)
             *types, root = types
             require(
                 len(root.shape) == 1 and root.element_type == i32,
@@ -193,7 +196,6 @@ class AllGatherOp(CollectiveOp):
     traits = traits_def(SAME_ELEMENTS)
 
     def verify_(self) -> None:
-        self.require_operands(self.inputs)
         self.verify_groups()
         dimension = self.all_gather_dim.value.data
         verify_count("results", self.results, len(self.inputs))
@@ -239,7 +241,6 @@ class ReplicaReductionOp(ReducingCollectiveOp, ABC):
     NEEDS_EQUAL_GROUPS: ClassVar[bool] = False
 
     def verify_(self) -> None:
-        self.require_operands(self.inputs)
         self.verify_groups()
         types = self.combined_types()
         self.verify_inferred(
@@ -300,9 +301,12 @@ class ReduceScatterOp(ReducingCollectiveOp):
         )
         sizes = [shape.pop(dimension) for shape in shapes]
         require(
-            are_compatible_shapes(*shapes)
-            and sizes[1] != 0
-            and (DYNAMIC_INDEX in sizes or sizes[0] % sizes[1] == 0),
+            DYNAMIC_INDEX in sizes
+            or (
+                are_compatible_shapes(*shapes)
+                and sizes[1] != 0
+                and sizes[0] % sizes[1] == 0
+            ),
             f"expects dimension {dimension} of the operand to be a multiple of that of the "
             f"result, and equal others, got '{operand}' and '{result}'",
         )
@@ -323,7 +327,6 @@ class AllToAllOp(CollectiveOp):
     split_count = prop_def(IntegerAttr.constr(eq(i64), value=AtLeast(1)))
 
     def verify_(self) -> None:
-        self.require_operands(self.inputs)
         count = self.split_count.value.data
         self.verify_groups(count)
         split, concat = (
@@ -366,7 +369,6 @@ class CollectiveBroadcastOp(CollectiveOp):
             min(ids, default=0) >= 0 and len({*ids}) == len(ids),
             f"expects distinct, non-negative ids in replica_groups, got {ids}",
         )
-        self.require_operands(self.inputs)
         self.verify_inferred(self.combined_types())
 
 
@@ -380,8 +382,6 @@ class CollectivePermuteOp(InferredTypeOp):
     source_target_pairs = prop_def(Integers)
     channel_handle = opt_prop_def(ChannelHandleAttr)
     result = result_def(kinds.TENSOR)
-
-    traits = traits_def(Pure())
 
     def inferred_type(self) -> RankedTensor:
         rows = integer_rows("source_target_pairs", self.source_target_pairs)

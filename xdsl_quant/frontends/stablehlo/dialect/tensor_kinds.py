@@ -284,19 +284,19 @@ TENSOR_OR_TOKEN = _either(TENSOR, TOKEN)
 SELECTED = _either(TENSOR, _tensor_of(ElementGroup.PER_AXIS), TOKEN)
 """Constraint for the results of conditionals."""
 
-RETURNED = _either(
-    SELECTED, TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer)
-)
+BUFFER = TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer)
+RETURNED = _either(SELECTED, BUFFER)
 """Constraint for values that the region of an op returns, and that a loop carries."""
 
-STATIC_OR_TOKEN = _either(STATIC_OR_PER_AXIS, TOKEN)
-
-_TUPLE_LEAF = _either(
-    TENSOR,
-    TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer),
-    _tensor_of(ElementGroup.PER_AXIS),
+STATIC_OR_TOKEN = _either(
+    _tensor_of(
+        *_PER_TENSOR, shape="statically shaped", has_shape=_is_statically_shaped
+    ),
+    STATIC_OR_PER_AXIS,
     TOKEN,
 )
+
+_TUPLE_LEAF = _either(TENSOR, BUFFER, _tensor_of(ElementGroup.PER_AXIS), TOKEN)
 
 
 def _is_tuple(type_: Attribute) -> bool:
@@ -308,4 +308,4 @@ def _is_tuple(type_: Attribute) -> bool:
 TUPLE = TypeKind(
     f"nested tuple with any combination of {_TUPLE_LEAF.description} values", _is_tuple
 )
-TUPLE_ELEMENT = _either(_TUPLE_LEAF, TUPLE)
+TUPLE_ELEMENT = _either(SELECTED, TUPLE, BUFFER)

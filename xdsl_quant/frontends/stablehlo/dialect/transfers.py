@@ -359,10 +359,15 @@ class AsyncStartOp(StableHLOOp):
     traits = traits_def(IsolatedFromAbove())
 
     def verify_(self) -> None:
-        require(
-            are_compatible_lists(self.body.block.arg_types, self.operand_types),
-            "expects operands of the types of the arguments of the region",
-        )
+        arguments = self.body.block.arg_types
+        verify_count("operands", self.operand_types, len(arguments))
+        pairs = zip(self.operand_types, arguments, strict=True)
+        for index, (type_, argument) in enumerate(pairs):
+            require(
+                type_ == argument,
+                f"operand type '{type_}' at index {index} must match region argument type "
+                f"'{argument}'",
+            )
         names = [op.name for op in self.body.block.ops]
         require(
             len(names) == 2 and names[0] in _ASYNCHRONOUS,
