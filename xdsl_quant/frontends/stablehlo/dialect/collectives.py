@@ -39,6 +39,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure, RecursiveMemoryEffect
 
+from xdsl_quant.dialects.quant.traits import MovesElements
 from xdsl_quant.dialects.type_kinds import VariadicOf
 from xdsl_quant.dialects.verification import (
     RankedTensor,
@@ -193,7 +194,7 @@ class AllGatherOp(CollectiveOp):
     all_gather_dim = prop_def(DIMENSION)
     use_global_device_ids = opt_prop_def(UnitAttr)
 
-    traits = traits_def(SAME_ELEMENTS)
+    traits = traits_def(SAME_ELEMENTS, MovesElements())
 
     def verify_(self) -> None:
         self.verify_groups()
@@ -326,6 +327,8 @@ class AllToAllOp(CollectiveOp):
     concat_dimension = prop_def(DIMENSION)
     split_count = prop_def(IntegerAttr.constr(eq(i64), value=AtLeast(1)))
 
+    traits = traits_def(MovesElements())
+
     def verify_(self) -> None:
         count = self.split_count.value.data
         self.verify_groups(count)
@@ -362,6 +365,8 @@ class CollectiveBroadcastOp(CollectiveOp):
 
     has_dynamic_root = opt_prop_def(UnitAttr)
 
+    traits = traits_def(MovesElements())
+
     def verify_(self) -> None:
         rows = integer_rows("replica_groups", self.replica_groups)
         ids = [number for row in rows for number in row]
@@ -382,6 +387,8 @@ class CollectivePermuteOp(InferredTypeOp):
     source_target_pairs = prop_def(Integers)
     channel_handle = opt_prop_def(ChannelHandleAttr)
     result = result_def(kinds.TENSOR)
+
+    traits = traits_def(MovesElements())
 
     def inferred_type(self) -> RankedTensor:
         rows = integer_rows("source_target_pairs", self.source_target_pairs)

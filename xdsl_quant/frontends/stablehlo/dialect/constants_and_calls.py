@@ -43,7 +43,11 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
-from xdsl_quant.dialects.quant.traits import AcceptsStoredValues
+from xdsl_quant.dialects.quant.traits import (
+    AcceptsStoredValues,
+    MovesElements,
+    SameOperandsAndResultsScale,
+)
 from xdsl_quant.dialects.verification import RankedTensor, require
 
 from . import tensor_kinds as kinds
@@ -222,7 +226,7 @@ class SetDimensionSizeOp(InferredTypeOp):
 
     assembly_format = f"$operand `,` $size `,` `dim` `=` $dimension {FUNCTIONAL_TYPE}"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements((0,)), SameOperandsAndResultsScale())
 
     def inferred_type(self) -> RankedTensor:
         operand, size, _ = self.tensor_types

@@ -21,6 +21,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResultsScale
 from xdsl_quant.dialects.verification import (
     RankedTensor,
     are_compatible_sizes,
@@ -59,7 +60,7 @@ class BroadcastOp(InferredTypeOp):
         f"{FUNCTIONAL_TYPE}"
     )
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def inferred_type(self) -> RankedTensor:
         operand, _ = self.tensor_types
@@ -179,4 +180,4 @@ class TorchIndexSelectOp(StableHLOOp):
     batch_dims = prop_def(IntegerAttr.constr(eq(i64)))
     result = result_def(kinds.TENSOR)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements((0,)), SameOperandsAndResultsScale())

@@ -45,12 +45,15 @@ from .adoption import adopt_ops
 from .linalg import (
     contraction,
     data_movement,
+    deprecated,
     dynamic_shapes,
     dynamic_slices,
     elementwise,
+    normalization,
     reduction,
     representations,
     scatter,
+    select_and_scatter,
     sorting,
 )
 from .linalg.control_flow import (
@@ -63,10 +66,13 @@ from .linalg.lowering import LinalgLowering, Replacement
 LOWERINGS: Sequence[LinalgLowering[Any]] = (
     elementwise.LowerElementwise(),
     representations.LowerBitcastConvert(),
+    normalization.LowerBatchNormInference(),
+    deprecated.LowerBroadcast(),
     data_movement.LowerBroadcastInDim(),
     data_movement.LowerConcatenate(),
     data_movement.LowerConstant(),
     contraction.LowerConvolution(),
+    deprecated.LowerDot(),
     contraction.LowerDotGeneral(),
     dynamic_shapes.LowerDynamicBroadcastInDim(),
     dynamic_shapes.LowerDynamicConv(),
@@ -77,6 +83,7 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     dynamic_shapes.LowerShapeAssertion(),
     dynamic_slices.LowerDynamicSlice(),
     dynamic_slices.LowerDynamicUpdateSlice(),
+    deprecated.LowerEinsum(),
     data_movement.LowerGather(),
     data_movement.LowerGetDimensionSize(),
     data_movement.LowerIota(),
@@ -89,10 +96,14 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     data_movement.LowerReshape(),
     dynamic_slices.LowerReverse(),
     scatter.LowerScatter(),
+    select_and_scatter.LowerSelectAndScatter(),
+    data_movement.LowerSetDimensionSize(),
     data_movement.LowerSlice(),
     sorting.LowerSort(),
     sorting.LowerTopK(),
+    deprecated.LowerTorchIndexSelect(),
     data_movement.LowerTranspose(),
+    deprecated.LowerUnaryEinsum(),
 )
 """Rewrite patterns of the pass."""
 
