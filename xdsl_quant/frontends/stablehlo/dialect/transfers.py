@@ -41,6 +41,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import quoted
+from xdsl_quant.dialects.quant.traits import AcceptsStoredValues
 from xdsl_quant.dialects.type_kinds import TypeKind, VariadicOf
 from xdsl_quant.dialects.verification import require
 
@@ -206,6 +207,8 @@ class SendingOp(StableHLOOp, ABC):
     inputs = var_operand_def(VariadicOf(kinds.TENSOR_OR_PER_AXIS))
     token = operand_def(kinds.TOKEN)
     result = result_def(kinds.TOKEN)
+
+    traits = traits_def(AcceptsStoredValues())
 
 
 @irdl_op_definition

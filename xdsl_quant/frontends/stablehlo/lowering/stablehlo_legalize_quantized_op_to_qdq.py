@@ -34,8 +34,11 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
     BatchNormInferenceOp,
+    DotOp,
     DynamicIotaOp,
+    EinsumOp,
     IotaOp,
+    UnaryEinsumOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
@@ -58,7 +61,14 @@ COMPUTE_TRAITS = (ComputesElementwise, OrdersElements, MultipliesAndAccumulates)
 """Traits of ops that are computed with floats."""
 
 
-COMPUTED_OPS = (BatchNormInferenceOp, DynamicIotaOp, IotaOp)
+COMPUTED_OPS = (
+    BatchNormInferenceOp,
+    DotOp,
+    DynamicIotaOp,
+    EinsumOp,
+    IotaOp,
+    UnaryEinsumOp,
+)
 """Further ops that are computed with floats."""
 
 
