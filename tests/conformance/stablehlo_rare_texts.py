@@ -466,7 +466,77 @@ def _dot(rng: Random, element: str) -> Op:
     return Op("dot", [lhs, rhs], [result], properties)
 
 
+def _algorithm(rng: Random) -> Op:
+    """A `dot_general` with an algorithm."""
+    types = ("f16", "bf16", "bf16", "tf32", "f32", "f64", "f8E4M3FN", "f8E5M2", "i8")
+    lhs, sums = rng.choice(types), rng.choice(("f32", "f32", "f16", "bf16", "f64"))
+    rhs = lhs if not one_in(rng, 4) else rng.choice(types)
+    products, component = rng.choice((1, 1, 3, 6, 9)), rng.choice((1, 1, 1, 2))
+    if not one_in(rng, 3):
+        products, component = rng.choice((1, 1, 3)), 1
+        lhs, rhs, sums = rng.choice(
+            (
+                ("bf16", "bf16", "f32"),
+                ("tf32", "tf32", "f32"),
+                ("f8E5M2", "f8E4M3FN", "f32"),
+            )
+        )
+    properties = {
+        "algorithm": (
+            f"#stablehlo.dot_algorithm<lhs_precision_type = {lhs}, rhs_precision_type = "
+            f"{rhs}, accumulation_type = {sums}, lhs_component_count = {component}, "
+            f"rhs_component_count = 1, num_primitive_operations = {products}, "
+            "allow_imprecise_accumulation = false>"
+        ),
+        "dot_dimension_numbers": "#stablehlo.dot<lhs_contracting_dimensions = [1], "
+        "rhs_contracting_dimensions = [0]>",
+    }
+    if one_in(rng, 3):
+        name = rng.choice(("DEFAULT", "DEFAULT", "HIGH"))
+        names = f"#stablehlo<precision {name}>, #stablehlo<precision DEFAULT>"
+        properties["precision_config"] = f"[{names}]"
+    element = rng.choice(_FLOATS)
+    operands = [Tensor([2, 3], element), Tensor([3, 4], element)]
+    return Op("dot_general", operands, [Tensor([2, 4], element)], properties)
+
+
+def _custom_call(rng: Random) -> Op:
+    """A `custom_call` with layouts or with results in the buffers of operands."""
+    operands: list[Type] = [*_tensors(rng, rng.choice((1, 2, 2)))]
+    results: list[Type] = [*operands[: rng.choice((1, 2))]]
+    properties = {
+        "api_version": _integer(1, "i32"),
+        "call_target_name": '"foo"',
+        "called_computations": "[]",
+        "has_side_effect": rng.choice(("true", "false")),
+        "output_operand_aliases": "[]",
+    }
+    if one_in(rng, 2):
+        for name, types in (("operand_layouts", operands), ("result_layouts", results)):
+            properties[name] = f"[{', '.join(_layout(rng, type_) for type_ in types)}]"
+        return Op("custom_call", operands, results, properties)
+    index = rng.randrange(len(results))
+    path, part = ([index] if len(results) > 1 else []), list[int]()
+    if one_in(rng, 3):
+        operands[index] = f"tuple<tensor<i32>, {operands[index]}>"
+        part = [1]
+    properties["output_operand_aliases"] = (
+        f"[#stablehlo.output_operand_alias<output_tuple_indices = {path}, "
+        f"operand_index = {index}, operand_tuple_indices = {part}>]"
+    )
+    return Op("custom_call", operands, results, properties)
+
+
+def _layout(rng: Random, type_: Type) -> str:
+    rank = len(type_.shape) if isinstance(type_, Tensor) else 0
+    order = rng.sample(range(rank), rank)
+    if order and one_in(rng, 8):
+        order[0] = rank
+    return f"dense<{order if rank else ''}> : tensor<{rank}xindex>"
+
+
 _GENERATORS: dict[str, Callable[[Random], Op]] = {
+    "algorithm": _algorithm,
     "all_gather": _all_gather,
     "all_reduce": _all_reduce,
     "all_to_all": _all_to_all,
@@ -475,6 +545,7 @@ _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "collective_broadcast": _collective_broadcast,
     "collective_permute": _collective_permute,
     "cross_replica_sum": _cross_replica_sum,
+    "custom_call": _custom_call,
     "deprecated": _deprecated,
     "device_id": _device_id,
     "feed": _feed,

@@ -13,6 +13,7 @@ from . import (
     computations,
     constants_and_calls,
     control_flow,
+    custom_calls,
     data_movement,
     deprecated,
     dynamic_shapes,
@@ -35,6 +36,7 @@ from .composite import *
 from .computations import *
 from .constants_and_calls import *
 from .control_flow import *
+from .custom_calls import *
 from .data_movement import *
 from .deprecated import *
 from .dynamic_shapes import *
@@ -58,6 +60,7 @@ __all__ += composite.__all__
 __all__ += computations.__all__
 __all__ += constants_and_calls.__all__
 __all__ += control_flow.__all__
+__all__ += custom_calls.__all__
 __all__ += data_movement.__all__
 __all__ += deprecated.__all__
 __all__ += dynamic_shapes.__all__

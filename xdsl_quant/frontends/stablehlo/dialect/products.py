@@ -46,6 +46,7 @@ from .attributes import (
     ConvDimensionNumbersAttr,
     DotAlgorithmAttr,
     DotDimensionNumbersAttr,
+    Precision,
     PrecisionAttr,
     dimension_size_text,
 )
@@ -209,6 +210,17 @@ class DotGeneralOp(ProductOp):
                     mappings[side][d] = next(free)
         lhs, rhs = (dict(sorted(mapping.items())) for mapping in mappings)
         return lhs, rhs
+
+    def verify_(self) -> None:
+        is_default = all(
+            precision.data is Precision.DEFAULT
+            for precision in self.precision_config or ()
+        )
+        require(
+            self.algorithm is None or is_default,
+            "expects precisions DEFAULT of an algorithm",
+        )
+        super().verify_()
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         numbers = self.dot_dimension_numbers

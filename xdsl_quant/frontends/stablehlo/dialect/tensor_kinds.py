@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     Signedness,
     TensorType,
     TupleType,
+    UnrankedTensorType,
     i32,
 )
 from xdsl.ir import Attribute
@@ -299,13 +300,34 @@ STATIC_OR_TOKEN = _either(
 _TUPLE_LEAF = _either(TENSOR, BUFFER, _tensor_of(ElementGroup.PER_AXIS), TOKEN)
 
 
-def _is_tuple(type_: Attribute) -> bool:
-    return isinstance(type_, TupleType) and all(
-        _is_tuple(element) or _TUPLE_LEAF.accepts(element) for element in type_.types
-    )
+def _tuple_of(leaf: TypeKind[Attribute]) -> TypeKind[Attribute]:
+    """Return the kind of tuples that contain values of a kind, or such tuples."""
+
+    def accepts(type_: Attribute) -> bool:
+        return isinstance(type_, TupleType) and all(
+            accepts(element) or leaf.accepts(element) for element in type_.types
+        )
+
+    words = f"nested tuple with any combination of {leaf.description} values"
+    return TypeKind(words, accepts)
 
 
-TUPLE = TypeKind(
-    f"nested tuple with any combination of {_TUPLE_LEAF.description} values", _is_tuple
-)
+TUPLE = _tuple_of(_TUPLE_LEAF)
 TUPLE_ELEMENT = _either(SELECTED, TUPLE, BUFFER)
+
+
+def _is_any_tensor(type_: Attribute) -> bool:
+    """Return True if a tensor, ranked or not, has elements that an op accepts."""
+    if isinstance(type_, UnrankedTensorType):
+        return element_kind(cast(Attribute, type_.element_type)) is not None
+    return TENSOR_OR_PER_AXIS.accepts(type_)
+
+
+_ANY_TENSOR = TypeKind(f"tensor of {_elements_text(_PER_AXIS)}", _is_any_tensor)
+_CALL_LEAF = _either(_ANY_TENSOR, BUFFER, TOKEN)
+CALL_VALUE = _either(
+    _CALL_LEAF,
+    _tuple_of(_CALL_LEAF),
+    TypeKind("future", lambda type_: type_.name == "stablehlo.future"),
+)
+"""Constraint for operands and results of custom calls."""
