@@ -535,6 +535,30 @@ def _layout(rng: Random, type_: Type) -> str:
     return f"dense<{order if rank else ''}> : tensor<{rank}xindex>"
 
 
+def _chlo(rng: Random) -> Op:
+    """A function of CHLO."""
+    unary = (
+        "acos",
+        "asinh",
+        "bessel_i1e",
+        "conj",
+        "digamma",
+        "erf",
+        "lgamma",
+        "square",
+    )
+    binary = ("mulhi", "next_after", "polygamma", "zeta")
+    name = rng.choice((*unary, *binary, *binary))
+    element = rng.choice(
+        ("i32", "ui8", "i64") if name == "mulhi" else (*_FLOATS, *_OTHERS)
+    )
+    operand = Tensor(_shape(rng), element)
+    result = operand
+    if DYNAMIC not in operand.shape and one_in(rng, 4):
+        result = Tensor([DYNAMIC] * len(operand.shape), element)
+    return Op(f"chlo.{name}", [operand] * (1 + (name in binary)), [result])
+
+
 _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "algorithm": _algorithm,
     "all_gather": _all_gather,
@@ -542,6 +566,7 @@ _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "all_to_all": _all_to_all,
     "async": _async,
     "batch_norm": _batch_norm,
+    "chlo": _chlo,
     "collective_broadcast": _collective_broadcast,
     "collective_permute": _collective_permute,
     "cross_replica_sum": _cross_replica_sum,
@@ -672,9 +697,10 @@ def rare_text(rng: Random, kind: str) -> str:
     properties = f" <{{{properties}}}>" if properties else ""
     regions = f" ({', '.join(map(str, op.regions))})" if op.regions else ""
     results = ", ".join(f"%r{i}" for i in range(len(op.results)))
+    name = op.name if op.name.startswith("chlo.") else f"stablehlo.{op.name}"
     return (
         f"func.func @f({arguments}) {{\n{constants}"
-        f'  {results}{" = " if results else ""}"stablehlo.{op.name}"({operands})'
+        f'  {results}{" = " if results else ""}"{name}"({operands})'
         f"{properties}{regions} : ({', '.join(map(str, op.operands))}) -> "
         f"({', '.join(map(str, op.results))})\n  return\n}}\n"
     )
