@@ -167,7 +167,7 @@ class CollectiveOp(StableHLOOp, ABC):
         number of the device that has the result.
 
         Raises:
-            VerifyException: if there is no tensor, or the number has another type.
+            VerifyException: if no tensor is combined, or the number has another type.
         """
         types = self.tensor_types[: len(self.inputs)]
         if "has_dynamic_root" not in self.get_irdl_definition().properties:

@@ -300,7 +300,7 @@ STATIC_OR_TOKEN = _either(
 _TUPLE_LEAF = _either(TENSOR, BUFFER, _tensor_of(ElementGroup.PER_AXIS), TOKEN)
 
 
-def _tuple_of(leaf: TypeKind[Attribute]) -> TypeKind[Attribute]:
+def _nested_tuple_of(leaf: TypeKind[Attribute]) -> TypeKind[Attribute]:
     """Return the kind of tuples that contain values of a kind, or such tuples."""
 
     def accepts(type_: Attribute) -> bool:
@@ -312,7 +312,7 @@ def _tuple_of(leaf: TypeKind[Attribute]) -> TypeKind[Attribute]:
     return TypeKind(words, accepts)
 
 
-TUPLE = _tuple_of(_TUPLE_LEAF)
+TUPLE = _nested_tuple_of(_TUPLE_LEAF)
 TUPLE_ELEMENT = _either(SELECTED, TUPLE, BUFFER)
 
 
@@ -327,7 +327,7 @@ _ANY_TENSOR = TypeKind(f"tensor of {_elements_text(_PER_AXIS)}", _is_any_tensor)
 _CALL_LEAF = _either(_ANY_TENSOR, BUFFER, TOKEN)
 CALL_VALUE = _either(
     _CALL_LEAF,
-    _tuple_of(_CALL_LEAF),
+    _nested_tuple_of(_CALL_LEAF),
     TypeKind("future", lambda type_: type_.name == "stablehlo.future"),
 )
 """Constraint for operands and results of custom calls."""

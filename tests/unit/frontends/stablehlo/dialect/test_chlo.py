@@ -126,5 +126,7 @@ def test_verification(op: str, message: str):
 @pytest.mark.parametrize("name", ["lgamma", "digamma", "bessel_i1e"])
 def test_functions_without_formula(name: str):
     module = parse_module(chlo_function(name, "tensor<4xf32>", "tensor<4xf32>"))
-    with pytest.raises(IRError, match=f"'chlo.{name}' op is elementwise, but has no formula"):
+    with pytest.raises(
+        IRError, match=f"'chlo.{name}' op is elementwise, but has no formula"
+    ):
         apply_passes(module, "convert-stablehlo-to-linalg")

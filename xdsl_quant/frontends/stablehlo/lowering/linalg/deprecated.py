@@ -52,7 +52,7 @@ class LowerDot(LinalgLowering[DotOp]):
     def lower(self, builder: LoweringBuilder, op: DotOp, args: Values) -> Values:
         letters = "ab"[2 - len(shape_of(args[0])) :], "bc"[: len(shape_of(args[1]))]
         result = "".join(letter for letter in "ac" if letter in "".join(letters))
-        return [_einstein_sum(builder, op, args, letters, result)]
+        return [_sum_by_letters(builder, op, args, letters, result)]
 
 
 class LowerEinsum(LinalgLowering[EinsumOp]):
@@ -61,7 +61,7 @@ class LowerEinsum(LinalgLowering[EinsumOp]):
     op_type = EinsumOp
 
     def lower(self, builder: LoweringBuilder, op: EinsumOp, args: Values) -> Values:
-        return [_einstein_sum(builder, op, args, *_configuration(op))]
+        return [_sum_by_letters(builder, op, args, *_configuration(op))]
 
 
 class LowerUnaryEinsum(LinalgLowering[UnaryEinsumOp]):
@@ -72,7 +72,7 @@ class LowerUnaryEinsum(LinalgLowering[UnaryEinsumOp]):
     def lower(
         self, builder: LoweringBuilder, op: UnaryEinsumOp, args: Values
     ) -> Values:
-        return [_einstein_sum(builder, op, args, *_configuration(op))]
+        return [_sum_by_letters(builder, op, args, *_configuration(op))]
 
 
 def _configuration(op: EinsumOp | UnaryEinsumOp) -> tuple[Sequence[str], str]:
@@ -99,7 +99,7 @@ def _configuration(op: EinsumOp | UnaryEinsumOp) -> tuple[Sequence[str], str]:
     return operands, result
 
 
-def _einstein_sum(
+def _sum_by_letters(
     builder: LoweringBuilder,
     op: DotOp | EinsumOp | UnaryEinsumOp,
     args: Values,

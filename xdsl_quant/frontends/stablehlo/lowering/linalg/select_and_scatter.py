@@ -49,18 +49,18 @@ class LowerSelectAndScatter(LinalgLowering[SelectAndScatterOp]):
         ) -> Values:
             search = _WindowSearch(op, operand, position)
             selected = search.selected(builder)
-            element = _element(builder, source, position)
-            return [_scattered(builder, op, results[0], element, selected)]
+            element = _extracted(builder, source, position)
+            return [_with_with_scattered(builder, op, results[0], element, selected)]
 
         return nested_loops(builder, shapes[1], [initial], update)
 
 
-def _element(builder: LoweringBuilder, value: SSAValue, at: Values) -> SSAValue:
+def _extracted(builder: LoweringBuilder, value: SSAValue, at: Values) -> SSAValue:
     """Return an element of a tensor."""
     return builder.op(tensor.ExtractOp, (value, *at), element_type_of(value))
 
 
-def _conditional(
+def _if_else(
     builder: LoweringBuilder, condition: SSAValue, blocks: tuple[Block, Block]
 ) -> Values:
     """Build `scf.if` from blocks that end with values of the same types."""
@@ -107,9 +107,9 @@ class _WindowSearch:
         is_inside = is_in_bounds(builder, place, shape_of(self.operand))
         block = Block()
         inner = LoweringBuilder(InsertPoint.at_end(block), location=builder.location)
-        element = _element(inner, self.operand, place)
+        element = _extracted(inner, self.operand, place)
         inner.insert(scf.YieldOp(*self._better(inner, current, place, element)))
-        return _conditional(builder, is_inside, (block, Block([scf.YieldOp(*current)])))
+        return _if_else(builder, is_inside, (block, Block([scf.YieldOp(*current)])))
 
     def _better(
         self,
@@ -129,7 +129,7 @@ class _WindowSearch:
         ]
 
 
-def _scattered(
+def _with_with_scattered(
     builder: LoweringBuilder,
     op: SelectAndScatterOp,
     result: SSAValue,
@@ -137,7 +137,7 @@ def _scattered(
     place: Values,
 ) -> SSAValue:
     """Return the result with an element of the source combined at a place."""
-    previous = _element(builder, result, place)
+    previous = _extracted(builder, result, place)
     sources = op.result, op.source
     scalars = [
         convert_scalar(builder, value, element_type_of(source), element_type_of(target))
