@@ -49,13 +49,13 @@ class LowerSelectAndScatter(LinalgLowering[SelectAndScatterOp]):
         ) -> Values:
             search = _WindowSearch(op, operand, position)
             selected = search.selected(builder)
-            element = _extracted(builder, source, position)
+            element = _element_at(builder, source, position)
             return [_with_with_scattered(builder, op, results[0], element, selected)]
 
         return nested_loops(builder, shapes[1], [initial], update)
 
 
-def _extracted(builder: LoweringBuilder, value: SSAValue, at: Values) -> SSAValue:
+def _element_at(builder: LoweringBuilder, value: SSAValue, at: Values) -> SSAValue:
     """Return an element of a tensor."""
     return builder.op(tensor.ExtractOp, (value, *at), element_type_of(value))
 
@@ -107,7 +107,7 @@ class _WindowSearch:
         is_inside = is_in_bounds(builder, place, shape_of(self.operand))
         block = Block()
         inner = LoweringBuilder(InsertPoint.at_end(block), location=builder.location)
-        element = _extracted(inner, self.operand, place)
+        element = _element_at(inner, self.operand, place)
         inner.insert(scf.YieldOp(*self._better(inner, current, place, element)))
         return _if_else(builder, is_inside, (block, Block([scf.YieldOp(*current)])))
 
@@ -137,7 +137,7 @@ def _with_with_scattered(
     place: Values,
 ) -> SSAValue:
     """Return the result with an element of the source combined at a place."""
-    previous = _extracted(builder, result, place)
+    previous = _element_at(builder, result, place)
     sources = op.result, op.source
     scalars = [
         convert_scalar(builder, value, element_type_of(source), element_type_of(target))
