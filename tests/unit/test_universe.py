@@ -12,6 +12,7 @@ def test_what_the_plugin_offers():
     assert set(XDSL_QUANT_UNIVERSE.all_dialects) == {
         "chlo",
         "quant",
+        "sdy",
         "shape",
         "stablehlo",
         "tf_type",

@@ -35,6 +35,7 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
 )
 from xdsl_quant.frontends.stablehlo.dialect import MapOp, ReturnOp, ScatterOp, SortOp
+from xdsl_quant.frontends.stablehlo.dialect.shardy import erase_shardings
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import defined_values
@@ -223,6 +224,7 @@ class ConvertStableHLOToLinalgPass(CountingPass):
             for replacement in replacements:
                 replacement.discard()
             raise
+        erase_shardings(op)
         _insert(replacements)
         for inner in control_flow:
             convert_control_flow(inner)
