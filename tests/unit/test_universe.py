@@ -12,6 +12,7 @@ def test_what_the_plugin_offers():
     assert set(XDSL_QUANT_UNIVERSE.all_dialects) == {
         "chlo",
         "quant",
+        "sdy",
         "shape",
         "stablehlo",
         "tf_type",
@@ -112,7 +113,7 @@ def _python(script: str) -> str:
 
 def test_a_name_that_xdsl_has_is_left_to_xdsl():
     assert _python(_LATER_XDSL) == (
-        "['chlo', 'shape', 'stablehlo', 'tf_type', 'tfl'] "
+        "['chlo', 'sdy', 'shape', 'stablehlo', 'tf_type', 'tfl'] "
         f"False {len(XDSL_QUANT_UNIVERSE.all_passes) - 1}\n['mlir-main']\n"
     )
 

@@ -66,6 +66,7 @@ def _add_names(own: type[IRDLOperation], other: type[IRDLOperation]) -> None:
 SLICE = QuantizationUniverse(
     all_dialects={
         "chlo": lazy(f"{_HERE}.dialect.chlo", "CHLO"),
+        "sdy": lazy(f"{_HERE}.dialect.shardy", "SDY"),
         "stablehlo": lazy(f"{_HERE}.dialect", "StableHLO"),
     },
     all_passes=pass_factories(

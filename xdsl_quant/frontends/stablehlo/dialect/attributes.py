@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     I64,
+    AnyFloat,
     BoolAttr,
     DenseArrayBase,
     DenseIntElementsAttr,
@@ -384,13 +385,44 @@ class DotAlgorithmAttr(FieldsAttr):
     allow_imprecise_accumulation: BoolAttr
 
     def verify(self) -> None:
-        counts = (
-            self.lhs_component_count,
-            self.rhs_component_count,
-            self.num_primitive_operations,
+        lhs, rhs, total = (
+            cast(Attribute, type_)
+            for type_ in (
+                self.lhs_precision_type,
+                self.rhs_precision_type,
+                self.accumulation_type,
+            )
         )
-        if min(count.data for count in counts) <= 0:
-            raise VerifyException("expects positive counts in a dot algorithm")
+        components = self.lhs_component_count.data, self.rhs_component_count.data
+        products = self.num_primitive_operations.data
+        are_narrow = all(
+            isinstance(type_, AnyFloat) and type_.bitwidth == 8 for type_ in (lhs, rhs)
+        )
+        if are_narrow:
+            is_known = str(total) == "f32" and products == 1
+        else:
+            counts = _PRODUCT_COUNTS.get((str(lhs), str(total)), ())
+            is_precise = not self.allow_imprecise_accumulation.value.data
+            is_known = lhs == rhs and products in counts and is_precise
+        if not is_known or components != (1, 1):
+            raise VerifyException(
+                f"dot algorithm not known to be supported on any hardware: {self}"
+            )
+
+
+_PRODUCT_COUNTS = {
+    ("f16", "f16"): (1,),
+    ("f16", "f32"): (1,),
+    ("bf16", "bf16"): (1,),
+    ("bf16", "f32"): (1, 3, 6, 9),
+    ("tf32", "f32"): (1, 3),
+    ("f32", "f32"): (1,),
+    ("f64", "f64"): (1,),
+}
+"""
+Supported numbers of products of the components of two elements, by the types of factors and
+sums. 8-bit floats of any formats are multiplied once and summed in f32.
+"""
 
 
 @irdl_attr_definition

@@ -31,18 +31,26 @@ __all__ = [
     "AsinhOp",
     "AtanOp",
     "AtanhOp",
+    "BesselI1eOp",
     "CHLO",
+    "ConjOp",
     "CoshOp",
+    "DigammaOp",
     "ErfInvOp",
     "ErfOp",
     "ErfcOp",
     "IsInfOp",
     "IsNegInfOp",
     "IsPosInfOp",
+    "LgammaOp",
+    "MulhiOp",
+    "NextAfterOp",
+    "PolygammaOp",
     "SinhOp",
     "SquareOp",
     "TanOp",
     "TopKOp",
+    "ZetaOp",
 ]
 
 
@@ -70,6 +78,21 @@ class RealFunctionOp(SameTypeFunctionOp, ABC):
 
     operand = operand_def(kinds.CHLO_FLOAT)
     result = result_def(kinds.CHLO_FLOAT)
+
+
+class BinaryFunctionOp(StableHLOOp, ABC):
+    """Function of two floats."""
+
+    lhs = operand_def(kinds.CHLO_FLOAT)
+    rhs = operand_def(kinds.CHLO_FLOAT)
+    result = result_def(kinds.CHLO_FLOAT)
+
+    assembly_format = (
+        "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result) "
+        "custom<CompleteOp>()"
+    )
+
+    traits = traits_def(Pure(), ComputesElementwise(), COMPATIBLE_TYPES)
 
 
 class InfinityOp(CHLOFunctionOp, ABC):
@@ -198,6 +221,66 @@ class IsPosInfOp(InfinityOp):
 
 
 @irdl_op_definition
+class BesselI1eOp(SameTypeFunctionOp):
+    """Modified Bessel function of order 1, scaled by `exp(-abs(x))`."""
+
+    name = "chlo.bessel_i1e"
+
+
+@irdl_op_definition
+class ConjOp(SameTypeFunctionOp):
+    """Complex conjugate."""
+
+    name = "chlo.conj"
+
+
+@irdl_op_definition
+class DigammaOp(RealFunctionOp):
+    """Derivative of the logarithm of the gamma function."""
+
+    name = "chlo.digamma"
+
+
+@irdl_op_definition
+class LgammaOp(RealFunctionOp):
+    """Logarithm of the absolute value of the gamma function."""
+
+    name = "chlo.lgamma"
+
+
+@irdl_op_definition
+class MulhiOp(BinaryFunctionOp):
+    """High half of the product of integers."""
+
+    name = "chlo.mulhi"
+
+    lhs = operand_def(kinds.INTEGER_TENSOR)
+    rhs = operand_def(kinds.INTEGER_TENSOR)
+    result = result_def(kinds.INTEGER_TENSOR)
+
+
+@irdl_op_definition
+class NextAfterOp(BinaryFunctionOp):
+    """Next representable float from `lhs` toward `rhs`."""
+
+    name = "chlo.next_after"
+
+
+@irdl_op_definition
+class PolygammaOp(BinaryFunctionOp):
+    """Derivative of order `lhs` of the digamma function at `rhs`."""
+
+    name = "chlo.polygamma"
+
+
+@irdl_op_definition
+class ZetaOp(BinaryFunctionOp):
+    """Hurwitz zeta function."""
+
+    name = "chlo.zeta"
+
+
+@irdl_op_definition
 class TopKOp(StableHLOOp):
     """
     The `k` largest elements along the last dimension, in descending order, and their
@@ -250,17 +333,25 @@ CHLO = Dialect(
         AsinhOp,
         AtanOp,
         AtanhOp,
+        BesselI1eOp,
+        ConjOp,
         CoshOp,
+        DigammaOp,
         ErfInvOp,
         ErfOp,
         ErfcOp,
         IsInfOp,
         IsNegInfOp,
         IsPosInfOp,
+        LgammaOp,
+        MulhiOp,
+        NextAfterOp,
+        PolygammaOp,
         SinhOp,
         SquareOp,
         TanOp,
         TopKOp,
+        ZetaOp,
     ],
 )
 """CHLO dialect with the ops of this package."""

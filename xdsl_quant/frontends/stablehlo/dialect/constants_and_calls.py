@@ -1,59 +1,53 @@
-"""Ops for constants, element indices, dimension sizes and custom calls."""
+"""Ops for constants, element indices and dimension sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
-
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     I64,
-    ArrayAttr,
-    BoolAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    DictionaryAttr,
-    FlatSymbolRefAttrConstr,
-    IndexType,
     IntegerAttr,
-    StringAttr,
-    SymbolNameConstraint,
+    NoneAttr,
     TensorType,
     i32,
+    i64,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     AtLeast,
-    ParsePropInAttrDict,
     eq,
     irdl_op_definition,
     operand_def,
-    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
-    var_result_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import ConstantLike, EffectInstance, MemoryEffect, Pure
+from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
-from xdsl_quant.dialects.quant.traits import AcceptsStoredValues
+from xdsl_quant.dialects.quant.traits import (
+    AcceptsStoredValues,
+    MovesElements,
+    SameOperandsAndResultsScale,
+)
 from xdsl_quant.dialects.verification import RankedTensor, require
 
 from . import tensor_kinds as kinds
-from .attributes import OutputOperandAliasAttr
+from .attributes import TypeExtensionsAttr
 from .base import InferredTypeOp, StableHLOOp
 from .rules import verify_dimensions
 from .syntax import FUNCTIONAL_TYPE, parse_attributes
 
 __all__ = [
     "ConstantOp",
-    "CustomCallOp",
     "GetDimensionSizeOp",
     "IotaOp",
+    "SetDimensionSizeOp",
 ]
 
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
@@ -196,66 +190,41 @@ class GetDimensionSizeOp(InferredTypeOp):
         return TensorType(i32, ())
 
 
-_TYPED_FFI = 4
-"""Highest `api_version`; only this version has a dictionary as `backend_config`."""
-
-_Layouts = ArrayAttr[DenseIntOrFPElementsAttr[IndexType]]
-
-
-class _CustomCallEffects(MemoryEffect):
-    """Memory effects: unknown if `has_side_effect` is true, otherwise none."""
-
-    @classmethod
-    def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance] | None:
-        assert isinstance(op, CustomCallOp)
-        return None if op.has_side_effect.value.data else set()
-
-
 @irdl_op_definition
-class CustomCallOp(StableHLOOp):
+class SetDimensionSizeOp(InferredTypeOp):
     """
-    Call of a function that the runtime provides.
+    Tensor whose size along a dimension is known at run time, with its static size as bound.
 
     Example:
 
     ```mlir
-    %1 = stablehlo.custom_call @foo(%0) {backend_config = "bar"}
-        : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = stablehlo.set_dimension_size %0, %1, dim = 0
+        : (tensor<4xf32>, tensor<i32>) -> tensor<?xf32, #stablehlo.bounds<4>>
     ```
-
-    See external [documentation](https://openxla.org/stablehlo/spec#custom_call).
     """
 
-    name = "stablehlo.custom_call"
+    name = "stablehlo.set_dimension_size"
 
-    inputs = var_operand_def()
-    call_target_name = prop_def(SymbolNameConstraint())
-    has_side_effect = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    backend_config = opt_prop_def(StringAttr | DictionaryAttr)
-    api_version = opt_prop_def(
-        IntegerAttr.constr(eq(i32), value=AtLeast(0)), default_value=IntegerAttr(1, i32)
-    )
-    called_computations = opt_prop_def(
-        ArrayAttr.constr(FlatSymbolRefAttrConstr), default_value=ArrayAttr(())
-    )
-    operand_layouts = opt_prop_def(_Layouts)
-    result_layouts = opt_prop_def(_Layouts)
-    output_operand_aliases = opt_prop_def(
-        ArrayAttr[OutputOperandAliasAttr], default_value=ArrayAttr(())
-    )
-    result = var_result_def()
+    operand = operand_def(kinds.TENSOR)
+    size = operand_def(kinds.I32_TENSOR)
+    dimension = prop_def(IntegerAttr.constr(eq(i64), value=AtLeast(0)))
+    result = result_def(kinds.TENSOR)
 
-    assembly_format = f"$call_target_name `(` $inputs `)` {FUNCTIONAL_TYPE}"
-    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = f"$operand `,` $size `,` `dim` `=` $dimension {FUNCTIONAL_TYPE}"
 
-    traits = traits_def(_CustomCallEffects())
+    traits = traits_def(Pure(), MovesElements((0,)), SameOperandsAndResultsScale())
 
-    def verify_(self) -> None:
-        version = self.api_version.value.data
-        require(version <= _TYPED_FFI, f"expects api_version in [0, 4], got {version}")
-        config, is_typed = self.backend_config, version == _TYPED_FFI
-        require(
-            config is None or isinstance(config, DictionaryAttr) == is_typed,
-            f"backend_config for api_version {version} must be a "
-            f"{'dictionary' if is_typed else 'string'} attribute.",
-        )
+    def inferred_type(self) -> RankedTensor:
+        operand, size, _ = self.tensor_types
+        dimension, shape = self.dimension.value.data, [*operand.get_shape()]
+        require(not size.shape, f"expects a size of rank 0, got '{size}'")
+        verify_dimensions("dimension", (dimension,), len(shape))
+        bounds = [DYNAMIC_INDEX] * len(shape)
+        if isinstance(operand.encoding, TypeExtensionsAttr):
+            bounds = [*operand.encoding.bounds.get_values()]
+        if shape[dimension] != DYNAMIC_INDEX:
+            bounds[dimension] = shape[dimension]
+        shape[dimension] = DYNAMIC_INDEX
+        has_bound = any(bound != DYNAMIC_INDEX for bound in bounds)
+        encoding = TypeExtensionsAttr(bounds) if has_bound else NoneAttr()
+        return TensorType(operand.element_type, shape, encoding)

@@ -38,7 +38,7 @@ def returned_types(region: Region) -> Sequence[Attribute]:
     return last_op.operand_types if last_op is not None else ()
 
 
-def _are_compatible(a: Sequence[Attribute], b: Sequence[Attribute]) -> bool:
+def are_compatible_lists(a: Sequence[Attribute], b: Sequence[Attribute]) -> bool:
     """Return True if two lists of types of tensors or tokens are compatible."""
     return len(a) == len(b) and all(
         x == y
@@ -72,11 +72,11 @@ class BranchingOp(StableHLOOp, ABC):
             )
             types = returned_types(region)
             require(
-                _are_compatible(first, types),
+                are_compatible_lists(first, types),
                 f"branch 0 and branch {index} have mismatched return types: "
                 f"{quoted(first)} vs {quoted(types)}",
             )
-        self.require_inferred(_are_compatible(first, self.result_types), first)
+        self.require_inferred(are_compatible_lists(first, self.result_types), first)
 
 
 @irdl_op_definition
@@ -168,7 +168,7 @@ class WhileOp(StableHLOOp):
             (returned_types(self.body), "body block return types"),
         ):
             require(
-                _are_compatible(operands, types),
+                are_compatible_lists(operands, types),
                 f"expect operands to be compatible with {words} but got "
                 f"{quoted(operands)} vs {quoted(types)}",
             )
@@ -186,7 +186,9 @@ class WhileOp(StableHLOOp):
             "expect condition block return a zero-ranked tensor of "
             f"{i1} but got '{type_}'",
         )
-        self.require_inferred(_are_compatible(operands, self.result_types), operands)
+        self.require_inferred(
+            are_compatible_lists(operands, self.result_types), operands
+        )
 
     @classmethod
     def parse(cls, parser: Parser) -> WhileOp:

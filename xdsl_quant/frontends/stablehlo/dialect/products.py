@@ -46,6 +46,7 @@ from .attributes import (
     ConvDimensionNumbersAttr,
     DotAlgorithmAttr,
     DotDimensionNumbersAttr,
+    Precision,
     PrecisionAttr,
     dimension_size_text,
 )
@@ -102,6 +103,16 @@ def verify_precisions(config: ArrayAttr[PrecisionAttr] | None) -> None:
     )
 
 
+def verify_product_shape(shape: Sequence[int], result: RankedTensor) -> None:
+    """Raise `VerifyException` if the result has another shape than the inferred one."""
+    sizes = ", ".join(map(dimension_size_text, shape))
+    require(
+        are_compatible_shapes(shape, result.get_shape()),
+        f"inferred shape '[{sizes}]' is incompatible with return type of operation "
+        f"'{result}'",
+    )
+
+
 class ProductOp(StableHLOOp, ABC):
     """Op that multiplies a tensor by weights and accumulates."""
 
@@ -147,13 +158,7 @@ class ProductOp(StableHLOOp, ABC):
     def verify_(self) -> None:
         verify_precisions(self.precision_config)
         types = self.tensor_types
-        shape, result_type = self.inferred_shape(), types[-1]
-        if not are_compatible_shapes(shape, result_type.get_shape()):
-            sizes = ", ".join(map(dimension_size_text, shape))
-            raise VerifyException(
-                f"inferred shape '[{sizes}]' is incompatible with return type of "
-                f"operation '{result_type}'"
-            )
+        verify_product_shape(self.inferred_shape(), types[-1])
         if rules.has_quantized(types):
             lhs, rhs, result = (type_.element_type for type_ in types)
             self.verify_quantization(rhs, result)
@@ -205,6 +210,17 @@ class DotGeneralOp(ProductOp):
                     mappings[side][d] = next(free)
         lhs, rhs = (dict(sorted(mapping.items())) for mapping in mappings)
         return lhs, rhs
+
+    def verify_(self) -> None:
+        is_default = all(
+            precision.data is Precision.DEFAULT
+            for precision in self.precision_config or ()
+        )
+        require(
+            self.algorithm is None or is_default,
+            "expects precisions DEFAULT of an algorithm",
+        )
+        super().verify_()
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         numbers = self.dot_dimension_numbers

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     TensorType,
+    TupleType,
     i1,
     i32,
 )
@@ -143,7 +144,7 @@ class SameOperandsAndResultType(assembly.CustomDirective):
         return [result_type] if is_same else None
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        pos, count = parser.pos, len(state.operands)
+        pos, count = parser.pos, sum(map(_operand_count, state.operands))
         type_ = self.parse_types(parser, count)
         inputs, outputs = type_.inputs.data, type_.outputs.data
         if len(inputs) != count:
@@ -162,6 +163,15 @@ class SameOperandsAndResultType(assembly.CustomDirective):
             printer.print_list(types, printer.print_attribute)
         else:
             printer.print_function_type(op.operand_types, op.result_types)
+
+
+def _operand_count(
+    operands: UnresolvedOperand | Sequence[UnresolvedOperand] | None,
+) -> int:
+    """Return the number of values of an operand, which may be variadic."""
+    if isinstance(operands, UnresolvedOperand):
+        return 1
+    return len(operands or ())
 
 
 @assembly.irdl_custom_directive
@@ -211,6 +221,30 @@ class ComplexOpType(SameOperandsAndResultType):
         result = op.result_types[0]
         component = _component_type(result)
         return [result] if all(t == component for t in op.operand_types) else None
+
+
+@assembly.irdl_custom_directive
+class TupleOpType(SameOperandsAndResultType):
+    """`tuple<tensor<4xf32>>` for operands that are its elements."""
+
+    operand_types: assembly.TypeDirective
+    result_type: assembly.TypeDirective
+
+    def parse_types(self, parser: Parser, operand_count: int) -> FunctionType:
+        pos = parser.pos
+        type_ = parser.parse_type()
+        if isinstance(type_, FunctionType):
+            return type_
+        if not isinstance(type_, TupleType):
+            parser.raise_error("expected tuple type", pos, parser.pos)
+        return FunctionType.from_lists(type_.types.data, (type_,))
+
+    def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
+        (result,) = op.result_types
+        is_own = isinstance(result, TupleType) and (
+            result.types.data == (*op.operand_types,)
+        )
+        return [result] if is_own else None
 
 
 def _component_type(type_: Attribute) -> Attribute | None:
@@ -337,6 +371,37 @@ class DotDimensions(assembly.CustomDirective):
         printer.print_string(f"contracting_dims = {contracting}")
 
 
+def _parse_precisions(parser: Parser) -> ArrayAttr[PrecisionAttr]:
+    """Parse `= [DEFAULT, HIGH]`."""
+    parser.parse_punctuation("=")
+    precisions = parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parser.parse_str_enum(Precision)
+    )
+    return ArrayAttr([PrecisionAttr(precision) for precision in precisions])
+
+
+def _print_precisions(printer: Printer, config: Attribute | None) -> None:
+    """Print `, precision = [DEFAULT, HIGH]`, or nothing."""
+    if isa(config, ArrayAttr[PrecisionAttr]):
+        precisions = ", ".join(precision.data for precision in config)
+        printer.print_string(f", precision = [{precisions}]")
+
+
+@assembly.irdl_custom_directive
+class Precisions(assembly.CustomDirective):
+    """`, precision = [DEFAULT, HIGH]`, optional."""
+
+    precision_config: assembly.AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        if parser.parse_optional_punctuation(","):
+            parser.parse_keyword("precision")
+            self.precision_config.set(state, _parse_precisions(parser))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        _print_precisions(printer, self.precision_config.get(op))
+
+
 @assembly.irdl_custom_directive
 class PrecisionAndAlgorithm(assembly.CustomDirective):
     """`, precision = [DEFAULT, HIGH], algorithm = <...>`, both optional."""
@@ -348,12 +413,7 @@ class PrecisionAndAlgorithm(assembly.CustomDirective):
         if not parser.parse_optional_punctuation(","):
             return
         if parser.parse_optional_keyword("precision"):
-            parser.parse_punctuation("=")
-            precisions = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, lambda: parser.parse_str_enum(Precision)
-            )
-            config = ArrayAttr([PrecisionAttr(precision) for precision in precisions])
-            self.precision_config.set(state, config)
+            self.precision_config.set(state, _parse_precisions(parser))
             if not parser.parse_optional_punctuation(","):
                 return
         parser.parse_keyword("algorithm")
@@ -362,9 +422,7 @@ class PrecisionAndAlgorithm(assembly.CustomDirective):
         self.algorithm.set(state, DotAlgorithmAttr.new(parameters))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        if isa(config := self.precision_config.get(op), ArrayAttr[PrecisionAttr]):
-            precisions = ", ".join(precision.data for precision in config)
-            printer.print_string(f", precision = [{precisions}]")
+        _print_precisions(printer, self.precision_config.get(op))
         if isinstance(algorithm := self.algorithm.get(op), DotAlgorithmAttr):
             printer.print_string(", algorithm = ")
             algorithm.print_parameters(printer)
@@ -465,9 +523,11 @@ DIRECTIVES = (
     OperandsBeforeKeyword,
     PairwiseTypes,
     PrecisionAndAlgorithm,
+    Precisions,
     SameOperandsAndResultType,
     SelectType,
     SliceRanges,
+    TupleOpType,
     ConvolutionWindow,
 )
 """Directives for the assembly formats of all ops."""

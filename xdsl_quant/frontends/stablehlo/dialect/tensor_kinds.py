@@ -21,6 +21,8 @@ from xdsl.dialects.builtin import (
     MemRefType,
     Signedness,
     TensorType,
+    TupleType,
+    UnrankedTensorType,
     i32,
 )
 from xdsl.ir import Attribute
@@ -206,6 +208,24 @@ PADDING_PAIRS = _numbers_of(
 )
 FLOAT_TENSOR = _tensor_of(ElementGroup.FLOAT)
 FLOAT_OR_QUANTIZED = _tensor_of(ElementGroup.FLOAT, ElementGroup.PER_TENSOR)
+FEATURES = _tensor_of(
+    ElementGroup.FLOAT,
+    ElementGroup.PER_TENSOR,
+    shape="1D",
+    has_shape=lambda type_: len(type_.get_shape()) == 1,
+)
+_INTEGER_OR_FLOAT = (*_INTEGER, ElementGroup.FLOAT)
+INTEGER_OR_FLOAT = _tensor_of(*_INTEGER_OR_FLOAT)
+STATIC_INTEGER_OR_FLOAT = _tensor_of(
+    *_INTEGER_OR_FLOAT, shape="statically shaped", has_shape=_is_statically_shaped
+)
+RANDOM = _tensor_of(*_BITS, ElementGroup.FLOAT)
+RANDOM_SCALAR = _tensor_of(
+    *_BITS,
+    ElementGroup.FLOAT,
+    shape="0D",
+    has_shape=lambda type_: not type_.get_shape(),
+)
 QUANTIZED_OR_PER_AXIS = _tensor_of(ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS)
 FLOAT_OR_QUANTIZED_OR_PER_AXIS = _tensor_of(
     ElementGroup.FLOAT, ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS
@@ -244,6 +264,13 @@ I32_TENSOR: TypeKind[RankedTensor] = TypeKind(
         INTEGER_TENSOR.accepts(type_) and cast(RankedTensor, type_).element_type == i32
     ),
 )
+UI32 = IntegerType(32, Signedness.UNSIGNED)
+UI32_TENSOR: TypeKind[RankedTensor] = TypeKind(
+    "ranked tensor of 32-bit unsigned integer values",
+    lambda type_: (
+        INTEGER_TENSOR.accepts(type_) and cast(RankedTensor, type_).element_type == UI32
+    ),
+)
 
 
 def _is_buffer(type_: Attribute) -> bool:
@@ -258,7 +285,49 @@ TENSOR_OR_TOKEN = _either(TENSOR, TOKEN)
 SELECTED = _either(TENSOR, _tensor_of(ElementGroup.PER_AXIS), TOKEN)
 """Constraint for the results of conditionals."""
 
-RETURNED = _either(
-    SELECTED, TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer)
-)
+BUFFER = TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer)
+RETURNED = _either(SELECTED, BUFFER)
 """Constraint for values that the region of an op returns, and that a loop carries."""
+
+STATIC_OR_TOKEN = _either(
+    _tensor_of(
+        *_PER_TENSOR, shape="statically shaped", has_shape=_is_statically_shaped
+    ),
+    STATIC_OR_PER_AXIS,
+    TOKEN,
+)
+
+_TUPLE_LEAF = _either(TENSOR, BUFFER, _tensor_of(ElementGroup.PER_AXIS), TOKEN)
+
+
+def _nested_tuple_of(leaf: TypeKind[Attribute]) -> TypeKind[Attribute]:
+    """Return the kind of tuples that contain values of a kind, or such tuples."""
+
+    def accepts(type_: Attribute) -> bool:
+        return isinstance(type_, TupleType) and all(
+            accepts(element) or leaf.accepts(element) for element in type_.types
+        )
+
+    words = f"nested tuple with any combination of {leaf.description} values"
+    return TypeKind(words, accepts)
+
+
+TUPLE = _nested_tuple_of(_TUPLE_LEAF)
+TUPLE_ELEMENT = _either(SELECTED, TUPLE, BUFFER)
+
+
+def _is_any_tensor(type_: Attribute) -> bool:
+    """Return True if a tensor, ranked or not, has elements that an op accepts."""
+    if isinstance(type_, UnrankedTensorType):
+        return element_kind(cast(Attribute, type_.element_type)) is not None
+    return TENSOR_OR_PER_AXIS.accepts(type_)
+
+
+_ANY_TENSOR = TypeKind(f"tensor of {_elements_text(_PER_AXIS)}", _is_any_tensor)
+_CALL_LEAF = _either(_ANY_TENSOR, BUFFER, TOKEN)
+CALL_VALUE = _either(
+    _CALL_LEAF,
+    _nested_tuple_of(_CALL_LEAF),
+    TypeKind("future", lambda type_: type_.name == "stablehlo.future"),
+)
+"""Constraint for operands and results of custom calls."""

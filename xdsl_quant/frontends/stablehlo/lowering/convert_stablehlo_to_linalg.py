@@ -35,6 +35,7 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
 )
 from xdsl_quant.frontends.stablehlo.dialect import MapOp, ReturnOp, ScatterOp, SortOp
+from xdsl_quant.frontends.stablehlo.dialect.shardy import erase_shardings
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import defined_values
@@ -45,12 +46,15 @@ from .adoption import adopt_ops
 from .linalg import (
     contraction,
     data_movement,
+    deprecated,
     dynamic_shapes,
     dynamic_slices,
     elementwise,
+    normalization,
     reduction,
     representations,
     scatter,
+    select_and_scatter,
     sorting,
 )
 from .linalg.control_flow import (
@@ -63,10 +67,13 @@ from .linalg.lowering import LinalgLowering, Replacement
 LOWERINGS: Sequence[LinalgLowering[Any]] = (
     elementwise.LowerElementwise(),
     representations.LowerBitcastConvert(),
+    normalization.LowerBatchNormInference(),
+    deprecated.LowerBroadcast(),
     data_movement.LowerBroadcastInDim(),
     data_movement.LowerConcatenate(),
     data_movement.LowerConstant(),
     contraction.LowerConvolution(),
+    deprecated.LowerDot(),
     contraction.LowerDotGeneral(),
     dynamic_shapes.LowerDynamicBroadcastInDim(),
     dynamic_shapes.LowerDynamicConv(),
@@ -77,6 +84,7 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     dynamic_shapes.LowerShapeAssertion(),
     dynamic_slices.LowerDynamicSlice(),
     dynamic_slices.LowerDynamicUpdateSlice(),
+    deprecated.LowerEinsum(),
     data_movement.LowerGather(),
     data_movement.LowerGetDimensionSize(),
     data_movement.LowerIota(),
@@ -89,10 +97,14 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     data_movement.LowerReshape(),
     dynamic_slices.LowerReverse(),
     scatter.LowerScatter(),
+    select_and_scatter.LowerSelectAndScatter(),
+    data_movement.LowerSetDimensionSize(),
     data_movement.LowerSlice(),
     sorting.LowerSort(),
     sorting.LowerTopK(),
+    deprecated.LowerTorchIndexSelect(),
     data_movement.LowerTranspose(),
+    deprecated.LowerUnaryEinsum(),
 )
 """Rewrite patterns of the pass."""
 
@@ -212,6 +224,7 @@ class ConvertStableHLOToLinalgPass(CountingPass):
             for replacement in replacements:
                 replacement.discard()
             raise
+        erase_shardings(op)
         _insert(replacements)
         for inner in control_flow:
             convert_control_flow(inner)

@@ -33,8 +33,12 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
+    BatchNormInferenceOp,
+    DotOp,
     DynamicIotaOp,
+    EinsumOp,
     IotaOp,
+    UnaryEinsumOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
@@ -57,6 +61,17 @@ COMPUTE_TRAITS = (ComputesElementwise, OrdersElements, MultipliesAndAccumulates)
 """Traits of ops that are computed with floats."""
 
 
+COMPUTED_OPS = (
+    BatchNormInferenceOp,
+    DotOp,
+    DynamicIotaOp,
+    EinsumOp,
+    IotaOp,
+    UnaryEinsumOp,
+)
+"""Further ops that are computed with floats."""
+
+
 class DecomposeQuantizedOp(DequantizeFallback[Operation]):
     """Decompose a quantized op of any dialect into StableHLO casts and a float op."""
 
@@ -66,7 +81,7 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
 
     def matches(self, op: Operation) -> TypeGuard[Operation]:
         computes = has_quantization_trait(op, *COMPUTE_TRAITS) or isinstance(
-            op, DynamicIotaOp | IotaOp
+            op, COMPUTED_OPS
         )
         return computes and super().matches(op)
 
@@ -195,6 +210,7 @@ class StablehloLegalizeQuantizedOpToQdqPass(CountingPass):
             inner
             for inner in ops
             if has_quantized_operands(inner)
+            and not isinstance(inner, COMPUTED_OPS)
             and not has_quantization_trait(
                 inner, *COMPUTE_TRAITS, AcceptsStoredValues, CastsQuantization, Reduces
             )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.frontends.stablehlo.lowering.linalg.running import TYPES, run, same_bits
-from xdsl_quant.runtime.loading import IRError, parse_module
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 
 FUNCTIONS = {
     "acos": np.arccos,
@@ -121,3 +121,12 @@ def test_verification(op: str, message: str):
     with pytest.raises(IRError) as error:
         parse_module(text)
     assert str(error.value).partition(" error: ")[2] == message
+
+
+@pytest.mark.parametrize("name", ["lgamma", "digamma", "bessel_i1e"])
+def test_functions_without_formula(name: str):
+    module = parse_module(chlo_function(name, "tensor<4xf32>", "tensor<4xf32>"))
+    with pytest.raises(
+        IRError, match=f"'chlo.{name}' op is elementwise, but has no formula"
+    ):
+        apply_passes(module, "convert-stablehlo-to-linalg")

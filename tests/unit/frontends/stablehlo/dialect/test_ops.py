@@ -30,9 +30,12 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     AbsOp,
     AddOp,
     AndOp,
+    AsyncDoneOp,
+    AsyncStartOp,
     BroadcastInDimOp,
     CaseOp,
     ClampOp,
+    CollectivePermuteOp,
     CompareOp,
     ComparisonDirection,
     ComparisonDirectionAttr,
@@ -52,6 +55,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     GatherDimensionNumbersAttr,
     GatherOp,
     IfOp,
+    InfeedOp,
     LogisticOp,
     MapOp,
     MaximumOp,
@@ -59,16 +63,22 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     MultiplyOp,
     NegateOp,
     OrOp,
+    OutfeedOp,
     PadOp,
     Precision,
     PrecisionAttr,
+    RecvOp,
     ReduceOp,
     ReduceWindowOp,
     ReshapeOp,
     ResultAccuracyAttr,
     ReturnOp,
+    RngBitGeneratorOp,
+    RngOp,
     ScatterOp,
+    SelectAndScatterOp,
     SelectOp,
+    SendOp,
     SliceOp,
     SortOp,
     StableHLO,
@@ -378,8 +388,13 @@ def test_a_resource_may_be_a_constant():
 def test_traits():
     impure = {op for op in StableHLO.operations if not op.has_trait(Pure)}
     control_flow = {CaseOp, IfOp, WhileOp}
-    computing = {MapOp, ReduceOp, ReduceWindowOp, ScatterOp, SortOp}
-    assert impure == {CompositeOp, CustomCallOp, *computing, *control_flow}
+    computing = {MapOp, ReduceOp, ReduceWindowOp, ScatterOp, SelectAndScatterOp, SortOp}
+    random = {RngOp, RngBitGeneratorOp}
+    parallel = {op for op in impure if op.__module__.endswith("collectives")}
+    assert CollectivePermuteOp in parallel
+    transfers = {InfeedOp, OutfeedOp, SendOp, RecvOp, AsyncStartOp, AsyncDoneOp}
+    kept = {CompositeOp, CustomCallOp, *random, *parallel, *transfers}
+    assert impure == {*kept, *computing, *control_flow}
     commutative = {op for op in StableHLO.operations if op.has_trait(Commutative)}
     assert commutative == {AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp, XorOp}
     assert [op for op in StableHLO.operations if op.has_trait(ConstantLike)] == [

@@ -207,6 +207,32 @@ def ops(types: Types) -> Iterator[tuple[str, str, str]]:
             f"({q}, {r0})",
             t("2x", types.per_tensor[0]),
         )
+    yield (
+        '"stablehlo.select_and_scatter"(%q, %q, %q0) <{window_dimensions = array<i64: '
+        f"1, 1>}}> ({{^bb0(%u: {q0}, %v: {q0}): %w0 = stablehlo.compare GE, %u, %v : "
+        f"({q0}, {q0}) -> tensor<i1> stablehlo.return %w0 : tensor<i1> }}, {{"
+        f"^bb0(%u: {q0}, %v: {q0}): %w0 = stablehlo.maximum %u, %v : {q0} "
+        f"stablehlo.return %w0 : {q0} }})",
+        f"({q}, {q}, {q0})",
+        q,
+    )
+    yield "broadcast %q, sizes = [2]", f"({q})", t("2x2x3x", types.per_tensor[0])
+    yield (
+        '"stablehlo.torch_index_select"(%q, %j) <{batch_dims = 0 : i64, dim = 1 : i64}>',
+        f"({q}, tensor<4xi32>)",
+        t("2x4x", types.per_tensor[0]),
+    )
+    yield "set_dimension_size %q, %m, dim = 1", f"({q}, tensor<i32>)", q
+    yield (
+        '"stablehlo.batch_norm_inference"(%q, %x, %x, %x, %y) <{epsilon = 1.0 : f32, '
+        "feature_index = 1 : i64}>",
+        f"({q}, {', '.join([t('3x', types.per_tensor[0])] * 4)})",
+        q,
+    )
+    square = t("3x3x", types.centered)
+    yield "dot %e, %e", f"({square}, {square})", square
+    yield 'einsum %e, %e, config = "ab,cb->ac"', f"({square}, {square})", square
+    yield 'unary_einsum %e, config = "ab->ba"', f"({square})", square
     yield '"stablehlo.iota"() <{iota_dimension = 1 : i64}>', "()", r
     yield "get_dimension_size %p0, dim = 1", f"({p[0]})", "tensor<i32>"
     w = t("3x3x", types.weights)
@@ -249,6 +275,10 @@ def parameters(types: Types) -> dict[str, str]:
         "d": "tensor<2xi32>",
         "z": "tensor<2xi32>",
         "o": "tensor<1x2xi32>",
+        "m": "tensor<i32>",
+        "e": t("3x3x", types.centered),
+        "x": t("3x", q),
+        "y": t("3x", q),
     }
 
 
@@ -289,6 +319,11 @@ def arguments(seed: int, types: Types) -> list[Array]:
             arrays.append(np.asarray(rng.integers(0, 2, shape), bool))
         elif name in "jn":
             arrays.append(np.asarray(rng.integers(-1, 4, shape), dtype))
+        elif name == "m":
+            arrays.append(np.array(3, dtype))
+        elif name == "y":
+            # A variance is not negative.
+            arrays.append(np.full(shape, high, dtype))
         elif name in "dzo":
             arrays.append(
                 np.array({"d": [2, 3], "z": [0, 0], "o": [[1, 0]]}[name], dtype)
@@ -318,10 +353,19 @@ NOT_QUANTIZED = {
 }
 
 
+READ_ONLY = {
+    op.name
+    for op in StableHLO.operations
+    if op.__module__.rpartition(".")[2]
+    in ("collectives", "linear_algebra", "random_numbers", "transfers")
+} | {"stablehlo.batch_norm_training", "stablehlo.batch_norm_grad"}
+"""Ops that are verified and kept, but not run."""
+
+
 def test_programs_have_every_op():
     text = program(Types(random.Random(0), "i8", "f32"))
     found = {op.name for op in parse_module(text).walk()}
-    unquantized = {ConvertOp.name, ReturnOp.name, *NOT_QUANTIZED}
+    unquantized = {ConvertOp.name, ReturnOp.name, *NOT_QUANTIZED, *READ_ONLY}
     assert {op.name for op in StableHLO.operations} - unquantized <= found
 
 

@@ -76,3 +76,18 @@ func.func @f({arguments}) -> {types[2]} {{
     else:
         # The scales are doubles, and not the decimal fractions.
         assert distances[FLOATS] < 0.51
+
+
+@pytest.mark.parametrize("storage", ["u32<0:1000000000>", "ui32<0:1000000000>"])
+def test_unsigned_range_of_31_bits(storage: str):
+    """The stored values need no more bits for a sign."""
+    type_ = f"tensor<2x!quant.uniform<{storage}:f32, 5.000000e-01>>"
+    module = parse_module(f"""
+func.func @f(%x: {type_}) -> {type_} {{
+  %y = stablehlo.add %x, %x : {type_}
+  return %y : {type_}
+}}""")
+    apply_passes(module, "stablehlo-legalize-quant-to-integer")
+    apply_passes(module, "strip-func-quant-types")
+    (actual,) = run_function(module, None, np.array([5, 600_000_000], np.uint32))
+    assert np.asarray(actual).tolist() == [10, 1_000_000_000]

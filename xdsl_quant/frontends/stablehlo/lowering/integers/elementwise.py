@@ -184,8 +184,9 @@ class Element(NamedTuple):
         """Return the element as an expression in the loop body."""
         if value.type == f32:
             return FloatExpression(builder, value, self.bounds, may_be_nan=False)
-        if not self.is_signed:
-            value = builder.op(arith.ExtUIOp, (value,), type_for(self.bounds))
+        # A storage range of 32 unsigned bits may fit signed ones.
+        if not self.is_signed and value.type != (type_ := type_for(self.bounds)):
+            value = builder.op(arith.ExtUIOp, (value,), type_)
         return IntegerExpression(builder, value, self.bounds)
 
 

@@ -12,7 +12,7 @@ from itertools import count
 from typing import TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.frontends.stablehlo.dialect import (
@@ -42,7 +42,7 @@ Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
 
 def sum_of_products(
     builder: LoweringBuilder,
-    op: ConvolutionOp | DotGeneralOp | DynamicConvOp,
+    op: Operation,
     factors: Sequence[Factor],
     result_sizes: Sequence[Size],
     reduction_count: int,
@@ -53,23 +53,26 @@ def sum_of_products(
 
     Args:
         builder: insertion point.
-        op: op that defines the element types, including their signedness.
-        factors: left and right factor.
+        op: op that defines the element types, including their signedness; its first
+            operands are the factors.
+        factors: left and right factor, or a single one.
         result_sizes: sizes of the result.
         reduction_count: number of reduction loops.
     """
-    *factor_types, element_type = map(element_type_of, (op.lhs, op.rhs, op.result))
+    factor_types = [*map(element_type_of, op.operands[: len(factors)])]
+    element_type = element_type_of(op.results[0])
     sum_type = element_type
     if is_floating(element_type) and bit_width(element_type) < 32:
         sum_type = f32
     shape, rank = static_sizes(result_sizes), len(result_sizes)
 
     def body(body: LoweringBuilder, args: Values) -> Values:
-        numbers = (
+        numbers = [
             convert_scalar(body, value, factor_type, sum_type)
-            for value, factor_type in zip(args[:2], factor_types, strict=True)
-        )
-        return [total(body, args[2], product(body, *numbers))]
+            for value, factor_type in zip(args, factor_types, strict=False)
+        ]
+        term = product(body, *numbers) if len(numbers) == 2 else numbers[0]
+        return [total(body, args[len(numbers)], term)]
 
     zeros = builder.zeros(TensorType(signless(sum_type), shape), result_sizes)
     (sums,) = reduction_loops(

@@ -27,6 +27,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     OptimizationBarrierOp,
     PadOp,
     ReshapeOp,
+    SetDimensionSizeOp,
     SliceOp,
     TransposeOp,
 )
@@ -53,7 +54,7 @@ from .lowering import (
     stored_type,
     without_linalg,
 )
-from .sizes import assert_broadcast, last_start
+from .sizes import assert_broadcast, assert_size, last_start
 
 
 class LowerConstant(LinalgLowering[ConstantOp]):
@@ -120,6 +121,28 @@ class LowerGetDimensionSize(LinalgLowering[GetDimensionSizeOp]):
         size = builder.size_value(builder.size(args[0], op.dimension.value.data))
         number = builder.op(arith.IndexCastOp, (size,), type_.element_type)
         return [builder.op(tensor.FromElementsOp, (number,), type_)]
+
+
+class LowerSetDimensionSize(LinalgLowering[SetDimensionSizeOp]):
+    """Lower `stablehlo.set_dimension_size` to `tensor.extract_slice`."""
+
+    op_type = SetDimensionSizeOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: SetDimensionSizeOp, args: Values
+    ) -> Values:
+        value, dimension = args[0], op.dimension.value.data
+        element = builder.op(tensor.ExtractOp, args[1:], element_type_of(args[1]))
+        size = builder.op(arith.IndexCastOp, (element,), INDEX)
+        sizes, starts = builder.sizes(value), [0] * len(shape_of(value))
+        problem = f"sets the size of dimension {dimension} beyond its bound"
+        assert_size(builder, op, "ule", size, sizes[dimension], problem)
+        if (static := shape_of(op.result)[dimension]) != DYNAMIC_INDEX:
+            problem = f"sets dimension {dimension} to another size than its result has"
+            assert_size(builder, op, "eq", size, static, problem)
+            size = static
+        sizes[dimension] = size
+        return [builder.extract_slice(value, starts, sizes, [1] * len(sizes))]
 
 
 # Shapes

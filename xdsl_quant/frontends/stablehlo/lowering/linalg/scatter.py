@@ -38,7 +38,7 @@ class LowerScatter(LinalgLowering[ScatterOp]):
             builder: LoweringBuilder, position: Values, results: Values
         ) -> Values:
             place = _place(builder, op, indices, position)
-            is_inside = _is_in_bounds(builder, place, shapes[0])
+            is_inside = is_in_bounds(builder, place, shapes[0])
             return _updated(builder, op, is_inside, place, position, results, updates)
 
         return nested_loops(builder, shapes[2], inputs, update)
@@ -92,7 +92,7 @@ def _place(
     return place
 
 
-def _is_in_bounds(
+def is_in_bounds(
     builder: LoweringBuilder, place: Sequence[SSAValue], shape: Sequence[int]
 ) -> SSAValue:
     """Return whether each index is in bounds; negative ones are large if unsigned."""

@@ -275,3 +275,32 @@ def test_no_conversion(op: str, types: tuple[str, str], message: str):
     with pytest.raises(IRError) as error:
         apply_passes(parse_module(text), "convert-stablehlo-to-linalg")
     assert message in str(error.value)
+
+
+SET_SIZE = """
+func.func @main(%x: tensor<4x3xf32>, %n: tensor<i32>) -> tensor<?x3xf32> {
+  %r = stablehlo.set_dimension_size %x, %n, dim = 0
+    : (tensor<4x3xf32>, tensor<i32>) -> tensor<?x3xf32>
+  return %r : tensor<?x3xf32>
+}"""
+
+
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_set_dimension_size(size: int):
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    (actual,) = run(SET_SIZE, values, np.int32(size))
+    same_bits(actual, values[:size])
+
+
+@pytest.mark.parametrize("size", [-1, 5])
+def test_size_beyond_its_bound(size: int):
+    values = np.zeros((4, 3), np.float32)
+    message = "'stablehlo.set_dimension_size' op sets the size of dimension 0 beyond"
+    with pytest.raises(InterpretationError, match=message):
+        run_function(lowered(SET_SIZE), None, values, np.int32(size))
+
+
+def test_bounds_are_refused():
+    text = SET_SIZE.replace("?x3xf32", "?x3xf32, #stablehlo.bounds<4, ?>")
+    with pytest.raises(IRError, match="which has an unknown encoding"):
+        apply_passes(parse_module(text), "convert-stablehlo-to-linalg")

@@ -1,0 +1,44 @@
+"""Shardings as JAX prints them."""
+
+from typing import Any
+
+import numpy as np
+
+from xdsl_quant.execution import compile
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.runtime.loading import apply_passes, parse_module
+
+TEXT = """builtin.module {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x4xf32> {jax.result_info = "r", sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y", ?}]>}) {
+    %0 = stablehlo.add %x, %x {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>} : tensor<8x4xf32>
+    func.return %0 : tensor<8x4xf32>
+  }
+}"""  # noqa: E501
+
+
+def test_text():
+    module = parse_module(TEXT)
+    module.verify()
+    assert str(module) == TEXT
+    rule = "#sdy.op_sharding_rule<([i, j], [k])->([i, j]) {i=4, j=4, k=2}, custom>"
+    call = f"""builtin.module {{
+  func.func @f(%x: tensor<4xf32>) {{
+    stablehlo.custom_call @g(%x) {{sdy.sharding_rule = {rule}}} : (tensor<4xf32>) -> ()
+    func.return
+  }}
+}}"""
+    assert str(parse_module(call)) == call
+
+
+def test_lowered_modules_have_none():
+    module = parse_module(TEXT)
+    apply_passes(module, "convert-stablehlo-to-linalg")
+    assert "sdy" not in str(module)
+    assert 'jax.result_info = "r"' in str(module)
+    values = np.ones((8, 4), np.float32)
+    (interpreted,) = run_function(parse_module(TEXT), None, values)
+    compiled: Any = compile(parse_module(TEXT))(values)
+    assert (
+        np.asarray(interpreted).tolist() == compiled.tolist() == (2 * values).tolist()
+    )

@@ -1,0 +1,10 @@
+"""The table of supported ops in the documentation."""
+
+from tests.stablehlo_support import PAGE, page_with_table, table
+
+
+def test_the_page_has_the_table():
+    """After a change of ops, run `python -m tests.stablehlo_support`."""
+    page = PAGE.read_text()
+    assert table() in page
+    assert page_with_table(page) == page

@@ -1,0 +1,149 @@
+"""
+Lowering of `select_and_scatter` to loops: over the source and, for each of its elements,
+over the window that the element is scattered into. The padding is never selected.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf, tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, i1
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from xdsl_quant.frontends.stablehlo.dialect import SelectAndScatterOp
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    element_type_of,
+    shape_of,
+)
+
+from .elementwise import convert_scalar
+from .lowering import LinalgLowering, Values, stored_type, without_linalg
+from .reduction import inline_block
+from .scatter import is_in_bounds, nested_loops
+
+
+class LowerSelectAndScatter(LinalgLowering[SelectAndScatterOp]):
+    """Lower `stablehlo.select_and_scatter`; see the module."""
+
+    op_type = SelectAndScatterOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: SelectAndScatterOp, args: Values
+    ) -> Values:
+        operand, source, init_value = args
+        shapes = shape_of(operand), shape_of(source)
+        if any(DYNAMIC_INDEX in shape for shape in shapes):
+            raise without_linalg("has an operand of unknown size")
+        result_type = stored_type(op.result.type)
+        types = element_type_of(op.init_value), element_type_of(op.result)
+        initial = builder.fill(
+            TensorType(result_type.element_type, shapes[0]),
+            shapes[0],
+            init_value,
+            lambda body, values: convert_scalar(body, values[0], *types),
+        )
+
+        def update(
+            builder: LoweringBuilder, position: Values, results: Values
+        ) -> Values:
+            search = _WindowSearch(op, operand, position)
+            selected = search.selected(builder)
+            element = _element_at(builder, source, position)
+            return [_with_with_scattered(builder, op, results[0], element, selected)]
+
+        return nested_loops(builder, shapes[1], [initial], update)
+
+
+def _element_at(builder: LoweringBuilder, value: SSAValue, at: Values) -> SSAValue:
+    """Return an element of a tensor."""
+    return builder.op(tensor.ExtractOp, (value, *at), element_type_of(value))
+
+
+def _if_else(
+    builder: LoweringBuilder, condition: SSAValue, blocks: tuple[Block, Block]
+) -> Values:
+    """Build `scf.if` from blocks that end with values of the same types."""
+    last_op = blocks[0].last_op
+    assert last_op is not None
+    types = last_op.operand_types
+    conditional = scf.IfOp(condition, types, Region(blocks[0]), Region(blocks[1]))
+    builder.insert(conditional)
+    return conditional.results
+
+
+@dataclass(frozen=True)
+class _WindowSearch:
+    """Search for the element of a window that `select` prefers to all others."""
+
+    op: SelectAndScatterOp
+    operand: SSAValue
+    position: Values
+    """Indices of the window, which are those of an element of the source."""
+
+    def selected(self, builder: LoweringBuilder) -> Values:
+        """Return the indices of the selected element; zeros if all is padding."""
+        window, rank = self.op.window, len(self.position)
+        none = builder.number(0, i1)
+        zeros = [builder.index(0)] * rank
+        value = builder.number(0, element_type_of(self.operand))
+        sizes = [along.size for along in window]
+        carried = (none, value, *zeros)
+        _, _, *indices = nested_loops(builder, sizes, carried, self._step)
+        return indices
+
+    def _step(
+        self, builder: LoweringBuilder, offsets: Values, current: Values
+    ) -> Values:
+        """Build the comparison of an element of the window with the current selection."""
+        place: list[SSAValue] = []
+        for along, start, offset in zip(
+            self.op.window, self.position, offsets, strict=True
+        ):
+            start = builder.add(arith.MuliOp(start, builder.index(along.stride)))
+            index = builder.add(arith.AddiOp(start, offset))
+            low = builder.index(along.padding.low)
+            place.append(builder.add(arith.SubiOp(index, low)))
+        is_inside = is_in_bounds(builder, place, shape_of(self.operand))
+        block = Block()
+        inner = LoweringBuilder(InsertPoint.at_end(block), location=builder.location)
+        element = _element_at(inner, self.operand, place)
+        inner.insert(scf.YieldOp(*self._better(inner, current, place, element)))
+        return _if_else(builder, is_inside, (block, Block([scf.YieldOp(*current)])))
+
+    def _better(
+        self,
+        builder: LoweringBuilder,
+        current: Values,
+        place: Values,
+        element: SSAValue,
+    ) -> Values:
+        """Return the current selection if `select` prefers it, else the element."""
+        has_any, value, *_ = current
+        (is_preferred,) = inline_block(builder, self.op.select.block, (value, element))
+        keeps = builder.add(arith.AndIOp(has_any, is_preferred))
+        new = (builder.number(1, i1), element, *place)
+        return [
+            builder.add(arith.SelectOp(keeps, old, other))
+            for old, other in zip(current, new, strict=True)
+        ]
+
+
+def _with_with_scattered(
+    builder: LoweringBuilder,
+    op: SelectAndScatterOp,
+    result: SSAValue,
+    element: SSAValue,
+    place: Values,
+) -> SSAValue:
+    """Return the result with an element of the source combined at a place."""
+    previous = _element_at(builder, result, place)
+    sources = op.result, op.source
+    scalars = [
+        convert_scalar(builder, value, element_type_of(source), element_type_of(target))
+        for value, source, target in zip(
+            (previous, element), sources, op.scatter.block.args, strict=True
+        )
+    ]
+    (combined,) = inline_block(builder, op.scatter.block, scalars)
+    return builder.add(tensor.InsertOp(combined, result, place))
