@@ -6,62 +6,47 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _FOLDERS = {
-    "xdsl_quant.dialects.quant.format_types": "xdsl_quant.numerics.formats.format_types",
-    "xdsl_quant.dialects.quant.nan_result": "xdsl_quant.dialects.quant.ops",
-    "xdsl_quant.dialects.stablehlo": "xdsl_quant.frontends.stablehlo.dialect",
-    "xdsl_quant.dialects.tfl": "xdsl_quant.frontends.tflite.dialect",
-    "xdsl_quant.frontends.tflite.reader": "xdsl_quant.frontends.tflite.files.reader",
-    "xdsl_quant.interpreters.tfl": "xdsl_quant.frontends.tflite.interpreter",
-    "xdsl_quant.interpreters": "xdsl_quant.machines.numpy",
-    "xdsl_quant.numerics.tflite": "xdsl_quant.frontends.tflite.formulas",
-    "xdsl_quant.quantizer.budget": "xdsl_quant.quantizer.recipe",
-    "xdsl_quant.quantizer.comparison": "xdsl_quant.inspecting.comparison",
-    "xdsl_quant.quantizer.inspection": "xdsl_quant.inspecting.inspection",
-    "xdsl_quant.quantizer.times": "xdsl_quant.inspecting.times",
-    "xdsl_quant.quantizer.value_matching": "xdsl_quant.inspecting.value_matching",
-    "xdsl_quant.quantizer.weight_bias_correction": (
-        "xdsl_quant.quantizer.weight_rounding"
-    ),
-    "xdsl_quant.quantizer.weight_products": "xdsl_quant.quantizer.weight_only",
-    "xdsl_quant.runtime.array_types": "xdsl_quant.runtime.arrays",
-    "xdsl_quant.transforms.building.arrays": "xdsl_quant.runtime.arrays",
-    "xdsl_quant.transforms.building.tosa_rescale": "xdsl_quant.frontends.tosa.rescale",
+    "dialects.quant.format_types": "numerics.formats.format_types",
+    "dialects.quant.nan_result": "dialects.quant.ops",
+    "dialects.stablehlo": "frontends.stablehlo.dialect",
+    "dialects.tfl": "frontends.tflite.dialect",
+    "frontends.tflite.reader": "frontends.tflite.files.reader",
+    "interpreters.tfl": "frontends.tflite.interpreter",
+    "interpreters": "machines.numpy",
+    "numerics.tflite": "frontends.tflite.formulas",
+    "quantizer.budget": "quantizer.recipe",
+    "quantizer.comparison": "inspecting.comparison",
+    "quantizer.inspection": "inspecting.inspection",
+    "quantizer.times": "inspecting.times",
+    "quantizer.value_matching": "inspecting.value_matching",
+    "quantizer.weight_bias_correction": "quantizer.weight_rounding",
+    "quantizer.weight_products": "quantizer.weight_only",
+    "runtime.array_types": "runtime.arrays",
+    "transforms.building.arrays": "runtime.arrays",
+    "transforms.building.tosa_rescale": "frontends.tosa.rescale",
     **{
-        f"xdsl_quant.transforms.quant.{name}": f"xdsl_quant.frontends.tosa.{name}"
+        f"transforms.quant.quant_{name}_to_tosa": f"frontends.tosa.quant_{name}_to_tosa"
+        for name in ("block_scaled", "requantize")
+    },
+    "transforms.quant.tosa_rescale_to_quant": "frontends.tosa.tosa_rescale_to_quant",
+    "transforms.building.block_scaled_arithmetic": "transforms.building.codec_arithmetic",
+    "transforms.propagation.target_checks": "inspecting.target_checks",
+    "transforms.quant.verify_quant_constraints": "inspecting.verify_quant_constraints",
+    "transforms.stablehlo": "frontends.stablehlo.lowering",
+    "transforms.tfl": "frontends.tflite.lowering",
+    **{
+        f"transforms.weights.quant_{name}": f"transforms.float_layers.quant_{name}"
         for name in (
-            "quant_block_scaled_to_tosa",
-            "quant_requantize_to_tosa",
-            "tosa_rescale_to_quant",
+            *("equalize_layers", "fold_batch_norm"),
+            *("smooth_activations", "split_reductions"),
         )
     },
-    "xdsl_quant.transforms.building.block_scaled_arithmetic": (
-        "xdsl_quant.transforms.building.codec_arithmetic"
-    ),
-    "xdsl_quant.transforms.propagation.target_checks": (
-        "xdsl_quant.inspecting.target_checks"
-    ),
-    "xdsl_quant.transforms.quant.verify_quant_constraints": (
-        "xdsl_quant.inspecting.verify_quant_constraints"
-    ),
-    "xdsl_quant.transforms.stablehlo": "xdsl_quant.frontends.stablehlo.lowering",
-    "xdsl_quant.transforms.tfl": "xdsl_quant.frontends.tflite.lowering",
-    **{
-        f"xdsl_quant.transforms.weights.{name}": (
-            f"xdsl_quant.transforms.float_layers.{name}"
-        )
-        for name in (
-            "quant_equalize_layers",
-            "quant_fold_batch_norm",
-            "quant_smooth_activations",
-            "quant_split_reductions",
-        )
-    },
-    "xdsl_quant.xdsl_patches.tosa": "xdsl_quant.frontends.tosa.patches",
-    "xdsl_quant.xdsl_patches.tosa_ops": "xdsl_quant.frontends.tosa.ops",
+    "xdsl_patches.tosa": "frontends.tosa.patches",
+    "xdsl_patches.tosa_ops": "frontends.tosa.ops",
 }
 """
-New names of modules and packages by old name; the first prefix match wins. Stub files
-repeat the entries of `dialects` for type checkers.
+New names of modules and packages by old name, without `xdsl_quant.`; the first prefix match
+wins. Stub files repeat the entries of `dialects` for type checkers.
 """
 
 
@@ -72,8 +57,9 @@ class _Mover:
         self, fullname: str, path: object, target: object = None
     ) -> ModuleSpec | None:
         for old, new in _FOLDERS.items():
-            if f"{fullname}.".startswith(f"{old}."):
-                state = import_module(new + fullname.removeprefix(old)).__spec__
+            if f"{fullname}.".startswith(f"xdsl_quant.{old}."):
+                rest = fullname.removeprefix(f"xdsl_quant.{old}")
+                state = import_module(f"xdsl_quant.{new}{rest}").__spec__
                 return ModuleSpec(
                     fullname,
                     self,  # pyright: ignore[reportArgumentType] to import its base takes long

@@ -76,14 +76,19 @@ class Model:
         )
         return self.stored(type_, (rows, columns), bits)
 
-    def channels(self, shape: Sequence[int], bits: int) -> tuple[str, str]:
-        """Constant weights with a scale for each index of the first dimension, or one."""
-        is_per_axis = self.draw.chance(0.7)
-        count = shape[0] if is_per_axis else 1
+    def channels(
+        self, shape: Sequence[int], bits: int, axis: int = 0, per_axis: float = 0.7
+    ) -> tuple[str, str]:
+        """
+        Constant weights with a scale for each index of a dimension, or one; `per_axis` is
+        the probability of several.
+        """
+        is_per_axis = self.draw.chance(per_axis)
+        count = shape[axis] if is_per_axis else 1
         scales = 10.0 ** self.draw.random.uniform(-4, 0, count)
         numbers = ", ".join(repr(float(np.float32(scale))) for scale in scales)
         storage = "i8<-127:127>" if bits == 8 else f"i{bits}"
-        suffix = f":0, {{{numbers}}}" if is_per_axis else f", {numbers}"
+        suffix = f":{axis}, {{{numbers}}}" if is_per_axis else f", {numbers}"
         return self.stored(f"!quant.uniform<{storage}:f32{suffix}>", shape, bits)
 
     def bias(self, size: int, without: float = 0.3) -> tuple[str, str]:
@@ -183,13 +188,29 @@ def _layers(draw: Draw) -> Model:
 
 
 def _convolution(draw: Draw) -> Model:
-    batch, channels, outputs = (draw.integer(1, n) for n in (3, 9, 20))
+    """A convolution, also with groups of channels, or a depthwise one."""
+    _, bits, *form = draw.kind.split()
+    batch, depth, outputs = (draw.integer(1, n) for n in (3, 9, 20))
+    groups, channels = 1, depth
+    weights_axis = 0
+    if form == ["groups"]:
+        groups = draw.integer(2, 4)
+        channels, outputs = groups * depth, groups * draw.integer(1, 6)
     window = draw.choice(((1, 1), (3, 3), (2, 3), (1, 4)))
+    filters = outputs, *window, depth
+    name, options = "conv_2d", ""
+    if form == ["depthwise"]:
+        multiplier, weights_axis = draw.choice((1, 1, 2)), 3
+        outputs = channels * multiplier
+        filters = 1, *window, outputs
+        name, options = "depthwise_conv_2d", f"depth_multiplier = {multiplier} : i32, "
     stride, dilation = draw.choice(((1, 1), (1, 1), (2, 1), (1, 2)))
     padding = draw.choice(("SAME", "VALID"))
     images = batch, draw.integer(7, 9), draw.integer(7, 9), channels
     model = Model(draw, _activations(draw, images))
-    weights, type_ = model.channels((outputs, *window, channels), 8)
+    # LiteRT's own kernels expect a scale for each channel of these.
+    per_axis = 1 if form == ["depthwise"] or "i4 groups" in draw.kind else 0.7
+    weights, type_ = model.channels(filters, int(bits[1]), weights_axis, per_axis)
     bias, bias_type = model.bias(outputs, without=0)
     sizes = [
         -(-size // stride)
@@ -200,10 +221,11 @@ def _convolution(draw: Draw) -> Model:
     shape = batch, *sizes, outputs
     source, target = _floats(images), _floats(shape)
     result = model.add(
-        f'"tfl.conv_2d"(%x0, {weights}, {bias}) <{{dilation_h_factor = {dilation} : i32, '
-        f"dilation_w_factor = {dilation} : i32, fused_activation_function = "
-        f'"{draw.choice(_ACTIVATIONS)}", padding = "{padding}", stride_h = {stride} : i32, '
-        f"stride_w = {stride} : i32}}> : ({source}, {type_}, {bias_type}) -> {target}"
+        f'"tfl.{name}"(%x0, {weights}, {bias}) <{{{options}'
+        f"dilation_h_factor = {dilation} : i32, dilation_w_factor = {dilation} : i32, "
+        f'fused_activation_function = "{draw.choice(_ACTIVATIONS)}", padding = '
+        f'"{padding}", stride_h = {stride} : i32, stride_w = {stride} : i32}}> : '
+        f"({source}, {type_}, {bias_type}) -> {target}"
     )
     return model.returning(result, shape)
 
@@ -227,6 +249,10 @@ KINDS: Mapping[str, Callable[[Draw], Model]] = {
     "product i4": _product,
     "product i8": _product,
     "convolution i8": _convolution,
+    "convolution i8 groups": _convolution,
+    "convolution i8 depthwise": _convolution,
+    "convolution i4": _convolution,
+    "convolution i4 groups": _convolution,
     "lookup i4 blocks": _lookup,
     "lookup i2 blocks": _lookup,
     "layers": _layers,

@@ -16,6 +16,9 @@ oracle = Declarations()
 
 TANH = 4
 
+NARROW = "i8 x 8"
+"""Sums of 8 bits, with 12 intermediate tensors."""
+
 
 class _Sizes:
     """Sizes of an LSTM and its optional parts."""
@@ -25,6 +28,13 @@ class _Sizes:
         self.inputs, self.cells = draw.integer(1, 9), draw.integer(4, 12)
         self.is_coupled, self.has_peepholes = draw.chance(0.3), draw.chance(0.3)
         self.has_norm, self.has_projection = draw.chance(0.3), draw.chance(0.4)
+        if draw.op == "LSTM":
+            # One step: more values of it.
+            self.steps, self.batch = 1, draw.integer(2, 9)
+        if draw.kind == NARROW:
+            # The kernel knows no other form.
+            self.is_coupled = self.has_norm = self.has_projection = True
+            self.has_peepholes = False
         self.outputs = draw.integer(2, 14) if self.has_projection else self.cells
         if draw.storage == "i8" and self.has_peepholes:
             # The kernel takes peepholes of other sizes than the outputs for others.
@@ -118,7 +128,7 @@ def _projection(weights: _Weights, hidden_scale: float) -> list[Tensor | None]:
     if not sizes.has_projection:
         return [None, None]
     matrix = weights.matrix((sizes.outputs, sizes.cells), None)
-    if weights.draw.chance(0.3):
+    if weights.draw.kind != NARROW and weights.draw.chance(0.3):
         return [matrix, None]
     scale = float(np.float32((matrix.scales or [1])[0] * hidden_scale))
     return [matrix, weights.bias(scale, sizes.outputs)]
@@ -131,18 +141,36 @@ def _states(draw: Draw, sizes: _Sizes) -> tuple[Tensor, Tensor]:
     else:
         scale = float(np.float32(draw.scale(0.8, 3) / 128))
         outputs = draw.quantized(shapes[0], scale)
-        exponent = draw.integer(9, 14)
-        cells = draw.tensor(np.zeros(shapes[1]), "i16", draw.near(2.0**-exponent, 1e-3))
+        exponent = 15 if draw.kind == NARROW else draw.integer(9, 14)
+        scale = 2.0**-exponent
+        scale = scale if draw.kind == NARROW else draw.near(scale, 1e-3)
+        cells = draw.tensor(np.zeros(shapes[1]), "i16", scale)
     return outputs._replace(is_variable=True), cells._replace(is_variable=True)
 
 
+def _intermediates(draw: Draw, gates: list[list[Tensor | None]]) -> list[Tensor]:
+    """Sums of each gate, and the products with inputs and outputs that it adds."""
+    tensors: list[Tensor] = []
+    for _ in gates:
+        gate = draw.result("i16", draw.scale(1e-4, 1e-3))
+        products = [
+            draw.result("i8", draw.scale(0.02, 0.2), draw.integer(-40, 40))
+            for _ in range(2)
+        ]
+        tensors += [gate, *products]
+    return tensors
+
+
 @oracle("UNIDIRECTIONAL_SEQUENCE_LSTM", "i8, f32, f32 x i8")
+@oracle("LSTM", f"i8, {NARROW}, f32, f32 x i8")
 def lstm(draw: Draw) -> Case:
     sizes = _Sizes(draw)
     is_time_major = draw.chance(0.5)
     leading = (
         (sizes.steps, sizes.batch) if is_time_major else (sizes.batch, sizes.steps)
     )
+    if draw.op == "LSTM":
+        leading = (sizes.batch,)
     shape = *leading, sizes.inputs
     if draw.storage == "i8":
         x = draw.quantized(shape, draw.scale())
@@ -154,7 +182,8 @@ def lstm(draw: Draw) -> Case:
     hidden = draw.result("i8", draw.scale(0.8, 2) / 128, draw.integer(-20, 20))
     if not sizes.has_projection and outputs.scales:
         hidden = draw.result_like(outputs)._replace(is_variable=False)
-    projection = _projection(weights, (hidden.scales or [1])[0])
+    hidden_scale = 2.0**-15 if draw.kind == NARROW else (hidden.scales or [1])[0]
+    projection = _projection(weights, hidden_scale)
     by_part = [*zip(*gates, strict=True)]
     operands = [
         *(x, *by_part[0], *by_part[1]),
@@ -167,13 +196,16 @@ def lstm(draw: Draw) -> Case:
         result = draw.result_like(outputs)._replace(is_variable=False)
         scales = [draw.scale(1e-4, 1e-3) for _ in range(4)]
         intermediates = [*(draw.result("i16", scale) for scale in scales), hidden]
+    if draw.kind == NARROW:
+        intermediates = _intermediates(draw, gates)
     options: dict[str, Any] = {
         # Without an activation, the kernel of floats reads memory that it has not written.
         "fused_activation_function": draw.choice((TANH, TANH, TANH, 1, 2, 3)),
-        "time_major": is_time_major,
         "cell_clip": draw.choice((0.0, draw.scale(0.2, 2))),
         "proj_clip": draw.choice((0.0, draw.scale(0.2, 1))),
         "asymmetric_quantize_inputs": draw.chance(0.5),
     }
+    if draw.op != "LSTM":
+        options["time_major"] = is_time_major
     case = draw.case(operands, result, **options)
     return case._replace(intermediates=intermediates)

@@ -19,6 +19,7 @@ A scalar is an array of rank 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
@@ -130,13 +131,13 @@ def dense_elements(
     Return the elements of a constant or resource as a read-only array.
 
     Raises:
-        ValueError: if a resource has no data.
+        ValueError: if a resource has no data, or data of another size.
         UnsupportedTypeError: if the element type has no NumPy dtype.
     """
     if isinstance(value, DenseIntOrFPElementsAttr):
         data = value.data.data
     elif (data := resource_data(value)) is None:
-        raise ValueError(f"no data for the resource '{value.resource_handle.data}'")
+        raise ValueError(f"missing data of resource '{value.resource_handle.data}'")
     type_ = cast(ShapedType, value.type)
     element_type = scalar_or_element_type(value.type)
     dtype = numpy_dtype(element_type)
@@ -152,7 +153,10 @@ def dense_elements(
             elements = elements & dtype.type((1 << width) - 1)
     shape = type_.get_shape()
     # A splat may store a single element.
-    is_splat = elements.size == 1
+    is_splat = isinstance(value, DenseIntOrFPElementsAttr) and elements.size == 1
+    if not is_splat and (size := math.prod(shape) * dtype.itemsize) != len(data):
+        expected = f"expected {size} for '{shortened(value.type)}'"
+        raise ValueError(f"data of {len(data)} bytes; {expected}")
     return np.broadcast_to(elements[0], shape) if is_splat else elements.reshape(shape)
 
 
@@ -194,7 +198,7 @@ def constant_elements(value: SSAValue) -> Array | None:
     values that are not constant.
 
     Raises:
-        ValueError: if a resource has no data.
+        ValueError: if a resource has no data, or data of another size.
         UnsupportedTypeError: if the element type has no NumPy dtype.
     """
     attr = constant_attr(value)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from contextlib import suppress
 from typing import Any, TypeGuard, cast
 
 from xdsl.context import Context
@@ -25,7 +26,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
+from xdsl.utils.lexer import Input, Token
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from .element_types import refuse_quantized_elements
 from .locations import (
@@ -55,6 +57,30 @@ def read_unclosed_strings_in_linear_time() -> None:
         MLIRLexer._unescaped_characters_regex = re.compile(  # pyright: ignore[reportPrivateUsage] no public way
             pattern.replace("]+|", "]++|")
         )
+
+
+def read_text_beyond_ascii() -> None:
+    """
+    Read string literals with escaped UTF-8 as text, not as bytes.
+
+    xDSL prints text beyond ASCII with escapes, which its lexer takes for bytes.
+
+    MLIR: reads text.
+    Obsolete with: `docs/upstream/text-beyond-ascii.md`.
+    """
+    if MLIRLexer(Input(r'"\C3\A4"', "")).lex().kind is MLIRTokenKind.STRING_LIT:
+        return
+    lex = MLIRLexer._lex_string_literal  # pyright: ignore[reportPrivateUsage] no public way
+
+    def lex_string_literal(self: MLIRLexer, start_pos: int) -> MLIRToken:
+        token = lex(self, start_pos)
+        with suppress(UnicodeDecodeError):
+            if token.kind is MLIRTokenKind.BYTES_LIT:
+                StringLiteral.from_span(token.span).bytes_contents.decode()
+                return Token(MLIRTokenKind.STRING_LIT, token.span)
+        return token
+
+    MLIRLexer._lex_string_literal = lex_string_literal  # pyright: ignore[reportPrivateUsage] no public way
 
 
 def compare_splats_by_bits() -> None:
@@ -300,6 +326,7 @@ PATCHES = (
     name_resources_once,
     keep_resources_as_bytes,
     read_digits_without_copies,
+    read_text_beyond_ascii,
     read_ranges_and_metadata_of_locations,
     read_location_aliases_before_definition,
     refuse_quantized_elements,

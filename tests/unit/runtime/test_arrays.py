@@ -138,7 +138,7 @@ def test_elements_of_a_resource():
 
 def test_a_resource_without_data():
     attribute = DenseResourceAttr.from_params("no_elements", TensorType(i8, [2]))
-    with pytest.raises(ValueError, match=r"^no data for the resource 'no_elements'$"):
+    with pytest.raises(ValueError, match=r"^missing data of resource 'no_elements'$"):
         dense_elements(attribute)
 
 

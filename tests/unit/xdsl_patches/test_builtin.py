@@ -5,9 +5,11 @@ from typing import cast
 
 import pytest
 from xdsl.dialects.builtin import (
+    BytesAttr,
     DenseIntOrFPElementsAttr,
     IntegerType,
     Signedness,
+    StringAttr,
     TensorType,
     f32,
 )
@@ -26,6 +28,24 @@ def test_string_that_is_not_closed():
     text = '!q = !quant.uniform<i8:f32, 1.0">  // a stray quote and a long comment about it'
     printed = run("xdsl-opt", "--parsing-diagnostics", stdin=text)
     assert "End of file reached before closing string literal." in printed
+
+
+@pytest.mark.parametrize("text", ["größe", "日本", "a\tä", "\N{REPLACEMENT CHARACTER}"])
+def test_text_beyond_ascii(mlir: Mlir, text: str):
+    """What MLIR prints is read as a string again, also as a location."""
+    attribute = StringAttr(text)
+    assert Parser(multiverse_context(), str(attribute)).parse_attribute() == attribute
+    module = f"func.func private @f() attributes {{a.b = {attribute}}}"
+    assert str(attribute) in accepted(mlir, module)
+    location = Parser(
+        multiverse_context(), f"loc({attribute})"
+    ).parse_optional_location()
+    assert str(location) == f"loc({attribute})"
+
+
+def test_bytes_that_are_no_text():
+    attribute = BytesAttr(b"\xff\xc3")
+    assert Parser(multiverse_context(), str(attribute)).parse_attribute() == attribute
 
 
 def dense(text: str) -> DenseIntOrFPElementsAttr:

@@ -164,6 +164,7 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
     ("builtin.name_resources_once", ("AttrParser",)),
     ("builtin.keep_resources_as_bytes", ("Builtin",)),
     ("builtin.read_digits_without_copies", ("Parser", "MLIRLexer")),
+    ("builtin.read_text_beyond_ascii", ("MLIRLexer",)),
     ("builtin.read_ranges_and_metadata_of_locations", ("AttrParser",)),
     ("builtin.read_location_aliases_before_definition", ("AttrParser",)),
     (
@@ -298,7 +299,11 @@ def refuse(self):
         raise VerifyException("no quantized elements")
 builtin.MemRefType.verify = refuse
 lex = MLIRLexer._lex_string_literal
-MLIRLexer._lex_string_literal = lambda self, start: lex(self, start)
+from xdsl.utils.lexer import Token
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+MLIRLexer._lex_string_literal = lambda self, start: Token(
+    MLIRTokenKind.STRING_LIT, lex(self, start).span
+)
 from xdsl_quant.frontends.tosa.attributes import ATTRIBUTES
 from xdsl_quant.frontends.tosa.ops import OPERATIONS
 for class_ in tosa.TOSA.operations:

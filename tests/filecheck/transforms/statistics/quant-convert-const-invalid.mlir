@@ -27,7 +27,7 @@ func.func @f() {
 
 // -----
 
-// CHECK:       'quant.qcast' op cannot quantize its constant: 4 bytes do not match 'tensor<2xf32>'
+// CHECK:       'quant.qcast' op cannot quantize its constant: data of 4 bytes; expected 8 for 'tensor<2xf32>'
 func.func @f() {
   %c = arith.constant dense_resource<short> : tensor<2xf32>
   %0 = quant.qcast %c : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32, 1.0>>

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType
 from xdsl.utils.exceptions import InterpretationError
 
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.arrays import numpy_dtype
 
 from .running import (
@@ -589,9 +590,27 @@ def test_long_constant_of_four_bits():
     assert result.tolist() == values
 
 
+ONE_ELEMENT = """
+func.func @main() -> tensor<{0}xi32> {{
+  %0 = arith.constant dense_resource<one_element> : tensor<{0}xi32>
+  return %0 : tensor<{0}xi32>
+}}
+{{-# dialect_resources: {{ builtin: {{ one_element: "0x0400000007000000" }} }} #-}}
+"""
+
+
+def test_resource_of_one_element():
+    """A resource, unlike a constant of one element, is no splat."""
+    (result,) = run_function(ONE_ELEMENT.format(1), "main")
+    assert result.tolist() == [7]
+    message = "has data of 4 bytes; expected 12 for 'tensor<3xi32>'"
+    with pytest.raises(InterpretationError, match=message):
+        run_function(ONE_ELEMENT.format(3), "main")
+
+
 def test_resource_without_data():
     with pytest.raises(
-        InterpretationError, match="has no data for the resource 'nothing'"
+        InterpretationError, match="has missing data of resource 'nothing'"
     ):
         run_body(
             "%r0 = arith.constant dense_resource<nothing> : tensor<3xi8>",

@@ -337,7 +337,7 @@ def test_a_constant_with_too_few_bytes():
     quantized = TensorType(uniform_type(QuantizationParameters(1.0)), (3,))
     module = ModuleOp([constant, QuantizeCastOp(constant, quantized)])
     with pytest.raises(
-        PassFailedException, match=r"8 bytes do not match 'tensor<3xf32>'"
+        PassFailedException, match=r"data of 8 bytes; expected 12 for 'tensor<3xf32>'"
     ):
         QuantConvertConstPass().apply(Context(), module)
 

@@ -22,7 +22,7 @@ from . import (
 )
 from .activations import *
 from .attributes import *
-from .attributes import ConstBytesAttr, MirrorPadAttr
+from .attributes import ConstBytesAttr, LSTMKernelAttr, MirrorPadAttr
 from .constants import *
 from .control_flow import *
 from .data_movement import *
@@ -55,6 +55,6 @@ _EXPORTED = [
 TFL = Dialect(
     "tfl",
     [value for value in _EXPORTED if issubclass(value, Operation)],
-    [ConstBytesAttr, MirrorPadAttr],
+    [ConstBytesAttr, LSTMKernelAttr, MirrorPadAttr],
 )
 """Dialect `tfl` with the ops and attributes of this package."""

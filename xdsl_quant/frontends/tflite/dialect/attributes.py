@@ -18,6 +18,8 @@ from xdsl.utils.str_enum import StrEnum
 
 __all__ = [
     "ConstBytesAttr",
+    "LSTMKernel",
+    "LSTMKernelAttr",
     "MirrorPad",
     "MirrorPadAttr",
     "Quint8Type",
@@ -94,3 +96,17 @@ class MirrorPadAttr(EnumAttribute[MirrorPad], SpacedOpaqueSyntaxAttribute):
     """`#tfl<mirror_pad_attr REFLECT>`"""
 
     name = "tfl.mirror_pad_attr"
+
+
+class LSTMKernel(StrEnum):
+    """Kernel of an LSTM: `FULL` has 20 or 24 operands, `BASIC` 5."""
+
+    FULL = "FULL"
+    BASIC = "BASIC"
+
+
+@irdl_attr_definition
+class LSTMKernelAttr(EnumAttribute[LSTMKernel], SpacedOpaqueSyntaxAttribute):
+    """`#tfl<lstm_kernel_type_attr FULL>`"""
+
+    name = "tfl.lstm_kernel_type_attr"

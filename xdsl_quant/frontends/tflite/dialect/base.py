@@ -316,9 +316,8 @@ def _has_padding_of_rank(op: Operation) -> bool:
 
 
 def _are_blocks(a: QuantizedType, b: QuantizedType) -> bool:
-    return isinstance(a, UniformQuantizedSubChannelType) and isinstance(
-        b, UniformQuantizedSubChannelType
-    )
+    kinds = UniformQuantizedSubChannelType, BlockScaledQuantizedType
+    return any(isinstance(a, kind) and isinstance(b, kind) for kind in kinds)
 
 
 def _parameters(type_: QuantizedType) -> object:
@@ -362,8 +361,10 @@ COMPATIBLE_ELEMENTS = _same_elements(
 BROADCAST = _broadcast_error_message
 HAS_RESULTS = _has_results
 SAME_SCALE = _same_scale(lambda a, b: False)
-SAME_SCALE_BUT_U8 = _same_scale(lambda a, b: _is_u8(a) and _is_u8(b))
 SAME_SCALE_OF_ANY_AXIS = _same_scale(lambda a, b: _parameters(a) == _parameters(b))
+SAME_SCALE_BUT_U8_OR_BLOCKS = _same_scale(
+    lambda a, b: (_is_u8(a) and _is_u8(b)) or _are_blocks(a, b)
+)
 SAME_SCALE_OR_BLOCKS = _same_scale(_are_blocks)
 SAME_SCALE_OF_ANY_AXIS_OR_BLOCKS = _same_scale(
     lambda a, b: _parameters(a) == _parameters(b) or _are_blocks(a, b)
@@ -551,6 +552,16 @@ def declare_elements(
             setattr(cls, name, result_def(tensor_of(elements)))
 
 
+def has_several_scales(type_: Attribute) -> bool:
+    """Return True if a quantized type has several scales of blocks."""
+    return (
+        isinstance(type_, UniformQuantizedSubChannelType) and len(type_.scales) > 1
+    ) or (
+        isinstance(type_, BlockScaledQuantizedType)
+        and max(type_.scales.shape, default=1) > 1
+    )
+
+
 class RefusesMovedBlocks(OpTrait):
     """Trait that refuses blocks with several scales, unless the op moves blocks."""
 
@@ -558,10 +569,7 @@ class RefusesMovedBlocks(OpTrait):
         if isinstance(op, TFLOp) and op.MOVES_BLOCKS:
             return
         for type_ in map(scalar_or_element_type, (*op.operand_types, *op.result_types)):
-            if (
-                isinstance(type_, UniformQuantizedSubChannelType)
-                and len(type_.scales) > 1
-            ):
+            if has_several_scales(type_):
                 # Traits have no order: report errors of other relations first.
                 for trait in op.get_traits_of_type(Requires):
                     trait.verify(op)

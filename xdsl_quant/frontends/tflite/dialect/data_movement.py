@@ -25,6 +25,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
 )
@@ -41,6 +42,7 @@ from xdsl_quant.dialects.verification import (
     constant_integers,
     require,
 )
+from xdsl_quant.frontends.tflite.formulas.slicing import SliceMasks, strided_index
 
 from . import property_kinds as props
 from . import tensor_kinds as kinds
@@ -53,7 +55,7 @@ from .base import (
     SAME_INPUT,
     SAME_PARAMS,
     SAME_SCALE,
-    SAME_SCALE_BUT_U8,
+    SAME_SCALE_BUT_U8_OR_BLOCKS,
     SAME_SCALE_OF_ANY_AXIS,
     SAME_SCALE_OF_ANY_AXIS_OR_BLOCKS,
     SAME_SCALE_OR_BLOCKS,
@@ -74,6 +76,14 @@ from .base import (
     shape_from_sizes,
     shape_of,
     static_shape_of,
+)
+from .block_movement import (
+    BlockOrigin,
+    Move,
+    moves_blocks,
+    strided_move,
+    verify_moves,
+    whole,
 )
 
 __all__ = [
@@ -116,19 +126,24 @@ BlockMove = Callable[
 """Maps the sub-channel type of an operand to that of the result; `None` if it has none."""
 
 
-def _verify_blocks(op: TFLOp, move: BlockMove | None) -> None:
+def _verify_blocks(
+    op: TFLOp, move: BlockMove | None, block_move: Move | None = None
+) -> None:
     """
     Verify that the blocks of the first operand move with its elements.
 
     Args:
         op: the op, which may have other types.
         move: the movement; `None` if it is unknown, so that blocks may not move.
+        block_move: the same for block-scaled types.
 
     Raises:
         VerifyException: if blocks do not divide a tensor, or do not match.
     """
     operand, result = op.operands[0], op.results[0]
     a, b = (scalar_or_element_type(value.type) for value in (operand, result))
+    if isinstance(a, BlockScaledQuantizedType) and moves_blocks(op):
+        return verify_moves(op, block_move)
     if not isinstance(a, UniformQuantizedSubChannelType) or not isinstance(
         b, UniformQuantizedSubChannelType
     ):
@@ -153,7 +168,25 @@ def _verify_reshaped_blocks(op: TFLOp) -> None:
     shape, result_shape = (static_shape_of(x) for x in (op.operands[0], op.results[0]))
     if shape is None or result_shape is None:
         return _verify_blocks(op, None)
-    _verify_blocks(op, lambda type_: reshaped_blocks(type_, shape, result_shape))
+    _verify_blocks(
+        op,
+        lambda type_: reshaped_blocks(type_, shape, result_shape),
+        _unit_dimensions(op.operands[0], shape, result_shape),
+    )
+
+
+def _unit_dimensions(
+    operand: SSAValue, shape: Shape, result_shape: Shape
+) -> Move | None:
+    """Return the movement of a reshape that inserts or drops dimensions of size 1."""
+    kept = [axis for axis, size in enumerate(shape) if size != 1]
+    result_kept = [axis for axis, size in enumerate(result_shape) if size != 1]
+    if [shape[i] for i in kept] != [result_shape[i] for i in result_kept]:
+        return None
+    sources: list[BlockOrigin | None] = [None] * len(result_shape)
+    for axis, dimension in zip(kept, result_kept, strict=True):
+        sources[dimension] = BlockOrigin(axis, range(shape[axis]))
+    return Move(operand, sources)
 
 
 def _verify_parts(
@@ -255,7 +288,9 @@ class ReshapeOp(DataMovementOp):
 
     def _inferred_type(self) -> Attribute:
         element_type = scalar_or_element_type(self.input.type)
-        if isinstance(element_type, UniformQuantizedSubChannelType):
+        if isinstance(
+            element_type, UniformQuantizedSubChannelType | BlockScaledQuantizedType
+        ):
             # `_verify_reshaped_blocks` compares the blocks.
             element_type = scalar_or_element_type(self.output.type)
         if (sizes_shape := shape_of(self.shape)) is None:
@@ -413,7 +448,8 @@ class TransposeOp(DataMovementOp):
                 axis >= len(axes) or axes[axis] == a.quantized_dimension.data,
                 "has mismatched quantized axes of input and output",
             )
-        _verify_blocks(self, lambda type_: transposed_blocks(type_, axes))
+        move = None if static_shape is None else whole(self.input, static_shape, axes)
+        _verify_blocks(self, lambda type_: transposed_blocks(type_, axes), move)
 
 
 _SLICE_ELEMENTS = kinds.tensor_of(
@@ -482,7 +518,8 @@ class SliceOp(DataMovementOp):
             range(first, total if count == -1 else first + count)
             for first, count, total in zip(begin, size, shape, strict=False)
         ]
-        _verify_blocks(self, lambda type_: sliced_blocks(type_, shape, slices))
+        move = Move(self.input, [BlockOrigin(i, part) for i, part in enumerate(slices)])
+        _verify_blocks(self, lambda type_: sliced_blocks(type_, shape, slices), move)
 
 
 _STRIDED_SLICE_ELEMENTS = kinds.tensor_of(
@@ -506,6 +543,7 @@ class StridedSliceOp(DataMovementOp):
     """
 
     name = "tfl.strided_slice"
+    MOVES_BLOCKS: ClassVar[bool] = True
 
     input = operand_def(_STRIDED_SLICE_ELEMENTS)
     begin = operand_def(kinds.I32)
@@ -525,7 +563,7 @@ class StridedSliceOp(DataMovementOp):
             require_rank(1, 1),
             require_rank(2, 1),
             require_rank(3, 1),
-            SAME_SCALE,
+            SAME_SCALE_OR_BLOCKS,
         )
     )
 
@@ -539,6 +577,23 @@ class StridedSliceOp(DataMovementOp):
                 f"expects {name} to have at most {len(shape)} elements, got "
                 f"{sizes and sizes[0]}",
             )
+        if moves_blocks(self):
+            verify_moves(self, self._block_move())
+
+    def _block_move(self) -> Move | None:
+        """Return the movement of the elements; `None` if sizes or indices are unknown."""
+        shape = static_shape_of(self.input)
+        begin, end = constant_integers(self.begin), constant_integers(self.end)
+        strides = constant_integers(self.strides)
+        if shape is None or begin is None or end is None or strides is None:
+            return None
+        if self.offset.value.data:
+            end = [first + size for first, size in zip(begin, end, strict=True)]
+        masks = SliceMasks(
+            *(getattr(self, name).value.data for name in SliceMasks._fields)
+        )
+        index = strided_index(begin, end, strides, masks)
+        return strided_move(self.input, shape, index)
 
 
 _DYNAMIC_UPDATE_SLICE_ELEMENTS = kinds.tensor_of(
@@ -586,6 +641,7 @@ class ConcatenationOp(TFLOp):
     """
 
     name = "tfl.concatenation"
+    MOVES_BLOCKS: ClassVar[bool] = True
 
     values = var_operand_def(
         kinds.variadic_of("f32 i64 i32 i16 QI4 i8 QI8 QUI8 ui8 ui32 i1")
@@ -599,7 +655,7 @@ class ConcatenationOp(TFLOp):
     )
 
     traits = traits_def(
-        Requires(SAME_FIRST, SAME_SCALE_BUT_U8), *data_movement_traits()
+        Requires(SAME_FIRST, SAME_SCALE_BUT_U8_OR_BLOCKS), *data_movement_traits()
     )
 
     def verify_(self) -> None:
@@ -639,6 +695,18 @@ class ConcatenationOp(TFLOp):
             f"dimension sizes of dimension #{axis}, expected {sizes[axis]}, got "
             f"{result[axis]}",
         )
+        if moves_blocks(self):
+            self._verify_blocks(axis)
+
+    def _verify_blocks(self, axis: int) -> None:
+        moves: list[Move] = []
+        start = 0
+        for value in self.values:
+            if (shape := static_shape_of(value)) is None:
+                return verify_moves(self, None)
+            moves.append(whole(value, shape)._replace(start={axis: start}))
+            start += shape[axis]
+        verify_moves(self, moves)
 
 
 @irdl_op_definition
@@ -950,6 +1018,7 @@ class GatherOp(DataMovementOp):
     """
 
     name = "tfl.gather"
+    MOVES_BLOCKS: ClassVar[bool] = True
 
     params = operand_def(_GATHER_ELEMENTS)
     indices = operand_def(_I16_I32_I64)
@@ -958,8 +1027,38 @@ class GatherOp(DataMovementOp):
     output = result_def(_GATHER_ELEMENTS)
 
     traits = traits_def(
-        Requires(has_rank(0, 1, None, "operand 0 is 1-D"), SAME_PARAMS, SAME_SCALE)
+        Requires(
+            has_rank(0, 1, None, "operand 0 is 1-D"), SAME_PARAMS, SAME_SCALE_OR_BLOCKS
+        )
     )
+
+    def verify_(self) -> None:
+        if moves_blocks(self):
+            verify_moves(self, self._block_move())
+
+    def _block_move(self) -> Move | None:
+        """Return the movement of the elements; `None` if sizes are unknown."""
+        shape, index_shape = static_shape_of(self.params), static_shape_of(self.indices)
+        has_batch = self.batch_dims is not None and self.batch_dims.value.data
+        if shape is None or index_shape is None or has_batch:
+            return None
+        axis = normalized_axis(self.axis.value.data, len(shape))
+        indices = constant_integers(self.indices)
+        if axis is None:
+            return None
+        for index in indices or ():
+            self.require(
+                0 <= index < shape[axis],
+                f"has index {index}, expected 0 to {shape[axis] - 1}",
+            )
+        sources = whole(self.params, shape).sources
+        before, after = sources[:axis], sources[axis + 1 :]
+        if not index_shape:
+            fixed = {axis: None if indices is None else indices[0]}
+            return Move(self.params, [*before, *after], fixed)
+        own = BlockOrigin(axis, indices if len(index_shape) == 1 else None)
+        inserted = [None] * (len(index_shape) - 1)
+        return Move(self.params, [*before, own, *inserted, *after])
 
 
 _GATHER_ND_ELEMENTS = kinds.tensor_of(

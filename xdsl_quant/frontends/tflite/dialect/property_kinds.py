@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.type_kinds import TypeKind
 
-from .attributes import ConstBytesAttr, MirrorPadAttr
+from .attributes import ConstBytesAttr, LSTMKernelAttr, MirrorPadAttr
 
 PropertyT = TypeVar("PropertyT", bound=Attribute, covariant=True)
 
@@ -130,6 +130,11 @@ F32: PropertyKind[FloatAttr] = PropertyKind(
     ),
     _is(FloatAttr),
 )
+NON_NEGATIVE_F32: PropertyKind[FloatAttr] = PropertyKind(
+    "32-bit float attribute whose value is non-negative",
+    lambda attr: F32.accepts(attr) and cast(FloatAttr[AnyFloat], attr).value.data >= 0,
+    _is(FloatAttr),
+)
 BOOL: PropertyKind[BoolAttr] = PropertyKind(
     "bool attribute", lambda attr: _is_integer(attr, i1)
 )
@@ -141,6 +146,9 @@ BYTES: PropertyKind[ConstBytesAttr] = PropertyKind(
 )
 MIRROR_PAD: PropertyKind[MirrorPadAttr] = PropertyKind(
     "TFL_MirrorPaddingAttr", _is(MirrorPadAttr)
+)
+LSTM_KERNEL: PropertyKind[LSTMKernelAttr] = PropertyKind(
+    "lstm kernel type", _is(LSTMKernelAttr)
 )
 TYPE: PropertyKind[TypeAttribute] = PropertyKind(
     "any type attribute", _is(TypeAttribute)

@@ -1,5 +1,6 @@
 """Recurrent ops, which keep their states between calls of a model."""
 
+import math
 from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
@@ -12,6 +13,7 @@ from xdsl.irdl import (
     opt_prop_def,
     opt_result_def,
     prop_def,
+    region_def,
     result_def,
     traits_def,
     var_result_def,
@@ -32,11 +34,13 @@ from .base import (
     require_rank_at_most,
     result_has_operand_type,
     shape_of,
+    static_shape_of,
     verified,
     without_blocks,
 )
 
 __all__ = [
+    "LSTMOp",
     "SVDFOp",
     "UnidirectionalSequenceLSTMOp",
 ]
@@ -53,8 +57,11 @@ class RecurrentOp(TFLOp, ABC):
     STATES: ClassVar[Sequence[int]]
     """Indices of the operands that are the states before the op."""
 
-    INTERMEDIATES: ClassVar[Sequence[str]] = ()
-    """Properties with the types of intermediate tensors, in the order of files."""
+    INTERMEDIATES: ClassVar[Sequence[Sequence[str]]] = ()
+    """
+    Properties with the types of intermediate tensors, in the order of files. Files have
+    all of one sequence, or none.
+    """
 
     @property
     def states(self) -> Sequence[SSAValue]:
@@ -156,19 +163,94 @@ _PROJECTION_MATCHES = verified(
 )
 
 _F32_QI32 = kinds.tensor_of_or_none("f32 QI32")
+_STORED_BIAS = kinds.tensor_of("f32 QI32")
 _WEIGHTS = kinds.tensor_of("f32 QI8")
 _OPTIONAL_WEIGHTS = kinds.tensor_of_or_none("f32 QI8")
 _PEEPHOLE = kinds.tensor_of_or_none("f32 QI8 QI16")
 _NORM = kinds.tensor_of_or_none("f32 QI16")
 
 
+class LSTMCellOp(RecurrentOp, ABC):
+    """
+    Base class of ops that compute steps of an LSTM, with their first operands. The next
+    ones are the biases, which the ops verify differently, and `LSTMStatesOp`.
+
+    Intermediate types have the quantization parameters of the gates before their
+    activation (with layer normalization), and of the hidden state before its projection.
+    """
+
+    STATES: ClassVar = (18, 19)
+    INTERMEDIATES: ClassVar = (
+        (
+            "input_to_input_intermediate",
+            "input_to_forget_intermediate",
+            "input_to_cell_intermediate",
+            "input_to_output_intermediate",
+            "effective_hidden_scale_intermediate",
+        ),
+    )
+
+    input = operand_def(_F32_QI8)
+    input_to_input_weights = operand_def(_OPTIONAL_WEIGHTS)
+    input_to_forget_weights = operand_def(_WEIGHTS)
+    input_to_cell_weights = operand_def(_WEIGHTS)
+    input_to_output_weights = operand_def(_WEIGHTS)
+    recurrent_to_input_weights = operand_def(_OPTIONAL_WEIGHTS)
+    recurrent_to_forget_weights = operand_def(_WEIGHTS)
+    recurrent_to_cell_weights = operand_def(_WEIGHTS)
+    recurrent_to_output_weights = operand_def(_WEIGHTS)
+    cell_to_input_weights = operand_def(_PEEPHOLE)
+    cell_to_forget_weights = operand_def(_PEEPHOLE)
+    cell_to_output_weights = operand_def(_PEEPHOLE)
+    input_gate_bias = operand_def(_F32_QI32)
+    asymmetric_quantize_inputs = opt_prop_def(props.BOOL)
+    cell_clip = opt_prop_def(props.F32)
+    effective_hidden_scale_intermediate = opt_prop_def(props.TYPE)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    input_to_cell_intermediate = opt_prop_def(props.TYPE)
+    input_to_forget_intermediate = opt_prop_def(props.TYPE)
+    input_to_input_intermediate = opt_prop_def(props.TYPE)
+    input_to_output_intermediate = opt_prop_def(props.TYPE)
+    proj_clip = opt_prop_def(props.F32)
+    output = result_def(_F32_QI8)
+    updated_states = var_result_def(kinds.variadic_of("any"))
+
+
+class LSTMFloatBiasesOp(TFLOp, ABC):
+    """Base class with the biases of `tfl.unidirectional_sequence_lstm`."""
+
+    forget_gate_bias = operand_def(kinds.FLOAT)
+    cell_bias = operand_def(kinds.FLOAT)
+    output_gate_bias = operand_def(kinds.FLOAT)
+
+
+class LSTMBiasesOp(TFLOp, ABC):
+    """Base class with the biases of `tfl.lstm`."""
+
+    forget_gate_bias = operand_def(_STORED_BIAS)
+    cell_bias = operand_def(_STORED_BIAS)
+    output_gate_bias = operand_def(_STORED_BIAS)
+
+
+class LSTMStatesOp(TFLOp, ABC):
+    """Base class with the last operands of ops that compute steps of an LSTM."""
+
+    projection_weights = operand_def(_OPTIONAL_WEIGHTS)
+    projection_bias = operand_def(_F32_QI32)
+    input_activation_state = operand_def(kinds.STATE)
+    input_cell_state = operand_def(kinds.STATE)
+    input_layer_norm_coefficients = operand_def(_NORM)
+    forget_layer_norm_coefficients = operand_def(_NORM)
+    cell_layer_norm_coefficients = operand_def(_NORM)
+    output_layer_norm_coefficients = operand_def(_NORM)
+
+
 @irdl_op_definition
-class UnidirectionalSequenceLSTMOp(RecurrentOp, InferredTypesOp):
+class UnidirectionalSequenceLSTMOp(
+    LSTMCellOp, LSTMFloatBiasesOp, LSTMStatesOp, InferredTypesOp
+):
     """
     Long short-term memory: a recurrent layer that processes the steps of a sequence.
-
-    The intermediate types have the quantization parameters of the gates before their
-    activation (with layer normalization), and of the hidden state before its projection.
 
     Example:
 
@@ -187,52 +269,8 @@ class UnidirectionalSequenceLSTMOp(RecurrentOp, InferredTypesOp):
 
     name = "tfl.unidirectional_sequence_lstm"
 
-    STATES: ClassVar = (18, 19)
-    INTERMEDIATES: ClassVar = (
-        "input_to_input_intermediate",
-        "input_to_forget_intermediate",
-        "input_to_cell_intermediate",
-        "input_to_output_intermediate",
-        "effective_hidden_scale_intermediate",
-    )
-
-    input = operand_def(_F32_QI8)
-    input_to_input_weights = operand_def(_OPTIONAL_WEIGHTS)
-    input_to_forget_weights = operand_def(_WEIGHTS)
-    input_to_cell_weights = operand_def(_WEIGHTS)
-    input_to_output_weights = operand_def(_WEIGHTS)
-    recurrent_to_input_weights = operand_def(_OPTIONAL_WEIGHTS)
-    recurrent_to_forget_weights = operand_def(_WEIGHTS)
-    recurrent_to_cell_weights = operand_def(_WEIGHTS)
-    recurrent_to_output_weights = operand_def(_WEIGHTS)
-    cell_to_input_weights = operand_def(_PEEPHOLE)
-    cell_to_forget_weights = operand_def(_PEEPHOLE)
-    cell_to_output_weights = operand_def(_PEEPHOLE)
-    input_gate_bias = operand_def(_F32_QI32)
-    forget_gate_bias = operand_def(kinds.FLOAT)
-    cell_bias = operand_def(kinds.FLOAT)
-    output_gate_bias = operand_def(kinds.FLOAT)
-    projection_weights = operand_def(_OPTIONAL_WEIGHTS)
-    projection_bias = operand_def(_F32_QI32)
-    input_activation_state = operand_def(kinds.STATE)
-    input_cell_state = operand_def(kinds.STATE)
-    input_layer_norm_coefficients = operand_def(_NORM)
-    forget_layer_norm_coefficients = operand_def(_NORM)
-    cell_layer_norm_coefficients = operand_def(_NORM)
-    output_layer_norm_coefficients = operand_def(_NORM)
-    asymmetric_quantize_inputs = opt_prop_def(props.BOOL)
-    cell_clip = opt_prop_def(props.F32)
     diagonal_recurrent_tensors = opt_prop_def(props.BOOL)
-    effective_hidden_scale_intermediate = opt_prop_def(props.TYPE)
-    fused_activation_function = prop_def(props.ACTIVATION)
-    input_to_cell_intermediate = opt_prop_def(props.TYPE)
-    input_to_forget_intermediate = opt_prop_def(props.TYPE)
-    input_to_input_intermediate = opt_prop_def(props.TYPE)
-    input_to_output_intermediate = opt_prop_def(props.TYPE)
-    proj_clip = opt_prop_def(props.F32)
     time_major = prop_def(props.BOOL)
-    output = result_def(_F32_QI8)
-    updated_states = var_result_def(kinds.variadic_of("any"))
 
     traits = traits_def(
         Requires(
@@ -269,3 +307,106 @@ class UnidirectionalSequenceLSTMOp(RecurrentOp, InferredTypesOp):
     def verify_(self) -> None:
         RecurrentOp.verify_(self)
         InferredTypesOp.verify_(self)
+
+
+_INPUT_SHAPE = "the first input operand should have more than 2 dimensions."
+_SIZES = "inputs don't match with the dimensions."
+_COEFFICIENTS = (
+    "coefficient inputs have more than 2 dimensions or don't match the dimension with "
+    "input operand `input_to_output_weights`."
+)
+
+
+@irdl_op_definition
+class LSTMOp(LSTMCellOp, LSTMBiasesOp, LSTMStatesOp):
+    """
+    One step of a long short-term memory.
+
+    Files with 12 intermediate tensors, whose sums have 8 bits, state three types a gate:
+    of the gate, of the product with the inputs, and of the product with the outputs of the
+    step before. The real dialect has properties for 5 tensors only.
+
+    Example:
+
+    ```mlir
+    %24 = "tfl.lstm"(%0, %1, %2, %3, %4, %5, %6, %7, %8, %none, %none, %none, %12, %13,
+        %14, %15, %none, %none, %18, %19, %none, %none, %none, %none) <{
+        fused_activation_function = "TANH", kernel_type = #tfl<lstm_kernel_type_attr FULL>
+    }> ({
+    }) : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>,
+        tensor<4x8xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>,
+        none, none, none, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>,
+        none, none, tensor<1x4xf32>, tensor<1x4xf32>, none, none, none, none)
+        -> tensor<1x4xf32>
+    ```
+    """
+
+    name = "tfl.lstm"
+
+    PRODUCT_INTERMEDIATES: ClassVar = tuple(
+        f"{part}_intermediate"
+        for gate in ("input", "forget", "cell", "output")
+        for part in (f"{gate}_gate", f"input_to_{gate}", f"recurrent_to_{gate}")
+    )
+    """Properties of ops whose sums have 8 bits."""
+
+    INTERMEDIATES: ClassVar = (*LSTMCellOp.INTERMEDIATES, PRODUCT_INTERMEDIATES)
+
+    cell_clip = opt_prop_def(props.NON_NEGATIVE_F32)
+    proj_clip = opt_prop_def(props.NON_NEGATIVE_F32)
+    kernel_type = opt_prop_def(props.LSTM_KERNEL)
+    cell_gate_intermediate = opt_prop_def(props.TYPE)
+    forget_gate_intermediate = opt_prop_def(props.TYPE)
+    input_gate_intermediate = opt_prop_def(props.TYPE)
+    output_gate_intermediate = opt_prop_def(props.TYPE)
+    recurrent_to_cell_intermediate = opt_prop_def(props.TYPE)
+    recurrent_to_forget_intermediate = opt_prop_def(props.TYPE)
+    recurrent_to_input_intermediate = opt_prop_def(props.TYPE)
+    recurrent_to_output_intermediate = opt_prop_def(props.TYPE)
+    internal = region_def()
+
+    traits = traits_def(
+        Requires(
+            _peepholes_match,
+            _COUPLING_MATCHES,
+            _PROJECTION_MATCHES,
+            result_has_operand_type(
+                0, "the input and result tensor elemental types must be same"
+            ),
+            *(require_rank(index, 2) for index in (2, 3, 5, 6, 7)),
+            *(require_rank(index, 1) for index in range(9, 16)),
+            require_rank(16, 2),
+            require_rank(17, 1),
+        ),
+        quant.MultipliesAndAccumulates(),
+    )
+
+    def verify_(self) -> None:
+        RecurrentOp.verify_(self)
+        if (shape := static_shape_of(self.input)) is None:
+            return
+        self.require(len(shape) > 1, _INPUT_SHAPE)
+        operands = (
+            self.input_activation_state,
+            self.input_cell_state,
+            self.input_to_output_weights,
+            self.recurrent_to_output_weights,
+        )
+        found = map(static_shape_of, operands)
+        shapes = [s for s in found if s is not None]
+        if len(shapes) < len(operands):
+            return
+        outputs, cells, weights, recurrent = shapes
+        self.require(min(len(weights), len(recurrent)) >= 2, _SIZES)
+        batch = shape[0 if len(shape) == 2 else 1]
+        self.require(
+            math.prod(outputs) == batch * recurrent[1]
+            and math.prod(cells) == batch * weights[0]
+            and (weights[1], recurrent[0]) == (shape[-1], weights[0]),
+            _SIZES,
+        )
+        if not _is_absent(self, 21):
+            self.require(
+                shape_of(self.forget_layer_norm_coefficients) == (weights[0],),
+                _COEFFICIENTS,
+            )

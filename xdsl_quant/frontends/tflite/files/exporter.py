@@ -95,7 +95,7 @@ _STATES: Mapping[str, Sequence[int]] = {
 }
 """Indices of the state operands of each op, which the op updates in place."""
 
-_LEAST_COUNTS: Mapping[str, int] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": 24}
+_LEAST_COUNTS: Mapping[str, int] = {"LSTM": 24, "UNIDIRECTIONAL_SEQUENCE_LSTM": 24}
 """Number of operands of ops whose kernels also count absent operands."""
 
 Constant = ConstOp | QConstOp | arith.ConstantOp
@@ -419,12 +419,23 @@ class _FunctionExporter:
 
     def intermediates(self, op: Operation) -> Sequence[int]:
         """Add the intermediate tensors whose types an op states; return their indices."""
-        names = op.INTERMEDIATES if isinstance(op, RecurrentOp) else ()
-        return tuple(
-            self.add_typed_tensor(op.properties[name], op, name)
-            for name in names
-            if name in op.properties
-        )
+        if not isinstance(op, RecurrentOp):
+            return ()
+        # The longest sequence first: it has names of the others.
+        for names in reversed(op.INTERMEDIATES):
+            if all(name in op.properties for name in names):
+                return tuple(
+                    self.add_typed_tensor(op.properties[name], op, name)
+                    for name in names
+                )
+        if names := [name for name in op.properties if name.endswith("_intermediate")]:
+            raise _file_error(
+                op,
+                f"states {len(names)} types of intermediate tensors; expected all of "
+                + " or ".join(str(len(names)) for names in op.INTERMEDIATES)
+                + ", or none",
+            )
+        return ()
 
     def add_bias_scales(self, op: Operation, inputs: Sequence[int]) -> None:
         """Add accumulator scales to a 64-bit bias, because some kernels require them."""

@@ -518,6 +518,10 @@ class _FunctionImporter:
         if operator.code == "CALL_ONCE":
             subgraph = cast(int, options["init_subgraph_index"])
             return {"session_init_function": StringAttr(self.names[subgraph])}
+        if operator.code == "LSTM" and options["kernel_type"] == 1:
+            raise TFLiteFileError(
+                f"{where} has kernel type BASIC, which is unsupported; expected FULL"
+            )
         if operator.code == "QUANTIZE":
             if not result_types:
                 raise TFLiteFileError(f"{where} has no result")
@@ -531,18 +535,22 @@ class _FunctionImporter:
         self, op_type: type[IRDLOperation] | None, operator: Operator, where: str
     ) -> dict[str, Attribute]:
         """Return the types of intermediate tensors by property name."""
-        names: Sequence[str] = ()
+        if not operator.intermediates:
+            return {}
+        sequences: Sequence[Sequence[str]] = ()
         if op_type is not None and issubclass(op_type, RecurrentOp):
-            names = op_type.INTERMEDIATES
+            sequences = op_type.INTERMEDIATES
+        by_count = {len(names): names for names in sequences}
         count = len(operator.intermediates)
-        if count not in (0, len(names)):
+        if (names := by_count.get(count)) is None:
+            expected = " or ".join(map(str, by_count)) or "none"
             raise TFLiteFileError(
                 f"{where} has {count} intermediate tensors, which are unsupported; "
-                f"expected {len(names)}"
+                f"expected {expected}"
             )
         return {
             name: self.type(index)
-            for name, index in zip(names, operator.intermediates, strict=False)
+            for name, index in zip(names, operator.intermediates, strict=True)
         }
 
     def discardable(self, operator: Operator) -> dict[str, Attribute]:
@@ -606,6 +614,8 @@ class _FunctionImporter:
         self, operator: Operator, operands: Sequence[SSAValue], where: str
     ) -> list[Region]:
         """Return regions that call the subgraphs of a conditional or loop."""
+        if operator.code == "LSTM":
+            return [Region()]
         fields = SUBGRAPH_FIELDS.get(operator.code, ())
         indices = [cast(int, operator.options[field]) for field in fields]
         if operator.code == "IF":

@@ -14,12 +14,18 @@ from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
 
 from xdsl_quant.frontends.tflite.dialect import property_kinds as kinds
-from xdsl_quant.frontends.tflite.dialect.attributes import MirrorPad, MirrorPadAttr
+from xdsl_quant.frontends.tflite.dialect.attributes import (
+    LSTMKernel,
+    LSTMKernelAttr,
+    MirrorPad,
+    MirrorPadAttr,
+)
 from xdsl_quant.frontends.tflite.dialect.base import plain_attribute
 
 from .model import OptionValue, TFLiteFileError
 
 _MIRROR_PAD_MODES = [*MirrorPad]
+_LSTM_KERNELS = [*LSTMKernel]
 
 
 def properties_of(
@@ -43,6 +49,8 @@ def _attribute(kind: object, value: OptionValue, where: str) -> Attribute:
         return StringAttr(_member(kind.values, value, where))
     if kind is kinds.MIRROR_PAD:
         return MirrorPadAttr(MirrorPad(_member(_MIRROR_PAD_MODES, value, where)))
+    if kind is kinds.LSTM_KERNEL:
+        return LSTMKernelAttr(LSTMKernel(_member(_LSTM_KERNELS, value, where)))
     return plain_attribute(value)
 
 
@@ -75,6 +83,8 @@ def _value(kind: object, attribute: Attribute) -> OptionValue:
         return kind.values.index(cast(StringAttr, attribute).data)
     if isinstance(attribute, MirrorPadAttr):
         return _MIRROR_PAD_MODES.index(attribute.data)
+    if isinstance(attribute, LSTMKernelAttr):
+        return _LSTM_KERNELS.index(attribute.data)
     return plain_value(attribute)
 
 

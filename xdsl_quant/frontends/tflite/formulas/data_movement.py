@@ -2,21 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from xdsl_quant.numerics.primitives import Array, primitive
 
-
-class SliceMasks(NamedTuple):
-    """Bit masks of `tfl.strided_slice`; bit `i` refers to entry `i` of `begin`."""
-
-    begin_mask: int = 0
-    end_mask: int = 0
-    ellipsis_mask: int = 0
-    new_axis_mask: int = 0
-    shrink_axis_mask: int = 0
+from .slicing import SliceMasks, strided_index
 
 
 def strided_slice(
@@ -40,24 +31,7 @@ def strided_slice(
             their dimension. A single index without lower bound is 0.
     """
 
-    def index(position: int) -> Any:
-        def is_in(mask: int) -> int:
-            return mask >> position & 1
-
-        if is_in(masks.ellipsis_mask):
-            return ...
-        if is_in(masks.new_axis_mask):
-            return None
-        first = int(begin[position])
-        if is_in(masks.shrink_axis_mask):
-            return 0 if is_in(masks.begin_mask) else first
-        return slice(
-            None if is_in(masks.begin_mask) else first,
-            None if is_in(masks.end_mask) else int(end[position]),
-            int(strides[position]),
-        )
-
-    return values[tuple(map(index, range(len(begin))))]
+    return values[strided_index(begin, end, strides, masks)]
 
 
 @primitive

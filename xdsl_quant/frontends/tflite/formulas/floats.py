@@ -222,9 +222,15 @@ def average_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Ar
 
 
 def max_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Array:
-    """Return the largest element inside the image at each window position."""
-    is_float = values.dtype.kind == "f"
-    least: float = -np.inf if is_float else int(np.iinfo(values.dtype).min)
+    """
+    Return the largest element inside the image at each window position; at least the
+    smallest finite float, also for NaN.
+    """
+    if values.dtype.kind == "f":
+        least: float = np.finfo(values.dtype).min
+        values = np.where(values > least, values, least)
+    else:
+        least = int(np.iinfo(values.dtype).min)
     return windows(values, sizes, window, least).max(axis=(-2, -1))
 
 

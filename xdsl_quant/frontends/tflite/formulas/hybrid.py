@@ -186,11 +186,12 @@ def xnnpack_convolution(
 ) -> Floats:
     """
     Convolve images as XNNPACK does: see `convolution`. Each image has a scale and a zero
-    point. For windows of one pixel without strides each pixel has, unless there is one
-    weight.
+    point. For windows of one pixel without strides and groups each pixel has, unless there
+    is one weight.
     """
     matrix = weights.values
-    is_product = matrix.shape[1:3] == (1, 1) and matrix.size > 1
+    is_whole = values.shape[-1] == matrix.shape[-1]
+    is_product = is_whole and matrix.shape[1:3] == (1, 1) and matrix.size > 1
     if is_product and window.strides == (1, 1):
         pixels = weights._replace(values=matrix.reshape(len(matrix), -1))
         return xnnpack_fully_connected(values, pixels, bias, keep_num_dims=True)
@@ -229,20 +230,63 @@ def convolution(
     Returns:
         `[batch, rows, columns, outputs]`.
     """
+    sums, scales, has_one_scale = _quantized_image_sums(
+        values, weights, window, is_depthwise
+    )
+    products = sums.astype(np.float32)
+    if is_depthwise or has_one_scale:
+        return _plus_bias(products * (_scales(weights) * scales), bias)
+    return _plus_bias(products * _scales(weights) * scales, bias)
+
+
+def optimized_convolution(
+    values: Floats,
+    weights: Quantized,
+    bias: Floats | None,
+    window: Window,
+    is_depthwise: bool,
+) -> Floats:
+    """
+    Convolve images as LiteRT's optimized kernels for x86-64 do, which compute convolutions
+    that XNNPACK lacks: see `convolution`. Depthwise kernels multiply the sums of the last
+    channels, beyond a multiple of four, by the scales in another order.
+    """
+    sums, scales, has_one_scale = _quantized_image_sums(
+        values, weights, window, is_depthwise
+    )
+    products, factors = sums.astype(np.float32), _scales(weights)
+    if not is_depthwise:
+        has_groups = values.shape[-1] != weights.values.shape[-1]
+        if has_groups and not has_one_scale:
+            return _plus_bias(products * factors * scales, bias)
+        return _plus_bias(products * (factors * scales), bias)
+    channels: int = sums.shape[-1]
+    # Per-tensor scales broadcast to all channels.
+    factors = np.broadcast_to(factors, channels)
+    in_vector = np.arange(channels) < channels // 4 * 4
+    where: Any = np.where
+    first, second = where(in_vector, factors, scales), where(in_vector, scales, factors)
+    return _plus_bias(products * first * second, bias)
+
+
+def _quantized_image_sums(
+    values: Floats, weights: Quantized, window: Window, is_depthwise: bool
+) -> tuple[Integers, Floats, bool]:
+    """
+    Return the sums of images as `convolution` quantizes them, the scales of the images,
+    and whether weights have one scale.
+    """
     # Files do not tell a per-axis type of one scale from a per-tensor type.
     has_one_scale = not is_depthwise and weights.parameters.scales.size == 1
     images = values.reshape(len(values), -1)
     if has_one_scale:
-        stored, image_scales, _ = _symmetric(images)
+        stored, scales, _ = _symmetric(images)
         sums = convolution_sums(stored.reshape(values.shape), weights.values, window)
     else:
         rows = _asymmetric(images)
         sums = _corrected_sums(rows, values.shape, weights, window, is_depthwise)
-        image_scales = rows.scales
-    products, scales = sums.astype(np.float32), image_scales.reshape(-1, 1, 1, 1)
-    if is_depthwise or has_one_scale:
-        return _plus_bias(products * (_scales(weights) * scales), bias)
-    return _plus_bias(products * _scales(weights) * scales, bias)
+        scales = rows.scales
+    return sums, scales.reshape(-1, 1, 1, 1), has_one_scale
 
 
 def _corrected_sums(

@@ -15,6 +15,7 @@ import numpy as np
 from xdsl_quant.numerics.parameters import QuantizationParameters
 from xdsl_quant.numerics.primitives import (
     Array,
+    folded,
     lookup,
     rescaled,
     rounding_divide,
@@ -33,10 +34,11 @@ from .fixed_point import (
     logistic_of_16_bits,
     quantized_multiplier,
     quotient,
+    rescale_wide,
     tanh_of_16_bits,
 )
 from .floats import apply_activation, logistic
-from .quantized import Quantized, scale_of
+from .quantized import Quantized, round_away, scale_of
 
 
 class Gate(NamedTuple):
@@ -362,3 +364,157 @@ def _output_function(
         return np.clip(result, -most, most) if most else result
 
     return function
+
+
+# Integers whose sums have 8 bits
+
+
+class GateParameters(NamedTuple):
+    """Quantization parameters of a gate whose products have 8 bits."""
+
+    gate: QuantizationParameters
+    """Sum of the products, before layer normalization."""
+
+    input: QuantizationParameters
+    """Product of weights and inputs."""
+
+    recurrent: QuantizationParameters
+    """Product of weights and the outputs of the step before."""
+
+
+class NarrowParameters(NamedTuple):
+    """Quantization parameters of an LSTM whose products have 8 bits."""
+
+    input: QuantizationParameters
+    output: QuantizationParameters
+    cell: QuantizationParameters
+    """16-bit cell states of scale `2**-15`."""
+
+    gates: Sequence[GateParameters]
+    """Forget, cell and output gate."""
+
+
+def _truncated_fraction(values: Any) -> Integers:
+    return np.clip((values * np.float32(_HALF)).astype(np.int64), -_HALF, _HALF - 1)
+
+
+@cache
+def _float_logistic_table() -> Integers:
+    """Return `1 / (1 + exp(-x))` of all 16-bit values, truncated (`ApplySigmoidFloat`)."""
+    x = np.arange(-_HALF, _HALF).astype(np.float32) * GATE_SCALE
+    one = np.float32(1)
+    return _truncated_fraction(
+        one / (one + np.exp(-x.astype(np.float64)).astype(np.float32))
+    )
+
+
+@cache
+def _float_tanh_table(exponent: int) -> Integers:
+    """Return `tanh(x * 2**exponent)` of 16-bit values, truncated (`ApplyTanhFloat`)."""
+    x = np.arange(-_HALF, _HALF) * 2.0**exponent
+    return _truncated_fraction(np.tanh(x).astype(np.float32))
+
+
+def _narrow_product(
+    weights: Quantized, factor: QuantizationParameters, product: QuantizationParameters
+) -> Callable[[Integers], Integers]:
+    """Return the zero-point-corrected product of such values and weights."""
+    ratio = weights.scale * scale_of(factor) / scale_of(product)
+    multiplier, zero_point = _multiplier(ratio), int(product.zero_points)
+
+    def function(values: Integers) -> Integers:
+        sums = rescaled(wrapped(values @ weights.values.T), multiplier)
+        return stored_values(sums, zero_point, -128, 127) - zero_point
+
+    return function
+
+
+def _narrow_gate(
+    gate: Gate, own: GateParameters, parameters: NarrowParameters, is_output: bool
+) -> Callable[[Integers, Integers], Integers]:
+    """Return the function that computes normalized 16-bit gates of scale `2**-12`."""
+    of_input = _narrow_product(gate.input, parameters.input, own.input)
+    of_outputs = _narrow_product(gate.recurrent, parameters.output, own.recurrent)
+    scale = scale_of(own.gate)
+    input_ratio = _multiplier(scale_of(own.input) / scale)
+    recurrent_ratio = _multiplier(scale_of(own.recurrent) / scale)
+    if is_output and recurrent_ratio.exponent > 16:
+        raise Unsupported(
+            f"has a type of 'recurrent_to_output_intermediate' whose scale is "
+            f"{scale_of(own.recurrent) / scale} times that of the gate; expected less "
+            "than 65536"
+        )
+
+    def function(x: Integers, outputs: Integers) -> Integers:
+        result = rescaled(of_input(x), input_ratio)
+        # The kernel takes a shift count for the multiplier of the output gate, which
+        # makes each product 0.
+        if not is_output:
+            result = result + rescaled(of_outputs(outputs), recurrent_ratio)
+        return _normalized_in_floats(saturated(result, 16), gate.norm, gate.bias)
+
+    return function
+
+
+def _add(lhs: Array, rhs: Array) -> Array:
+    return lhs + rhs
+
+
+def _normalized_in_floats(
+    values: Integers, coefficients: Quantized, bias: Integers
+) -> Integers:
+    """Normalize rows of 16-bit values in `f32` (`ApplyLayerNormFloat`)."""
+    value, exponent = quantized_multiplier(float(coefficients.scale))
+    scale = np.float32(value * 2.0 ** (exponent - 31))
+    x, count = values.astype(np.float32), np.float32(values.shape[-1])
+    mean = folded(x, _add)[..., np.newaxis] / count
+    variance = folded(x * x, _add)[..., np.newaxis] / count - mean * mean
+    one, least = np.float32(1), np.float32(1e-8)
+    # The root of a negative variance is NaN, whose conversion is undefined.
+    inverse = one / np.sqrt(np.where(variance <= 0, least, variance))
+    normalized = (x - mean) * inverse * coefficients.values.astype(np.float32) * scale
+    shift = bias.astype(np.float32) * (np.float32(2**-10) * scale)
+    rounded = round_away((normalized + shift) * np.float32(1 / GATE_SCALE))
+    return np.clip(rounded, -_HALF, _HALF - 1).astype(np.int64)
+
+
+def narrow_step(layer: LSTMLayer, parameters: NarrowParameters) -> Step:
+    """
+    Return the step of a layer whose products have 8 bits: the input gate is 1 minus the
+    forget gate, gates are normalized, and outputs are projected with a bias.
+
+    Raises:
+        Unsupported: if a ratio of scales is out of the range of the kernel.
+    """
+    gates = layer.forget, layer.cell, layer.output
+    forget_gate, cell_gate, output_gate = (
+        _narrow_gate(gate, own, parameters, gate is layer.output)
+        for gate, own in zip(gates, parameters.gates, strict=True)
+    )
+    clip = layer.cell_clip if layer.cell_clip < 1 else 0.0
+    most = _quantized_clip(clip, scale_of(parameters.cell), 16)
+    output_scale = scale_of(parameters.output)
+    most_output = _quantized_clip(layer.projection_clip, output_scale, 8)
+    of_sums = _multiplier(layer.projection.scale * np.float32(2**-15) / output_scale)
+    zero_points = int(parameters.input.zero_points), int(parameters.output.zero_points)
+
+    def step(x: Array, outputs: Array, cells: Array) -> tuple[Array, Array]:
+        inputs = x.astype(np.int64) - zero_points[0]
+        before = outputs.astype(np.int64) - zero_points[1]
+        forget = lookup(_float_logistic_table(), forget_gate(inputs, before) + _HALF)
+        new = lookup(_float_tanh_table(-12), cell_gate(inputs, before) + _HALF)
+        added = rounding_divide((_HALF - 1 - forget) * new, 15)
+        kept = rounding_divide(forget * cells.astype(np.int64), 15)
+        states = saturated(kept + added, 16)
+        if most:
+            states = np.clip(states, -most, most)
+        output = lookup(_float_logistic_table(), output_gate(inputs, before) + _HALF)
+        hidden = output * lookup(_float_tanh_table(-15), states + _HALF)
+        sums = rounding_divide(hidden, 15) @ layer.projection.values.T
+        values = rescale_wide(sums + layer.projection_bias, of_sums)
+        result = stored_values(values, zero_points[1], -128, 127)
+        if most_output:
+            result = np.clip(result, -most_output, most_output)
+        return result.astype(np.int8), states.astype(np.int16)
+
+    return step

@@ -235,6 +235,7 @@ class _Rewriting:
             result_types=[*op.result_types, *(operands[i].type for i in op.STATES)],
             properties=op.properties,
             attributes=op.attributes,
+            regions=[op.detach_region(region) for region in [*op.regions]],
             location=op.location,
         )
         Rewriter.replace_op(op, new_op, new_op.results[:1])

@@ -1,6 +1,5 @@
 """Read float constants into NumPy arrays without a Python object per element."""
 
-import math
 from typing import cast
 
 import numpy as np
@@ -10,14 +9,13 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     FloatAttr,
-    ShapedType,
 )
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.float_dtypes import float_dtype
-from xdsl_quant.xdsl_patches.resources import resource_data
+from xdsl_quant.runtime.arrays import dense_elements
 
 
 def float_numbers(value: Attribute | None) -> Array | float | None:
@@ -25,25 +23,18 @@ def float_numbers(value: Attribute | None) -> Array | float | None:
     Return the elements of a float attribute, or `None` for other attributes.
 
     Raises:
-        ValueError: if the data is missing, or NumPy lacks the float type.
+        ValueError: if the data is missing or of another size, or NumPy lacks the type.
         ImportError: if the type needs a package that is not installed.
     """
     if isinstance(value, FloatAttr):
         return value.value.data
     if not isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
         return None
-    type_ = cast("ShapedType", value.get_type())
     element_type = scalar_or_element_type(value.get_type())
     if not isinstance(element_type, AnyFloat):
         return None
-    dtype = float_dtype(element_type.name)
-    if isinstance(value, DenseIntOrFPElementsAttr):
-        data = value.data.data
-    elif (data := resource_data(value)) is None:
-        raise ValueError(f"missing data of resource '{value.resource_handle.data}'")
-    if len(data) != math.prod(type_.get_shape()) * dtype.itemsize:
-        raise ValueError(f"{len(data)} bytes do not match '{type_}'")
-    return np.frombuffer(data, dtype).reshape(type_.get_shape())
+    float_dtype(element_type.name)  # raises an error with the supported types
+    return dense_elements(cast("DenseIntOrFPElementsAttr | DenseResourceAttr", value))
 
 
 def float_elements(value: Attribute | None) -> NDArray[np.floating] | None:

@@ -41,7 +41,7 @@ func.func @block_scales(%x: tensor<2x!quant.block_scaled<i8:f32:{}, scales = den
 
 // -----
 
-// CHECK: 'tfl.concatenation' op cannot move blocks of !quant.uniform<i8:f32:{0:1}, {5.000000e-01, 1.000000e+00}>; dequantize them first
+// CHECK: 'tfl.concatenation' op has the type 'tensor<4x!quant.uniform<i8:f32:{0:1}, {5.000000e-01, 1.000000e+00}>>': dimension size 4 of scales tensor at axis 0 should match
 func.func @blocks(%x: tensor<2x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>>) -> tensor<4x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>> {
   %0 = "tfl.concatenation"(%x, %x) <{axis = 0 : i32, fused_activation_function = "NONE"}> : (tensor<2x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>>, tensor<2x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>>) -> tensor<4x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>>
   return %0 : tensor<4x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>>

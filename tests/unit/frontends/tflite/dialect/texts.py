@@ -44,8 +44,9 @@ class Sample:
         else:
             quote = '"' if self.form == "generic" else ""
             attributes = f" <{{{properties}}}>" if properties else ""
+            region = " ({\n  })" if self.name == "lstm" else ""
             op = (
-                f"{quote}tfl.{self.name}{quote}({names}){attributes} : "
+                f"{quote}tfl.{self.name}{quote}({names}){attributes}{region} : "
                 f"({', '.join(types)}) -> ({', '.join(self.results)})"
             )
         body = "\n  ".join((*constants, bound + op))
@@ -145,6 +146,15 @@ def _samples() -> list[Sample]:
         "tensor<1x3x4xf32>",
         options,
     )
+    cell = lstm.replace("1x3x2", "1x2"), states, "none; none; none; none"
+    options = (
+        'fused_activation_function = "TANH"; cell_clip = 0.0 : f32; '
+        "kernel_type = #tfl<lstm_kernel_type_attr FULL>"
+    )
+    add("lstm", "".join(cell), "tensor<1x4xf32>", options)
+    norms = "; ".join(["tensor<4xf32>"] * 4)
+    cell = peephole.replace("1x3x2", "1x2"), states, norms
+    add("lstm", "".join(cell), "tensor<1x4xf32>", options)
     add("embedding_lookup", f"{i}; tensor<9x3xf32>", f)
     add(
         "average_pool_2d max_pool_2d",

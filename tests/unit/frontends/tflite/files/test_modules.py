@@ -545,6 +545,20 @@ def test_names_of_numbers_alone(name: str):
     assert str(parse_module(str(module))) == str(module)
 
 
+def test_text_with_names_beyond_ascii():
+    """The text of a module, with names as locations, is written as the same file."""
+    tensors = [tensor("größe", "FLOAT32", 2), tensor("日本", "FLOAT32", 2)]
+    operator = Operator("CUSTOM", [0], [1], {}, "Maß", b"\xc3\xff")
+    file = write_model(Model([graph(tensors, [0], [1], operator)], description="ü"))
+    module = read_tflite(file)
+    stream = StringIO()
+    Printer(stream, print_debuginfo=True).print_op(module)
+    text = stream.getvalue()
+    assert r'custom_code = "Ma\C3\9F"' in text
+    assert write_tflite(parse_module(text)) == write_tflite(module)
+    assert write_tflite(read_tflite(write_tflite(module))) == write_tflite(module)
+
+
 def test_quantize_without_result():
     model = graph([tensor("x", "FLOAT32", 2)], [0], [0], op("QUANTIZE", [0], []))
     with pytest.raises(

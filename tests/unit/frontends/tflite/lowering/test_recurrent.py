@@ -14,13 +14,14 @@ from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
 from tests.oracles.drawing import Draw
 from tests.oracles.products import svdf
-from tests.oracles.recurrent import lstm
+from tests.oracles.recurrent import NARROW, lstm
 from tests.unit.frontends.tflite.files.litert import LiteRT
 from tests.unit.frontends.tflite.files.models import inputs_of, model_of
 from tests.unit.frontends.tflite.formulas.cases import Case
-from xdsl_quant.dialects.tfl import UnidirectionalSequenceLSTMOp
+from xdsl_quant.dialects.tfl import LSTMOp, UnidirectionalSequenceLSTMOp
 from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
+from xdsl_quant.frontends.tflite.dialect.attributes import LSTMKernel, LSTMKernelAttr
 from xdsl_quant.frontends.tflite.files.writer import write_model
 from xdsl_quant.frontends.tflite.formulas.fixed_point import (
     logistic_of_16_bits,
@@ -35,6 +36,8 @@ Array = NDArray[Any]
 Step = Callable[..., Sequence[Array]]
 
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+CELL = "LSTM"
+KINDS = ("i8", "f32", "f32 x i8")
 
 
 def sized(case: Case, make: Callable[[Case], bytes]) -> Case:
@@ -69,39 +72,62 @@ def check_steps(op: str, kind: str, index: int, way: Callable[[bytes], Step]) ->
     for _ in range(3):
         (expected,) = (array.copy() for array in model.run(*inputs))
         (result,) = step(*inputs)
-        if kind == "i8":
+        if kind in ("i8", NARROW):
             np.testing.assert_array_equal(result, expected)
         else:
             np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("op", ["SVDF", LSTM])
-@pytest.mark.parametrize("kind", ["i8", "f32", "f32 x i8"])
+@pytest.mark.parametrize(
+    ("op", "kind"),
+    [
+        *((op, kind) for op in ("SVDF", LSTM, CELL) for kind in KINDS),
+        (CELL, NARROW),
+    ],
+)
 def test_states_of_several_calls(op: str, kind: str):
     for index in range(4):
         check_steps(op, kind, index, interpreted)
 
 
 @pytest.mark.parametrize(
-    ("op", "kind"), [(LSTM, "i8"), (LSTM, "f32 x i8"), ("SVDF", "f32 x i8")]
+    ("op", "kind"),
+    [
+        (LSTM, "i8"),
+        (LSTM, "f32 x i8"),
+        ("SVDF", "f32 x i8"),
+        (CELL, NARROW),
+    ],
 )
 def test_states_of_several_calls_compiled(op: str, kind: str):
     check_steps(op, kind, 1, compiled)
 
 
-@pytest.mark.parametrize("kind", ["i8", "f32", "f32 x i8"])
-def test_files(kind: str, litert_converter: Mlir):
-    """The runtime computes the same with written files; the text is the real one."""
-    case = drawn(LSTM, kind, 2)
+def check_written(case: Case) -> None:
+    """The runtime computes the same with the file that is written of a file's module."""
     file = content_of(case)
-    module = read_tflite(file)
-    written = write_tflite(module)
+    written = write_tflite(read_tflite(file))
     inputs = inputs_of(case)
     for results in zip(
         LiteRT(file).run(*inputs), LiteRT(written).run(*inputs), strict=True
     ):
         np.testing.assert_array_equal(*results)
     assert write_tflite(read_tflite(written)) == written
+
+
+def test_written_lstm_of_narrow_sums():
+    """The real dialect has no properties for its 12 intermediate tensors."""
+    check_written(drawn(CELL, NARROW, 2))
+
+
+@pytest.mark.parametrize("op", [LSTM, CELL])
+@pytest.mark.parametrize("kind", KINDS)
+def test_files(op: str, kind: str, litert_converter: Mlir):
+    """The runtime computes the same with written files; the text is the real one."""
+    case = drawn(op, kind, 2)
+    check_written(case)
+    file = content_of(case)
+    module = read_tflite(file)
     real, ours = litert_converter.imported(file), litert_converter.run(str(module))
     assert isinstance(real, Accepted)
     assert isinstance(ours, Accepted)
@@ -176,9 +202,9 @@ def test_scan():
 # Errors
 
 
-def first(kind: str, has: Callable[[Case], bool]) -> Case:
+def first(kind: str, has: Callable[[Case], bool], op: str = LSTM) -> Case:
     """The first LSTM with something."""
-    cases = (lstm(Draw(LSTM, kind, 0, index)) for index in range(99))
+    cases = (lstm(Draw(op, kind, 0, index)) for index in range(99))
     return sized(next(filter(has, cases)), content_of)
 
 
@@ -236,6 +262,69 @@ def test_unsupported(kind: str, change: Callable[[Case], Case], message: str):
         interpreted(file)(*inputs_of(case))
     with pytest.raises(CompilationError, match=f"lstm' op {message}"):
         compiled(file)
+
+
+def without(case: Case, *indices: int) -> Case:
+    operands = [*case.operands]
+    for index in indices:
+        operands[index] = None
+    return case._replace(operands=operands)
+
+
+def with_operands(case: Case, likes: dict[int, int]) -> Case:
+    """A case with further operands, like those of other indices."""
+    operands = [*case.operands]
+    for index, like in likes.items():
+        operands[index] = operands[like]
+    return case._replace(operands=operands)
+
+
+NARROW_UNSUPPORTED: list[tuple[Callable[[Case], Case], str]] = [
+    (
+        lambda case: with_operands(case, {1: 2, 5: 6, 12: 13, 20: 21}),
+        "has an input gate of its own",
+    ),
+    (lambda case: with_operands(case, {10: 21, 11: 21}), "has peephole weights"),
+    (lambda case: without(case, 21, 22, 23), "has no layer normalization"),
+    (lambda case: without(case, 17), "has no projection bias"),
+    (
+        lambda case: changed(case, 19, scales=[2**-14]),
+        "has cell states of scale 6.1.*e-05; expected 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), NARROW_UNSUPPORTED)
+def test_unsupported_narrow_sums(change: Callable[[Case], Case], message: str):
+    """LiteRT's kernel ignores these parts, or reads memory that is not there."""
+    case = first(NARROW, lambda case: True, CELL)
+    with pytest.raises(InterpretationError, match=f"'tfl.lstm' op {message}"):
+        interpreted(content_of(change(case)))(*inputs_of(case))
+
+
+def test_basic_kernel():
+    case = drawn(CELL, "f32", 0)
+    file = content_of(case._replace(options={**case.options, "kernel_type": 1}))
+    with pytest.raises(
+        TFLiteFileError, match="has kernel type BASIC, which is unsupported"
+    ):
+        read_tflite(file)
+    module = read_tflite(content_of(case))
+    (op,) = (op for op in module.walk() if isinstance(op, LSTMOp))
+    op.properties["kernel_type"] = LSTMKernelAttr(LSTMKernel.BASIC)
+    with pytest.raises(InterpretationError, match="has kernel type BASIC"):
+        StatefulModel(module).step(*inputs_of(case))
+
+
+def test_some_types_of_intermediate_tensors_are_not_written():
+    module = read_tflite(content_of(drawn(CELL, NARROW, 0)))
+    (op,) = (op for op in module.walk() if isinstance(op, LSTMOp))
+    del op.properties["cell_gate_intermediate"]
+    with pytest.raises(
+        TFLiteFileError,
+        match="states 11 types of intermediate tensors; expected all of 5 or 12, or none",
+    ):
+        write_tflite(module)
 
 
 def test_files_with_other_intermediate_tensors():

@@ -329,7 +329,7 @@ def test_no_file_has_the_next_state_of_svdf():
         (
             "tfl.initial_value = dense_resource<no_state> : tensor<i32>, "
             "tfl.next_state = 0 : i32",
-            "no data for the resource 'no_state'",
+            "missing data of resource 'no_state'",
         ),
         (
             "tfl.initial_value = dense<1> : tensor<2xi32>, tfl.next_state = 0 : i32",

@@ -87,6 +87,44 @@ def test_convolution(
     check(model(rng, "conv_2d", options, *shapes, axis=0), samples(rng, shapes[0]))
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("bits", "window", "axis"),
+    [
+        (8, (2, 3), 0),
+        (8, (2, 3), None),
+        (8, (1, 1), None),  # a scale for each image, unlike without groups
+        (4, (2, 3), 0),
+    ],
+)
+def test_groups(bits: int, window: tuple[int, int], axis: int | None):
+    rng = np.random.default_rng(bits)
+    options = WINDOW.format(1, 1, "SAME", "NONE")
+    shapes = (4, 5, 6, 4), (6, *window, 2), (4, 5, 6, 6)
+    check(model(rng, "conv_2d", options, *shapes, axis, bits), samples(rng, shapes[0]))
+
+
+@pytest.mark.parametrize("axis", [0, None])
+def test_convolution_of_4_bits(axis: int | None):
+    rng = np.random.default_rng(0)
+    options = WINDOW.format(2, 1, "SAME", "RELU6")
+    shapes = (4, 5, 6, 3), (5, 3, 2, 3), (4, 3, 3, 5)
+    check(model(rng, "conv_2d", options, *shapes, axis, 4), samples(rng, shapes[0]))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("channels", "multiplier"), [(3, 1), (8, 1), (7, 2)])
+def test_depthwise_convolution(channels: int, multiplier: int):
+    """The last channels, beyond a multiple of four, are scaled in another order."""
+    rng = np.random.default_rng(channels)
+    options = WINDOW.format(1, 1, "SAME", "RELU")
+    options += f", depth_multiplier = {multiplier} : i32"
+    outputs = channels * multiplier
+    shapes = (4, 5, 6, channels), (1, 3, 2, outputs), (4, 5, 6, outputs)
+    text = model(rng, "depthwise_conv_2d", options, *shapes, axis=3)
+    check(text, samples(rng, shapes[0]))
+
+
 @pytest.mark.parametrize(
     ("bits", "inputs", "activation"), [(4, 35, "NONE"), (8, 8, "TANH")]
 )

@@ -15,9 +15,8 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect import MirrorPad
-from xdsl_quant.frontends.tflite.dialect.base import is_true
+from xdsl_quant.frontends.tflite.dialect.base import has_several_scales, is_true
 from xdsl_quant.frontends.tflite.formulas import data_movement, floats, windows
-from xdsl_quant.frontends.tflite.formulas.data_movement import SliceMasks
 from xdsl_quant.frontends.tflite.formulas.quantized import (
     Quantized,
     activation_bounds,
@@ -25,6 +24,7 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
     scale_of,
     tabulate,
 )
+from xdsl_quant.frontends.tflite.formulas.slicing import SliceMasks
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.parameters import storage_range
 from xdsl_quant.numerics.primitives import top_k, with_part
@@ -230,7 +230,9 @@ class _Concatenation(Computation):
         mode: FallbackMode = "on",
     ) -> Array:
         types = {scalar_or_element_type(v.type) for v in (*op.operands, *op.results)}
-        if len(types) == 1 and activation_of(op) == "NONE":
+        # The verifier of the op compares the scales of blocks.
+        are_blocks = any(map(has_several_scales, types))
+        if (len(types) == 1 or are_blocks) and activation_of(op) == "NONE":
             parts = cast("Sequence[Array]", values)
             return np.concatenate(parts, number(cast(tfl.ConcatenationOp, op).axis))
         return super().results(op, values, fall_back, mode)

@@ -130,11 +130,19 @@ def _hybrid_convolution(
 def _xnnpack_convolution(
     op: Operation, x: Array, weights: Quantized, bias: Array | None
 ) -> Array:
-    """Return the result of XNNPACK; of the reference kernel if XNNPACK has no kernel."""
-    is_whole = x.shape[-1] == weights.values.shape[-1]
-    if weights.parameters.storage_width < 8 or not is_whole or _is_curved(op):
-        return _hybrid_convolution(op, x, weights, bias)
-    values = hybrid.xnnpack_convolution(x, weights, bias, window_of(op))
+    """Return the result of XNNPACK; of LiteRT's optimized kernel if XNNPACK has none."""
+    if weights.parameters.storage_width < 8 or _is_curved(op):
+        values = hybrid.optimized_convolution(x, weights, bias, window_of(op), False)
+    else:
+        values = hybrid.xnnpack_convolution(x, weights, bias, window_of(op))
+    return floats.apply_activation(values, activation_of(op))
+
+
+def _optimized_depthwise_convolution(
+    op: Operation, x: Array, weights: Quantized, bias: Array | None
+) -> Array:
+    """Return the result of LiteRT's optimized kernel, as XNNPACK has none."""
+    values = hybrid.optimized_convolution(x, weights, bias, window_of(op), True)
     return floats.apply_activation(values, activation_of(op))
 
 
@@ -414,13 +422,15 @@ _CONV_2D = _convolution(
     is_depthwise=False,
 )
 
+_DEPTHWISE_CONV_2D = _convolution(
+    _image_sums(products.depthwise_sums),
+    Operands(plain=(2,), weights=1, channels=3, bias=2),
+    is_depthwise=True,
+)
+
 PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.Conv2DOp: _CONV_2D,
-    tfl.DepthwiseConv2DOp: _convolution(
-        _image_sums(products.depthwise_sums),
-        Operands(plain=(2,), weights=1, channels=3, bias=2),
-        is_depthwise=True,
-    ),
+    tfl.DepthwiseConv2DOp: _DEPTHWISE_CONV_2D,
     tfl.TransposeConvOp: _convolution(
         _transposed_sums, Operands(plain=(0, 3), input=2, weights=1, bias=3)
     ),
@@ -458,5 +468,8 @@ MULTIPLIER_KERNELS: Mapping[type[Operation], Implementation] = {
 XNNPACK_KERNELS: Mapping[type[Operation], Implementation] = {
     tfl.FullyConnectedOp: replace(_FULLY_CONNECTED, hybrid=_xnnpack_fully_connected),
     tfl.Conv2DOp: replace(_CONV_2D, hybrid=_xnnpack_convolution),
+    tfl.DepthwiseConv2DOp: replace(
+        _DEPTHWISE_CONV_2D, hybrid=_optimized_depthwise_convolution
+    ),
 }
 """Kernels of dynamic range quantization that differ from the reference kernels."""

@@ -8,13 +8,17 @@ import numpy as np
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.attributes import LSTMKernel, LSTMKernelAttr
 from xdsl_quant.frontends.tflite.dialect.base import is_true
+from xdsl_quant.frontends.tflite.dialect.recurrent import LSTMCellOp
 from xdsl_quant.frontends.tflite.formulas import floats, hybrid, products, recurrent
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized, scale_of
 from xdsl_quant.frontends.tflite.formulas.recurrent import (
     Gate,
+    GateParameters,
     IntegerParameters,
     LSTMLayer,
+    NarrowParameters,
     Products,
     Step,
 )
@@ -116,13 +120,13 @@ def _filter_types(op: tfl.SVDFOp) -> Sequence[Attribute]:
 
 # LSTM
 
+_FULL = LSTMKernelAttr(LSTMKernel.FULL)
 
-def lstm(
-    op: tfl.UnidirectionalSequenceLSTMOp, *operands: Array | None
-) -> tuple[Array, Array, Array]:
+
+def lstm(op: LSTMCellOp, *operands: Array | None) -> tuple[Array, Array, Array]:
     """
     Return the outputs of all steps of a sequence, and the output and cell state of the last
-    one.
+    one. `tfl.lstm` has a single step, whose inputs are `[batch, inputs]`.
 
     Raises:
         Unsupported: if no kernel supports the types of the op.
@@ -132,19 +136,24 @@ def lstm(
     assert x is not None
     if any(weights[i] is not None and weights[i].ndim == 1 for i in range(5, 9)):
         raise Unsupported("has diagonal recurrent weights")
+    if isinstance(op, tfl.LSTMOp) and op.kernel_type not in (None, _FULL):
+        raise Unsupported("has kernel type BASIC; expected FULL")
     if parameters_of(op.input.type) is None:
         step = _float_step(op, weights)
     else:
         step = _integer_step(op, weights)
-    batch = x.shape[1 if is_true(op.time_major) else 0]
-    values, *states = recurrent.sequence(
-        x,
-        outputs.reshape(batch, -1),
-        cells.reshape(batch, -1),
-        step,
-        is_true(op.time_major),
-    )
-    first, second = states
+    is_sequence = isinstance(op, tfl.UnidirectionalSequenceLSTMOp)
+    is_time_major = is_sequence and is_true(op.time_major)
+    batch = x.shape[1 if is_time_major else 0]
+    states = outputs.reshape(batch, -1), cells.reshape(batch, -1)
+    if is_sequence:
+        values, *states = recurrent.sequence(x, *states, step, is_time_major)
+        first, second = states
+    else:
+        if x.ndim != 2:
+            raise Unsupported(f"has inputs of rank {x.ndim}; expected 2")
+        first, second = step(x, *states)
+        values = first
     return values, first.reshape(outputs.shape), second.reshape(cells.shape)
 
 
@@ -157,7 +166,7 @@ _GATES = (
 """Operand indices of the weights of each gate, in the order of `Gate`."""
 
 
-def _layer(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) -> LSTMLayer:
+def _layer(op: LSTMCellOp, weights: Sequence[Any]) -> LSTMLayer:
     gates = [
         Gate(*(None if i is None else weights[i] for i in indices))
         for indices in _GATES
@@ -175,7 +184,7 @@ def _layer(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) -> LSTM
     )
 
 
-def _float_step(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) -> Step:
+def _float_step(op: LSTMCellOp, weights: Sequence[Any]) -> Step:
     types = op.operand_types
     if any(parameters_of(types[index]) is not None for index in op.STATES):
         raise Unsupported("has quantized states, but an input that is not quantized")
@@ -210,7 +219,7 @@ def _are_alike(parameters: Parameters, other: Parameters) -> bool:
     return abs(scale - other_scale) <= 0.01 * other_scale and abs(distance) <= 1
 
 
-def _integer_step(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) -> Step:
+def _integer_step(op: LSTMCellOp, weights: Sequence[Any]) -> Step:
     types = op.operand_types
     values = [*weights]
     for index, storage in _INTEGERS.items():
@@ -225,21 +234,24 @@ def _integer_step(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) 
                 f"has an operand #{index} of type '{types[index]}'; expected storage "
                 f"'{storage}'" + ("" if index in (0, 18) else " and zero point 0")
             )
-    has_norm = values[21] is not None
-    names = op.INTERMEDIATES if has_norm else op.INTERMEDIATES[4:]
-    if any(name not in op.properties for name in names):
-        raise Unsupported(
-            "has no intermediate types, which the integer kernel requires"
-        )
-    hidden = _per_tensor(op.properties[op.INTERMEDIATES[4]])
-    scales = [recurrent.GATE_SCALE] * 4
-    if has_norm:
-        scales = [scale_of(_per_tensor(op.properties[n])) for n in op.INTERMEDIATES[:4]]
     output = _per_tensor(op.output.type)
     if not have_one_scale(values[18].parameters, output):
         raise Unsupported(
             "has outputs whose scale or zero point is not that of the output state"
         )
+    if isinstance(op, tfl.LSTMOp) and "input_gate_intermediate" in op.properties:
+        return _narrow_step(op, _layer(op, values), output, values[19].parameters)
+    has_norm = values[21] is not None
+    all_names = op.INTERMEDIATES[0]
+    names = all_names if has_norm else all_names[4:]
+    if any(name not in op.properties for name in names):
+        raise Unsupported(
+            "has no intermediate types, which the integer kernel requires"
+        )
+    hidden = _per_tensor(op.properties[all_names[4]])
+    scales = [recurrent.GATE_SCALE] * 4
+    if has_norm:
+        scales = [scale_of(_per_tensor(op.properties[n])) for n in all_names[:4]]
     if values[16] is None and not _are_alike(hidden, output):
         # Hidden states are the outputs. The kernel ignores the parameters of the outputs.
         hidden = output
@@ -249,8 +261,36 @@ def _integer_step(op: tfl.UnidirectionalSequenceLSTMOp, weights: Sequence[Any]) 
     return recurrent.integer_step(_layer(op, values), parameters)
 
 
+def _narrow_step(
+    op: tfl.LSTMOp, layer: LSTMLayer, output: Parameters, cell: Parameters
+) -> Step:
+    names = op.PRODUCT_INTERMEDIATES
+    if any(name not in op.properties for name in names):
+        raise Unsupported(
+            f"has types of some intermediate tensors; expected all of {len(names)}"
+        )
+    unsupported = {
+        "an input gate of its own": layer.input is not None,
+        "peephole weights": layer.output.peephole is not None,
+        "no layer normalization": layer.forget.norm is None,
+        "no projection": layer.projection is None,
+        "no projection bias": layer.projection_bias is None,
+    }
+    if found := [what for what, is_found in unsupported.items() if is_found]:
+        raise Unsupported(
+            f"has {found[0]}, which the kernel for 12 intermediate tensors does not support"
+        )
+    if scale_of(cell) != np.float32(2**-15):
+        raise Unsupported(f"has cell states of scale {scale_of(cell)}; expected 2**-15")
+    types = [_per_tensor(op.properties[name]) for name in names[3:]]
+    gates = [GateParameters(*types[i : i + 3]) for i in range(0, len(types), 3)]
+    x = _per_tensor(op.input.type)
+    return recurrent.narrow_step(layer, NarrowParameters(x, output, cell, gates))
+
+
 RECURRENT: Mapping[type[Operation], Function] = {
     tfl.SVDFOp: svdf,
+    tfl.LSTMOp: lstm,
     tfl.UnidirectionalSequenceLSTMOp: lstm,
 }
 """Implementations of ops with states; they return the next states as further results."""
