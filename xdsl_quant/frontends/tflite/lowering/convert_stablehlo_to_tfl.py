@@ -1,0 +1,245 @@
+"""
+The pass `convert-stablehlo-to-tfl`: convert StableHLO to TensorFlow Lite ops.
+
+Images become NHWC and weights OHWI: transposes remain where images enter or leave a network,
+and cancel elsewhere. Biases and activation functions are fused. Ops between casts then become
+integer kernels, as in the pass `tfl-fuse-qdq`.
+
+Before:
+
+```mlir
+%1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0]
+    : (tensor<1x8xf32>, tensor<8x4xf32>) -> tensor<1x4xf32>
+%2 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+%3 = stablehlo.add %1, %2 : tensor<1x4xf32>
+%4 = stablehlo.maximum %3, %zeros : tensor<1x4xf32>
+```
+
+After, with the weights transposed:
+
+```mlir
+%4 = "tfl.fully_connected"(%0, %w_t, %b) <{fused_activation_function = "RELU", ...}>
+    : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<1x4xf32>
+```
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+)
+from xdsl.rewriter import InsertPoint
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from xdsl_quant.diagnostics import located_message, op_name
+from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.stablehlo.calls import inline_calls
+from xdsl_quant.frontends.stablehlo.lowering.adoption import adopt_ops
+from xdsl_quant.frontends.stablehlo.lowering.stablehlo_legalize_quantized_op_to_qdq import (
+    decompose,
+)
+from xdsl_quant.frontends.stablehlo.models import STABLEHLO_MODELS
+from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.entry_function import functions_by_name
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
+from xdsl_quant.transforms.building.builder import shape_of
+from xdsl_quant.transforms.building.type_replacement import set_type
+from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
+from xdsl_quant.unsupported import Unsupported
+from xdsl_quant.xdsl_patches import patched_pass
+
+from .from_stablehlo import CONVERSIONS
+from .from_stablehlo.building import TFLBuilder
+from .from_stablehlo.layouts import SIMPLIFICATIONS, ReshapeUnitDimensions
+from .from_stablehlo.quantization import (
+    CAST_PATTERNS,
+    FoldAccumulatorConstant,
+    make_signed,
+    quantize_signature,
+)
+from .tfl_fuse_qdq import TFLFuseQDQPass
+
+_DIALECTS = ("chlo", "quant", "stablehlo")
+"""Dialects of which the pass converts all ops."""
+
+
+def _is_of_stablehlo(op: Operation) -> bool:
+    dialect, _, _ = op_name(op).partition(".")
+    is_in_region = isinstance(parent := op.parent_op(), Operation) and not isinstance(
+        parent, FuncOp
+    )
+    return dialect in _DIALECTS and not is_in_region
+
+
+def _built(block: Block, op: Operation) -> Sequence[SSAValue]:
+    """
+    Build the conversion of an op in a block.
+
+    Raises:
+        Unsupported: if the op has none, or TensorFlow Lite's dialect refuses it.
+    """
+    if (conversion := CONVERSIONS.get(type(op))) is None:
+        raise Unsupported("has no conversion to TensorFlow Lite")
+    if any(len(region.blocks) > 1 for region in op.regions):
+        raise Unsupported("has a region of several blocks")
+    try:
+        built = conversion(TFLBuilder(InsertPoint.at_end(block), location=op.location), op)
+        values = (built,) if isinstance(built, SSAValue) else built
+        _set_types(block, op, values)
+        for new_op in block.ops:
+            new_op.verify()
+    except Unsupported:
+        raise
+    except (VerifyException, ValueError, ArithmeticError, LookupError) as e:
+        message = " ".join(str(e).split())
+        raise Unsupported(f"is invalid in TensorFlow Lite: {message}") from e
+    return values
+
+
+def _set_types(block: Block, op: Operation, values: Sequence[SSAValue]) -> None:
+    """Set the types of results; they have moved quantized dimensions or static sizes."""
+    for value, result in zip(values, op.results, strict=True):
+        if value.type == result.type:
+            continue
+        is_new = isinstance(value.owner, Operation) and value.owner.parent is block
+        if not is_new or len(shape_of(value)) != len(shape_of(result)):
+            raise Unsupported(
+                f"has results of type '{result.type}', expected '{value.type}'"
+            )
+        set_type(value, result.type)
+
+
+@dataclass(frozen=True)
+class StablehloToTFL(RewritePattern):
+    """
+    Convert an op to TensorFlow Lite ops with the same result types; erase unused ops.
+
+    Apply the pattern to the last op of a function first: some conversions recognize several
+    StableHLO ops by the ops that compute their operands.
+    """
+
+    unsupported: dict[Operation, str] = field(
+        default_factory=dict[Operation, str], init=False, compare=False
+    )
+    """Unsupported ops, with reasons such as `has interior padding`."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not _is_of_stablehlo(op):
+            return
+        if is_trivially_dead(op):
+            rewriter.erase(op)
+            return
+        block = Block()
+        try:
+            values = _built(block, op)
+        except Unsupported as e:
+            self.unsupported[op] = str(e)
+            block.erase(safe_erase=False)
+            return
+        for value, result in zip(values, op.results, strict=True):
+            value.name_hint = value.name_hint or result.name_hint
+        rewriter.replace(op, [block.detach_op(o) for o in tuple(block.ops)], values)
+
+
+def _apply(module: ModuleOp, *patterns: RewritePattern) -> None:
+    applier = GreedyRewritePatternApplier([*patterns])
+    PatternRewriteWalker(applier).rewrite_module(module)
+
+
+def _prepare(ctx: Context, module: ModuleOp) -> None:
+    """Inline calls, decompose quantized ops, and simplify what frontends emit."""
+    functions = functions_by_name(module)
+    for function in functions.values():
+        inline_calls(function, functions)
+    adopt_ops(module)
+    decompose(module.walk())
+    QuantConvertConstPass().rewrite(ctx, module)
+    for op in [*module.walk()]:
+        if op.parent is not None:
+            STABLEHLO_MODELS.simplify(op)
+    for function in functions.values():
+        if function.body.blocks and any(
+            symbol.data != "public"
+            for symbol in (function.sym_visibility,)
+            if symbol is not None
+        ):
+            # It was inlined.
+            module.body.block.erase_op(function)
+        elif len(function.body.blocks) == 1:
+            quantize_signature(function)
+
+
+def _convert(module: ModuleOp) -> StablehloToTFL:
+    pattern = StablehloToTFL()
+    for function in [op for op in module.walk() if isinstance(op, FuncOp)]:
+        for block in function.body.blocks:
+            for op in reversed([*block.ops]):
+                pattern.match_and_rewrite(op, PatternRewriter(op))
+    return pattern
+
+
+def _finish(ctx: Context, module: ModuleOp) -> None:
+    """Remove transposes, and fuse layers and casts."""
+    _apply(module, *SIMPLIFICATIONS)
+    for function in module.ops:
+        if isinstance(function, FuncOp) and len(function.body.blocks) == 1:
+            make_signed(function)
+    _apply(module, *CAST_PATTERNS)
+    TFLFuseQDQPass().rewrite(ctx, module)
+    _apply(module, *CAST_PATTERNS[:1], FoldAccumulatorConstant(), ReshapeUnitDimensions())
+
+
+@dataclass(frozen=True)
+class ConvertStablehloToTFLPass(CountingPass):
+    """
+    Convert StableHLO ops, and casts of `quant`, to TensorFlow Lite ops; images become NHWC.
+    Ops between casts become integer kernels, if TensorFlow Lite has them.
+
+    If TensorFlow Lite does not support an op, the pass fails with one line for each such
+    op, and leaves the module unchanged.
+    """
+
+    name = "convert-stablehlo-to-tfl"
+
+    partial: bool = False
+    """Keep ops that TensorFlow Lite does not support, instead of failing."""
+
+    @patched_pass
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        candidates = [inner for inner in op.walk() if _is_of_stablehlo(inner)]
+        module = op.clone()
+        with without_garbage_collection():
+            _prepare(ctx, module)
+            pattern = _convert(module)
+            if pattern.unsupported and not self.partial:
+                raise PassFailedException(
+                    "\n".join(
+                        located_message(
+                            kept,
+                            f"'{op_name(kept)}' op {reason}; use 'partial=true' to keep "
+                            "it",
+                        )
+                        for kept, reason in reversed(pattern.unsupported.items())
+                    )
+                )
+            _finish(ctx, module)
+        op.detach_region(op.body)
+        op.add_region(module.detach_region(module.body))
+        kept = [*pattern.unsupported]
+        return PassOutcome(
+            candidates,
+            len(candidates) - len(kept),
+            "StableHLO ops",
+            kept,
+            "they have no conversion to TensorFlow Lite",
+        )
