@@ -133,6 +133,40 @@ class SinkDequantize(RewritePattern):
         rewriter.replace(op, (), (result,))
 
 
+class HoistQuantize(RewritePattern):
+    """
+    Move `tfl.quantize` before a concatenation of values with other scales: LiteRT's kernel
+    requires that all scales are equal.
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, tfl.ConcatenationOp):
+            return
+        users = [use.operation for use in op.output.uses]
+        casts = [user for user in users if isinstance(user, tfl.QuantizeOp)]
+        types = {cast.output.type for cast in casts}
+        is_dequantized = any(isinstance(x.owner, tfl.DequantizeOp) for x in op.values)
+        if len(types) != 1 or len(casts) < len(users) or not is_dequantized:
+            return
+        element_type = scalar_or_element_type(types.pop())
+        if not isinstance(element_type, PerTensorType):
+            return
+        b = TFLBuilder(InsertPoint.before(op), location=op.location)
+        operands: list[SSAValue] = []
+        for value in op.values:
+            type_ = with_element_type(value.type, element_type)
+            cast = value.owner
+            source = cast.input if isinstance(cast, tfl.DequantizeOp) else value
+            if source.type != type_:
+                source = b.op(tfl.QuantizeOp, (source,), type_, {"qtype": type_})
+            operands.append(source)
+        result = b.op(tfl.ConcatenationOp, operands, casts[0].output.type, op.properties)
+        result.name_hint = op.output.name_hint
+        for cast in casts:
+            rewriter.replace(cast, (), (result,))
+        rewriter.erase(op)
+
+
 # Biases
 
 
@@ -365,5 +399,10 @@ def functions_of(module: ModuleOp) -> Sequence[FuncOp]:
     ]
 
 
-CAST_PATTERNS: Sequence[RewritePattern] = CancelCasts(), SinkDequantize(), StoreBias()
+CAST_PATTERNS: Sequence[RewritePattern] = (
+    CancelCasts(),
+    SinkDequantize(),
+    HoistQuantize(),
+    StoreBias(),
+)
 """Patterns that prepare ops between casts for their fusion."""
