@@ -25,8 +25,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant import xdsl_patches
+from xdsl_quant.diagnostics import counted, error_summary, location_prefix, op_name
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     QuantizedType,
@@ -57,7 +59,7 @@ from xdsl_quant.frontends.tflite.dialect.signatures import (
 )
 from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.runtime.loading import multiverse_context, verify_module
 from xdsl_quant.runtime.plugins import dialects_in
 from xdsl_quant.xdsl_patches.resources import resource_data
 
@@ -178,18 +180,22 @@ def _converted(module: ModuleOp) -> ModuleOp:
     """
     # Most modules need no conversion.
     from xdsl_quant.frontends.tflite.lowering.convert_stablehlo_to_tfl import (
-        ConvertStablehloToTFLPass,
+        converted_module,
+        messages_of,
     )
 
-    module = module.clone()
+    xdsl_patches.apply()
     try:
-        function = entry_function(module)
-        apply_passes(module, [ConvertStablehloToTFLPass()], is_routine=True)
-    except ValueError as e:
-        message = str(e).replace("\n", "; ")
-        raise TFLiteFileError(f"cannot be written as TensorFlow Lite: {message}") from None
-    function.sym_name = StringAttr("main")
-    return module
+        name = entry_function(module).sym_name.data
+        converted, unsupported = converted_module(multiverse_context(), module)
+        verify_module(converted)
+    except (PassFailedException, ValueError) as e:
+        raise TFLiteFileError(error_summary(e)) from None
+    for message in messages_of(unsupported):
+        count = len(unsupported) - 1
+        raise TFLiteFileError(message + f" (and {counted(count, 'other op')})" * (count > 0))
+    entry_function(converted, name).sym_name = StringAttr("main")
+    return converted
 
 
 def _description(module: ModuleOp) -> tuple[str, Mapping[str, bytes]]:

@@ -23,11 +23,22 @@ After, with the weights transposed:
 ```
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import (
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    TensorType,
+    f32,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import (
@@ -41,8 +52,10 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import located_message, op_name
-from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant.traits import MovesElements, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.calls import inline_calls
 from xdsl_quant.frontends.stablehlo.lowering.adoption import adopt_ops
 from xdsl_quant.frontends.stablehlo.lowering.stablehlo_legalize_quantized_op_to_qdq import (
@@ -60,9 +73,14 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 from .from_stablehlo import CONVERSIONS
 from .from_stablehlo.building import TFLBuilder
-from .from_stablehlo.layouts import SIMPLIFICATIONS, ReshapeUnitDimensions
+from .from_stablehlo.layouts import (
+    SIMPLIFICATIONS,
+    AddZeroBias,
+    ReshapeUnitDimensions,
+)
 from .from_stablehlo.quantization import (
     CAST_PATTERNS,
+    CancelCasts,
     FoldAccumulatorConstant,
     make_signed,
     quantize_signature,
@@ -81,6 +99,34 @@ def _is_of_stablehlo(op: Operation) -> bool:
     return dialect in _DIALECTS and not is_in_region
 
 
+_ELEMENTS = f32, i1, i32, i64
+
+_MOVED_ELEMENTS = *_ELEMENTS, i8, i16, IntegerType(8, Signedness.UNSIGNED)
+
+
+def _check_type(value: SSAValue, op: Operation) -> None:
+    """
+    Check that LiteRT has kernels for the elements of a tensor.
+
+    Raises:
+        Unsupported: if it has none.
+    """
+    type_ = value.type
+    if not isinstance(type_, TensorType):
+        raise Unsupported(f"has the type '{type_}'; expected a ranked tensor")
+    element_type = scalar_or_element_type(type_)
+    moves = has_quantization_trait(op, MovesElements) or isinstance(
+        op, stablehlo.ConstantOp | stablehlo.ConvertOp
+    )
+    expected = _MOVED_ELEMENTS if moves else _ELEMENTS
+    if not isinstance(element_type, QuantizedType) and element_type not in expected:
+        names = ", ".join(map(str, expected))
+        raise Unsupported(
+            f"has elements of type '{element_type}', for which LiteRT has no kernel; "
+            f"expected {names} or a quantized type"
+        )
+
+
 def _built(block: Block, op: Operation) -> Sequence[SSAValue]:
     """
     Build the conversion of an op in a block.
@@ -92,6 +138,8 @@ def _built(block: Block, op: Operation) -> Sequence[SSAValue]:
         raise Unsupported("has no conversion to TensorFlow Lite")
     if any(len(region.blocks) > 1 for region in op.regions):
         raise Unsupported("has a region of several blocks")
+    for value in (*op.operands, *op.results):
+        _check_type(value, op)
     try:
         built = conversion(TFLBuilder(InsertPoint.at_end(block), location=op.location), op)
         values = (built,) if isinstance(built, SSAValue) else built
@@ -179,13 +227,14 @@ def _prepare(ctx: Context, module: ModuleOp) -> None:
             quantize_signature(function)
 
 
-def _convert(module: ModuleOp) -> StablehloToTFL:
+def _convert(module: ModuleOp) -> Mapping[Operation, str]:
+    """Convert all ops; return the unsupported ones in the order of the module."""
     pattern = StablehloToTFL()
     for function in [op for op in module.walk() if isinstance(op, FuncOp)]:
         for block in function.body.blocks:
             for op in reversed([*block.ops]):
                 pattern.match_and_rewrite(op, PatternRewriter(op))
-    return pattern
+    return dict(reversed(pattern.unsupported.items()))
 
 
 def _finish(ctx: Context, module: ModuleOp) -> None:
@@ -196,7 +245,42 @@ def _finish(ctx: Context, module: ModuleOp) -> None:
             make_signed(function)
     _apply(module, *CAST_PATTERNS)
     TFLFuseQDQPass().rewrite(ctx, module)
-    _apply(module, *CAST_PATTERNS[:1], FoldAccumulatorConstant(), ReshapeUnitDimensions())
+    _apply(
+        module,
+        CancelCasts(),
+        FoldAccumulatorConstant(),
+        ReshapeUnitDimensions(),
+        AddZeroBias(),
+    )
+
+
+def converted_module(
+    ctx: Context, module: ModuleOp
+) -> tuple[ModuleOp, Mapping[Operation, str]]:
+    """
+    Convert a copy of a module.
+
+    Returns:
+        The copy, and the ops that it still has because TensorFlow Lite does not support
+        them, with reasons such as `has interior padding`.
+    """
+    module = module.clone()
+    with without_garbage_collection():
+        _prepare(ctx, module)
+        unsupported = _convert(module)
+        _finish(ctx, module)
+    return module, unsupported
+
+
+def messages_of(
+    unsupported: Mapping[Operation, str], remedy: str = ""
+) -> Sequence[str]:
+    """Return a located message for each unsupported op."""
+    end = f"; {remedy}" if remedy else ""
+    return [
+        located_message(op, f"'{op_name(op)}' op {reason}{end}")
+        for op, reason in unsupported.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -217,29 +301,16 @@ class ConvertStablehloToTFLPass(CountingPass):
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         candidates = [inner for inner in op.walk() if _is_of_stablehlo(inner)]
-        module = op.clone()
-        with without_garbage_collection():
-            _prepare(ctx, module)
-            pattern = _convert(module)
-            if pattern.unsupported and not self.partial:
-                raise PassFailedException(
-                    "\n".join(
-                        located_message(
-                            kept,
-                            f"'{op_name(kept)}' op {reason}; use 'partial=true' to keep "
-                            "it",
-                        )
-                        for kept, reason in reversed(pattern.unsupported.items())
-                    )
-                )
-            _finish(ctx, module)
+        module, unsupported = converted_module(ctx, op)
+        if unsupported and not self.partial:
+            remedy = "use 'partial=true' to keep it"
+            raise PassFailedException("\n".join(messages_of(unsupported, remedy)))
         op.detach_region(op.body)
         op.add_region(module.detach_region(module.body))
-        kept = [*pattern.unsupported]
         return PassOutcome(
             candidates,
-            len(candidates) - len(kept),
+            len(candidates) - len(unsupported),
             "StableHLO ops",
-            kept,
+            [*unsupported],
             "they have no conversion to TensorFlow Lite",
         )

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     TensorType,
+    f32,
     i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -44,7 +45,7 @@ from xdsl_quant.runtime.arrays import constant_elements, elements_attr
 from xdsl_quant.transforms.building.builder import shape_of
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
 
-from .building import TFLBuilder, inverse
+from .building import TFLBuilder, inverse, is_float
 
 CONSTANTS = tfl.ConstOp | tfl.QConstOp
 
@@ -460,6 +461,20 @@ def _biased(
 ) -> SSAValue:
     operands = [*product.operands[:2], b.reshape(bias, [channels])]
     return _rebuilt(b, product, operands, shape_of(product.results[0]))
+
+
+class AddZeroBias(RewritePattern):
+    """Add a bias of zeros to a float convolution, whose kernel requires one."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, tfl.Conv2DOp | tfl.DepthwiseConv2DOp):
+            return
+        if not isinstance(op.bias.owner, tfl.NoValueOp) or not is_float(op.output):
+            return
+        b = TFLBuilder(InsertPoint.before(op), location=op.location)
+        zeros = np.zeros(shape_of(op.output)[-1:], np.float32)
+        op.operands[2] = b.array(zeros, f32)
+        rewriter.notify_op_modified(op)
 
 
 _ACTIVATIONS: Mapping[type[Operation], str] = {

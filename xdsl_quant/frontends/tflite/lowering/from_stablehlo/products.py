@@ -15,14 +15,22 @@ from xdsl_quant.runtime.arrays import constant_attr
 from xdsl_quant.transforms.building.builder import shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from .building import Conversion, TFLBuilder, inverse
+from .building import Conversion, TFLBuilder, inverse, is_float
 from .windows import POINT, pad_images
+
+
+
+def _check_floats(op: Operation) -> None:
+    if not all(map(is_float, op.operands)):
+        raise Unsupported("multiplies integers; expected floats or quantized values")
+
 
 # Convolutions
 
 
 def _convolution(b: TFLBuilder, op: stablehlo.ConvolutionOp) -> SSAValue:
     """Convert to a convolution of NHWC images between transposes."""
+    _check_floats(op)
     tensors = op.dimension_numbers.by_tensor()
     rank = len(shape_of(op.lhs))
     if not 3 <= rank <= 4:
@@ -191,6 +199,7 @@ def _product(sizes: Sequence[int]) -> int:
 
 
 def _dot_general(b: TFLBuilder, op: stablehlo.DotGeneralOp) -> SSAValue:
+    _check_floats(op)
     batching, contracting = op.dot_dimension_numbers.pairs()
     free = [
         [d for d in range(len(shape_of(x))) if d not in (*batching[i], *contracting[i])]

@@ -5,15 +5,20 @@ from itertools import pairwise
 from math import inf, prod
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, IntegerType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, IntegerType, Signedness
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant import DequantizeCastOp
+from xdsl_quant.dialects.quant.storage_types import (
+    default_storage_max,
+    default_storage_min,
+)
 from xdsl_quant.dialects.quant.types import PerTensorType, scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.reduction import ReductionOp, region_op
 from xdsl_quant.frontends.stablehlo.dialect.rules import Padding, WindowDimension
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.base import plain_attribute
 from xdsl_quant.frontends.tflite.formulas.products import Window, windows
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics.arrays import Array
@@ -39,27 +44,38 @@ _REDUCTIONS: Mapping[type[Operation], tuple[type[Operation], float]] = {
 
 def _combined_by(op: ReductionOp) -> type[Operation]:
     """
-    Return the class of the op in the region of a reduction from its neutral element.
+    Return the class of the op in the region of a reduction.
 
     Raises:
-        Unsupported: if the region or the initial value is another one.
+        Unsupported: if it is not in `_REDUCTIONS`.
     """
     applied = region_op(op)
     if applied is None or type(applied) not in _REDUCTIONS or len(op.inputs) != 1:
         raise Unsupported("combines elements by another function than one of + * max min")
-    start, neutral = known_number(op.init_values[0]), _REDUCTIONS[type(applied)][1]
-    element_type = element_type_of(op.inputs[0])
-    if isinstance(element_type, IntegerType) and abs(neutral) == inf:
-        low, high = element_type.value_range()
-        neutral = low if neutral < 0 else high - 1
-    if isinstance(element_type, AnyFloat) and start is not None and abs(neutral) == inf:
-        # Some frontends start from the largest finite number.
-        is_neutral = abs(start) >= 3.4e38 and (start < 0) == (neutral < 0)
-    else:
-        is_neutral = start == neutral
-    if not is_neutral:
-        raise Unsupported(f"starts from another value than {neutral}")
+    if 0 in shape_of(op.inputs[0]):
+        raise Unsupported("reduces a tensor without elements")
     return type(applied)
+
+
+def _starts_from_neutral(op: ReductionOp) -> bool:
+    """Return True if the initial value of a reduction does not change the result."""
+    element_type = element_type_of(op.inputs[0])
+    start, neutral = known_number(op.init_values[0]), _REDUCTIONS[_combined_by(op)][1]
+    if start is None:
+        return False
+    if isinstance(element_type, AnyFloat) and abs(neutral) == inf:
+        # Some frontends start from the largest finite number.
+        return abs(start) >= 3.4e38 and (start < 0) == (neutral < 0)
+    if isinstance(element_type, IntegerType) and abs(neutral) == inf:
+        is_signed = element_type.signedness.data is not Signedness.UNSIGNED
+        end = default_storage_min if neutral < 0 else default_storage_max
+        neutral = float(end(element_type.bitwidth, is_signed))
+    return start == neutral
+
+
+def _check_start(op: ReductionOp) -> None:
+    if not _starts_from_neutral(op):
+        raise Unsupported("starts from another value than the neutral element")
 
 
 def _reduced(
@@ -71,8 +87,25 @@ def _reduced(
     return b.add(built)
 
 
+_NONE = {"fused_activation_function": plain_attribute("NONE")}
+
+_COMBINING: Mapping[type[Operation], tuple[type[Operation], Mapping[str, Attribute]]]
+_COMBINING = {
+    stablehlo.AddOp: (tfl.AddOp, _NONE),
+    stablehlo.MultiplyOp: (tfl.MulOp, _NONE),
+    stablehlo.MaximumOp: (tfl.MaximumOp, {}),
+    stablehlo.MinimumOp: (tfl.MinimumOp, {}),
+}
+"""Ops that combine the result of a reduction with another initial value."""
+
+
 def _reduce(b: TFLBuilder, op: stablehlo.ReduceOp) -> SSAValue:
-    return _reduced(b, _REDUCTIONS[_combined_by(op)][0], op)
+    combined = _combined_by(op)
+    value = _reduced(b, _REDUCTIONS[combined][0], op)
+    if _starts_from_neutral(op):
+        return value
+    op_type, properties = _COMBINING[combined]
+    return b.op(op_type, (value, op.init_values[0]), value.type, properties)
 
 
 def mean(b: TFLBuilder, op: Operation) -> SSAValue | None:
@@ -94,7 +127,7 @@ def mean(b: TFLBuilder, op: Operation) -> SSAValue | None:
         is_sum = isinstance(region_op(reduce), stablehlo.AddOp)
         if count <= 0 or number != count or not is_sum:
             return None
-        _combined_by(reduce)
+        _check_start(reduce)
         return _reduced(b, tfl.MeanOp, reduce)
     return None
 
@@ -236,6 +269,7 @@ def _lowest(value: SSAValue) -> float:
 
 def _reduce_window(b: TFLBuilder, op: stablehlo.ReduceWindowOp) -> SSAValue:
     combined = _combined_by(op)
+    _check_start(op)
     images = Images(op)
     value = images.images(b)
     if combined is stablehlo.MaximumOp:
@@ -268,7 +302,7 @@ def average_pool(b: TFLBuilder, op: stablehlo.DivideOp) -> SSAValue | None:
         return None
     if not isinstance(region_op(reduce), stablehlo.AddOp):
         return None
-    _combined_by(reduce)
+    _check_start(reduce)
     images = Images(reduce)
     counts = images.arranged(np.broadcast_to(counts, shape_of(op.result)))
     sizes = images.window[0].size, images.window[1].size
