@@ -56,18 +56,10 @@ from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.traits import MovesElements, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
-from xdsl_quant.frontends.stablehlo.calls import inline_calls
-from xdsl_quant.frontends.stablehlo.lowering.adoption import adopt_ops
-from xdsl_quant.frontends.stablehlo.lowering.stablehlo_legalize_quantized_op_to_qdq import (
-    decompose,
-)
-from xdsl_quant.frontends.stablehlo.models import STABLEHLO_MODELS
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.runtime.entry_function import functions_by_name
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.builder import shape_of
 from xdsl_quant.transforms.building.type_replacement import set_type
-from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import patched_pass
 
@@ -78,12 +70,12 @@ from .from_stablehlo.layouts import (
     AddZeroBias,
     ReshapeUnitDimensions,
 )
+from .from_stablehlo.preparation import prepare
 from .from_stablehlo.quantization import (
     CAST_PATTERNS,
     CancelCasts,
     FoldAccumulatorConstant,
     make_signed,
-    quantize_signature,
 )
 from .tfl_fuse_qdq import TFLFuseQDQPass
 
@@ -204,29 +196,6 @@ def _apply(module: ModuleOp, *patterns: RewritePattern) -> None:
     PatternRewriteWalker(applier).rewrite_module(module)
 
 
-def _prepare(ctx: Context, module: ModuleOp) -> None:
-    """Inline calls, decompose quantized ops, and simplify what frontends emit."""
-    functions = functions_by_name(module)
-    for function in functions.values():
-        inline_calls(function, functions)
-    adopt_ops(module)
-    decompose(module.walk())
-    QuantConvertConstPass().rewrite(ctx, module)
-    for op in [*module.walk()]:
-        if op.parent is not None:
-            STABLEHLO_MODELS.simplify(op)
-    for function in functions.values():
-        if function.body.blocks and any(
-            symbol.data != "public"
-            for symbol in (function.sym_visibility,)
-            if symbol is not None
-        ):
-            # It was inlined.
-            module.body.block.erase_op(function)
-        elif len(function.body.blocks) == 1:
-            quantize_signature(function)
-
-
 def _convert(module: ModuleOp) -> Mapping[Operation, str]:
     """Convert all ops; return the unsupported ones in the order of the module."""
     pattern = StablehloToTFL()
@@ -266,7 +235,7 @@ def converted_module(
     """
     module = module.clone()
     with without_garbage_collection():
-        _prepare(ctx, module)
+        prepare(ctx, module)
         unsupported = _convert(module)
         _finish(ctx, module)
     return module, unsupported

@@ -1,6 +1,7 @@
 """Builder of TensorFlow Lite ops, and constants of StableHLO."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,12 +14,18 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.dialects.quant import DequantizeCastOp, ScaledQuantizedType
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    ScaledQuantizedType,
+)
+from xdsl_quant.dialects.quant.ops import cast_rounding
+from xdsl_quant.dialects.quant.types import PerTensorType, scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.tflite import dialect as tfl
-from xdsl_quant.numerics import QuantizationParameters, dequantize
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.arrays import constant_elements, elements_attr, numpy_dtype
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
@@ -158,7 +165,8 @@ def _broadcast(array: Array, op: stablehlo.BroadcastInDimOp) -> Array:
     return np.broadcast_to(array.transpose(order).reshape(sizes), shape)
 
 
-_DEQUANTIZE = DequantizeCastOp | stablehlo.UniformDequantizeOp
+QUANTIZE = QuantizeCastOp | stablehlo.UniformQuantizeOp
+DEQUANTIZE = DequantizeCastOp | stablehlo.UniformDequantizeOp
 
 
 def known_elements(value: SSAValue) -> Array | None:
@@ -171,7 +179,7 @@ def known_elements(value: SSAValue) -> Array | None:
         elements = constant_elements(value)
         is_stored = isinstance(element_type_of(value), ScaledQuantizedType)
         return None if is_stored else elements
-    if isinstance(op, _DEQUANTIZE):
+    if isinstance(op, DEQUANTIZE):
         return _dequantized_elements(op)
     if not isinstance(op, stablehlo.BroadcastInDimOp | stablehlo.ReshapeOp):
         return None
@@ -183,16 +191,29 @@ def known_elements(value: SSAValue) -> Array | None:
 
 
 def _dequantized_elements(op: Operation) -> Array | None:
+    """Return the elements of a dequantized constant, which a cast may have quantized."""
     type_ = scalar_or_element_type(op.operands[0].type)
-    constant = op.operands[0].owner
-    if not isinstance(constant, stablehlo.ConstantOp) or not isinstance(
-        type_, ScaledQuantizedType
-    ):
+    source = op.operands[0].owner
+    if not isinstance(type_, ScaledQuantizedType) or not type_.has_integer_storage:
         return None
-    stored = constant_elements(op.operands[0])
-    if stored is None or not type_.has_integer_storage:
+    parameters = QuantizationParameters.from_integer_type(type_)
+    if isinstance(source, stablehlo.ConstantOp):
+        stored = constant_elements(op.operands[0])
+        return None if stored is None else dequantize(stored, parameters)
+    if not isinstance(source, QUANTIZE):
         return None
-    return dequantize(stored, QuantizationParameters.from_integer_type(type_))
+    elements = known_elements(source.operands[0])
+    if elements is None:
+        return None
+    rounding = cast_rounding(source, Rounding())
+    stored = quantize(
+        elements,
+        parameters,
+        rounding_mode=rounding.mode,
+        zero_point_order=rounding.zero_point_order,
+        nan=rounding.nan,
+    )
+    return dequantize(stored, parameters)
 
 
 def known_number(value: SSAValue) -> float | None:
@@ -203,6 +224,22 @@ def known_number(value: SSAValue) -> float | None:
     if array is None or not array.size or (array != array.flat[0]).any():
         return None
     return float(array.flat[0])
+
+
+def float_range(value: SSAValue) -> tuple[float, float]:
+    """Return bounds of the elements of a float tensor: infinite unless it is dequantized."""
+    op = value.owner
+    if not isinstance(op, DEQUANTIZE):
+        return -inf, inf
+    type_ = scalar_or_element_type(op.operands[0].type)
+    if not isinstance(type_, PerTensorType) or not type_.has_integer_storage:
+        return -inf, inf
+    parameters = QuantizationParameters.from_integer_type(type_)
+    ends = np.array(
+        [parameters.storage_min, parameters.storage_max], parameters.storage_dtype
+    )
+    low, high = dequantize(ends, parameters).tolist()
+    return low, high
 
 
 def is_float(value: SSAValue) -> bool:

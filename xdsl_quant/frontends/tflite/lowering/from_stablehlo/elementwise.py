@@ -31,7 +31,7 @@ from xdsl_quant.runtime.arrays import reinterpret_elements
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from .building import Conversion, TFLBuilder, is_float, known_number
+from .building import Conversion, TFLBuilder, float_range, is_float, known_number
 from .windows import average_pool, mean
 
 # Operands
@@ -178,6 +178,9 @@ def _clamp(b: TFLBuilder, op: Operation) -> SSAValue:
             value, low, high = nested[0], max(nested[1], low), min(nested[2], high)
     if (op_type := _RECTIFIERS.get((low, high))) is not None:
         return b.op(op_type, (value,), op.results[0].type)
+    # All stored values may be in the range.
+    least, most = float_range(value)
+    low, high = -inf if low <= least else low, inf if high >= most else high
     for bound, extremum in ((low, tfl.MaximumOp), (high, tfl.MinimumOp)):
         if abs(bound) != inf:
             end = b.scalar(bound, element_type_of(value))
@@ -221,40 +224,13 @@ def _convert(b: TFLBuilder, op: stablehlo.ConvertOp) -> SSAValue:
     return b.op(tfl.CastOp, (op.operand,), op.result.type)
 
 
-_QUANTIZE = QuantizeCastOp | stablehlo.UniformQuantizeOp
-
-
-def _is_accumulator(value: SSAValue) -> bool:
-    """Return True for sums of products, which are stored in 32 bits."""
-    type_ = scalar_or_element_type(value.type)
-    return (
-        isinstance(type_, ScaledQuantizedType)
-        and type_.storage_type_integral_width == 32
-    )
-
-
-def _without_accumulator(value: SSAValue) -> SSAValue:
-    """Return the float that is quantized to 32 bits, or the value itself."""
-    op = value.owner
-    if isinstance(op, _QUANTIZE) and _is_accumulator(value):
-        return _without_accumulator(op.operands[0])
-    return value
-
-
 def _quantize(b: TFLBuilder, op: Operation) -> SSAValue:
-    if _is_accumulator(op.results[0]):
-        raise Unsupported("quantizes to 32 bits")
-    value, type_ = _without_accumulator(op.operands[0]), op.results[0].type
-    return b.op(tfl.QuantizeOp, (value,), type_, {"qtype": type_})
+    type_ = op.results[0].type
+    return b.op(tfl.QuantizeOp, op.operands, type_, {"qtype": type_})
 
 
 def _dequantize(b: TFLBuilder, op: Operation) -> SSAValue:
-    value = _without_accumulator(op.operands[0])
-    if is_float(value):
-        return value
-    if _is_accumulator(value) and not isinstance(value.owner, stablehlo.ConstantOp):
-        raise Unsupported("dequantizes values of 32 bits that are not constant")
-    return b.op(tfl.DequantizeOp, (value,), op.results[0].type)
+    return b.op(tfl.DequantizeOp, op.operands, op.results[0].type)
 
 
 def _leaky_relu(b: TFLBuilder, op: stablehlo.SelectOp) -> SSAValue | None:

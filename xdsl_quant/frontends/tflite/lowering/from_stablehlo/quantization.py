@@ -167,6 +167,34 @@ class HoistQuantize(RewritePattern):
         rewriter.erase(op)
 
 
+class StoreBound(RewritePattern):
+    """
+    Quantize the constant of a maximum or minimum between casts of one type. The result is
+    the same: rounding is monotonic.
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, tfl.MaximumOp | tfl.MinimumOp):
+            return
+        users = [use.operation for use in op.results[0].uses]
+        types = {user.results[0].type for user in users if isinstance(user, tfl.QuantizeOp)}
+        if len(types) != 1 or not all(isinstance(u, tfl.QuantizeOp) for u in users):
+            return
+        type_ = scalar_or_element_type(types.pop())
+        for index, bound in enumerate(op.operands):
+            other = _dequantized_type(op.operands[1 - index])
+            is_constant = isinstance(bound.owner, tfl.ConstOp)
+            if not is_constant or type_ != other or not isinstance(type_, PerTensorType):
+                continue
+            elements = constant_elements(bound)
+            assert elements is not None
+            parameters = QuantizationParameters.from_integer_type(type_)
+            b = TFLBuilder(InsertPoint.before(op), location=op.location)
+            constant = _stored_constant(b, quantize(elements, parameters), type_)
+            op.operands[index] = b.op(tfl.DequantizeOp, (constant,), bound.type)
+            rewriter.notify_op_modified(op)
+
+
 # Biases
 
 
@@ -319,7 +347,7 @@ def make_signed(function: FuncOp) -> None:
                 InsertPoint.at_start(function.body.block), location=function.location
             )
             signed = b.op(tfl.QuantizeOp, (value,), type_, {"qtype": type_})
-            value.replace_by_if(signed, lambda use: use.operation is not signed.owner)
+            value.replace_uses_with_if(signed, lambda use: use.operation is not signed.owner)
             continue
         op = value.owner
         assert isinstance(op, Operation)
@@ -403,6 +431,7 @@ CAST_PATTERNS: Sequence[RewritePattern] = (
     CancelCasts(),
     SinkDequantize(),
     HoistQuantize(),
+    StoreBound(),
     StoreBias(),
 )
 """Patterns that prepare ops between casts for their fusion."""

@@ -8,19 +8,16 @@ import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.dialects.quant import DequantizeCastOp
 from xdsl_quant.dialects.quant.storage_types import (
     default_storage_max,
     default_storage_min,
 )
-from xdsl_quant.dialects.quant.types import PerTensorType, scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.reduction import ReductionOp, region_op
 from xdsl_quant.frontends.stablehlo.dialect.rules import Padding, WindowDimension
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect.base import plain_attribute
 from xdsl_quant.frontends.tflite.formulas.products import Window, windows
-from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
@@ -28,6 +25,7 @@ from xdsl_quant.unsupported import Unsupported
 from .building import (
     Conversion,
     TFLBuilder,
+    float_range,
     inverse,
     known_elements,
     known_number,
@@ -63,6 +61,9 @@ def _starts_from_neutral(op: ReductionOp) -> bool:
     start, neutral = known_number(op.init_values[0]), _REDUCTIONS[_combined_by(op)][1]
     if start is None:
         return False
+    low, high = float_range(op.inputs[0])
+    if neutral == -inf and start <= low or neutral == inf and start >= high:
+        return True
     if isinstance(element_type, AnyFloat) and abs(neutral) == inf:
         # Some frontends start from the largest finite number.
         return abs(start) >= 3.4e38 and (start < 0) == (neutral < 0)
@@ -256,17 +257,6 @@ def _spatial_dimensions(moving: Sequence[int], rank: int) -> Sequence[int]:
     return [*range(first, first + count)]
 
 
-def _lowest(value: SSAValue) -> float:
-    """Return a number that no element is less than; stored values have an exact one."""
-    type_ = scalar_or_element_type(value.owner.operands[0].type) if isinstance(
-        value.owner, DequantizeCastOp | stablehlo.UniformDequantizeOp
-    ) else None
-    if not isinstance(type_, PerTensorType) or not type_.has_integer_storage:
-        return -inf
-    parameters = QuantizationParameters.from_integer_type(type_)
-    return float(dequantize(np.array(parameters.storage_min), parameters))
-
-
 def _reduce_window(b: TFLBuilder, op: stablehlo.ReduceWindowOp) -> SSAValue:
     combined = _combined_by(op)
     _check_start(op)
@@ -275,7 +265,7 @@ def _reduce_window(b: TFLBuilder, op: stablehlo.ReduceWindowOp) -> SSAValue:
     if combined is stablehlo.MaximumOp:
         if any(max(a.padding[:2]) >= a.size for a in images.window):
             raise Unsupported("has windows in the padding")
-        padded = pad_images(b, value, images.window, _lowest(images.value))
+        padded = pad_images(b, value, images.window, float_range(images.value)[0])
         return images.pool(b, tfl.MaxPool2DOp, *padded)
     if combined is not stablehlo.AddOp:
         raise Unsupported("has windows of which it is neither the maximum nor the sum")
