@@ -193,7 +193,9 @@ def _converted(module: ModuleOp) -> ModuleOp:
         raise TFLiteFileError(error_summary(e)) from None
     for message in messages_of(unsupported):
         count = len(unsupported) - 1
-        raise TFLiteFileError(message + f" (and {counted(count, 'other op')})" * (count > 0))
+        raise TFLiteFileError(
+            message + f" (and {counted(count, 'other op')})" * (count > 0)
+        )
     entry_function(converted, name).sym_name = StringAttr("main")
     return converted
 

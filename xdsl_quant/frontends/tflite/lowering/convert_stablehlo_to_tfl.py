@@ -1,9 +1,9 @@
 """
 The pass `convert-stablehlo-to-tfl`: convert StableHLO to TensorFlow Lite ops.
 
-Images become NHWC and weights OHWI: transposes remain where images enter or leave a network,
-and cancel elsewhere. Biases and activation functions are fused. Ops between casts then become
-integer kernels, as in the pass `tfl-fuse-qdq`.
+Images become NHWC and weights OHWI: transposes remain where images enter or leave a
+network, and cancel elsewhere. Biases and activation functions are fused. Ops between casts
+then become integer kernels, as in the pass `tfl-fuse-qdq`.
 
 Before:
 
@@ -54,11 +54,10 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 from xdsl_quant.diagnostics import located_message, op_name
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.traits import MovesElements, has_quantization_trait
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
-from xdsl_quant.transforms.building.builder import shape_of
+from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.transforms.building.type_replacement import set_type
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import patched_pass
@@ -103,10 +102,9 @@ def _check_type(value: SSAValue, op: Operation) -> None:
     Raises:
         Unsupported: if it has none.
     """
-    type_ = value.type
-    if not isinstance(type_, TensorType):
-        raise Unsupported(f"has the type '{type_}'; expected a ranked tensor")
-    element_type = scalar_or_element_type(type_)
+    if not isinstance(value.type, TensorType):
+        raise Unsupported(f"has the type '{value.type}'; expected a ranked tensor")
+    element_type = element_type_of(value)
     moves = has_quantization_trait(op, MovesElements) or isinstance(
         op, stablehlo.ConstantOp | stablehlo.ConvertOp
     )
@@ -119,7 +117,7 @@ def _check_type(value: SSAValue, op: Operation) -> None:
         )
 
 
-def _built(block: Block, op: Operation) -> Sequence[SSAValue]:
+def _built(block: Block, op: Operation) -> SSAValue:
     """
     Build the conversion of an op in a block.
 
@@ -133,9 +131,9 @@ def _built(block: Block, op: Operation) -> Sequence[SSAValue]:
     for value in (*op.operands, *op.results):
         _check_type(value, op)
     try:
-        built = conversion(TFLBuilder(InsertPoint.at_end(block), location=op.location), op)
-        values = (built,) if isinstance(built, SSAValue) else built
-        _set_types(block, op, values)
+        b = TFLBuilder(InsertPoint.at_end(block), location=op.location)
+        value = conversion(b, op)
+        _set_type(block, op, value)
         for new_op in block.ops:
             new_op.verify()
     except Unsupported:
@@ -143,20 +141,18 @@ def _built(block: Block, op: Operation) -> Sequence[SSAValue]:
     except (VerifyException, ValueError, ArithmeticError, LookupError) as e:
         message = " ".join(str(e).split())
         raise Unsupported(f"is invalid in TensorFlow Lite: {message}") from e
-    return values
+    return value
 
 
-def _set_types(block: Block, op: Operation, values: Sequence[SSAValue]) -> None:
-    """Set the types of results; they have moved quantized dimensions or static sizes."""
-    for value, result in zip(values, op.results, strict=True):
-        if value.type == result.type:
-            continue
-        is_new = isinstance(value.owner, Operation) and value.owner.parent is block
-        if not is_new or len(shape_of(value)) != len(shape_of(result)):
-            raise Unsupported(
-                f"has results of type '{result.type}', expected '{value.type}'"
-            )
-        set_type(value, result.type)
+def _set_type(block: Block, op: Operation, value: SSAValue) -> None:
+    """Set the type of the result; it has moved quantized dimensions or static sizes."""
+    (result,) = op.results
+    if value.type == result.type:
+        return
+    is_new = isinstance(value.owner, Operation) and value.owner.parent is block
+    if not is_new or len(shape_of(value)) != len(shape_of(result)):
+        raise Unsupported(f"has the type '{result.type}', expected '{value.type}'")
+    set_type(value, result.type)
 
 
 @dataclass(frozen=True)
@@ -181,14 +177,13 @@ class StablehloToTFL(RewritePattern):
             return
         block = Block()
         try:
-            values = _built(block, op)
+            value = _built(block, op)
         except Unsupported as e:
             self.unsupported[op] = str(e)
             block.erase(safe_erase=False)
             return
-        for value, result in zip(values, op.results, strict=True):
-            value.name_hint = value.name_hint or result.name_hint
-        rewriter.replace(op, [block.detach_op(o) for o in tuple(block.ops)], values)
+        value.name_hint = value.name_hint or op.results[0].name_hint
+        rewriter.replace(op, [block.detach_op(o) for o in tuple(block.ops)], (value,))
 
 
 def _apply(module: ModuleOp, *patterns: RewritePattern) -> None:

@@ -23,6 +23,7 @@ from xdsl_quant.dialects.quant.ops import cast_rounding
 from xdsl_quant.dialects.quant.types import PerTensorType, scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.base import PlainValue, plain_attribute
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import Rounding
@@ -35,9 +36,9 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.unsupported import Unsupported
 
 # The class of the op differs by entry of the tables.
-Conversion: TypeAlias = Callable[["TFLBuilder", Any], SSAValue | Sequence[SSAValue]]
+Conversion: TypeAlias = Callable[["TFLBuilder", Any], SSAValue]
 """
-Function that builds the results of a StableHLO op. Its operands may still be results of
+Function that builds the result of a StableHLO op. Its operands may still be results of
 StableHLO ops, because a module is converted from its end.
 """
 
@@ -49,6 +50,17 @@ def inverse(permutation: Sequence[int]) -> Sequence[int]:
 
 class TFLBuilder(LoweringBuilder):
     """Builder of TensorFlow Lite ops on ranked tensors."""
+
+    def build(
+        self,
+        op_type: type[Operation],
+        operands: Sequence[SSAValue],
+        result_type: Attribute,
+        **properties: PlainValue,
+    ) -> SSAValue:
+        """Build an op whose properties are Python values."""
+        attributes = {name: plain_attribute(p) for name, p in properties.items()}
+        return self.op(op_type, operands, result_type, attributes)
 
     def array(self, elements: Array, element_type: Attribute) -> SSAValue:
         """Build a constant from elements that are convertible to an element type."""
@@ -81,7 +93,7 @@ class TFLBuilder(LoweringBuilder):
         type_ = self.like(value, shape)
         return self.add(tfl.TransposeOp(value, order, result_types=[type_]))
 
-    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    def reshape_to(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         if shape_of(value) == (*shape,):
             return value
         if shape.count(DYNAMIC_INDEX) > 1:
@@ -109,11 +121,9 @@ class TFLBuilder(LoweringBuilder):
             return self.add(tfl.SliceOp(value, begin, size, result_types=[type_]))
         operands = [self.integers(each) for each in (starts, limits, strides)]
         masks = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-        properties = {f"{name}_mask": 0 for name in masks}
-        return self.add(
-            tfl.StridedSliceOp(
-                value, *operands, result_types=[type_], **properties, offset=False
-            )
+        flags = dict.fromkeys((f"{name}_mask" for name in masks), 0)
+        return self.build(
+            tfl.StridedSliceOp, (value, *operands), type_, offset=False, **flags
         )
 
     def pad(
@@ -145,7 +155,9 @@ class TFLBuilder(LoweringBuilder):
         ):
             raise Unsupported("pads a dimension of dynamic size")
         sizes = zip(low, shape_of(value), high, strict=True)
-        type_ = self.like(value, [n if n == DYNAMIC_INDEX else a + n + b for a, n, b in sizes])
+        type_ = self.like(
+            value, [n if n == DYNAMIC_INDEX else a + n + b for a, n, b in sizes]
+        )
         rows = self.array(np.array([low, high], np.int32).T, i32)
         if fill is None:
             return self.add(tfl.PadOp(value, rows, result_types=[type_]))
@@ -227,7 +239,7 @@ def known_number(value: SSAValue) -> float | None:
 
 
 def float_range(value: SSAValue) -> tuple[float, float]:
-    """Return bounds of the elements of a float tensor: infinite unless it is dequantized."""
+    """Return bounds of the elements of a float tensor, infinite for unknown ones."""
     op = value.owner
     if not isinstance(op, DEQUANTIZE):
         return -inf, inf

@@ -14,7 +14,7 @@ from .building import Conversion, TFLBuilder, known_number
 
 
 def _reshape(b: TFLBuilder, op: stablehlo.ReshapeOp) -> SSAValue:
-    return b.reshape(op.operands[0], shape_of(op.results[0]))
+    return b.reshape_to(op.operands[0], shape_of(op.results[0]))
 
 
 def _transpose(b: TFLBuilder, op: stablehlo.TransposeOp) -> SSAValue:
@@ -28,7 +28,7 @@ def _broadcast(b: TFLBuilder, op: stablehlo.BroadcastInDimOp) -> SSAValue:
     sizes = [1] * len(shape)
     for dimension, size in zip(dimensions, shape_of(x), strict=True):
         sizes[dimension] = size
-    value = b.reshape(b.transpose(x, order), sizes)
+    value = b.reshape_to(b.transpose(x, order), sizes)
     if sizes == [*shape]:
         return value
     target = b.integers(shape)
@@ -84,7 +84,7 @@ def _gather(b: TFLBuilder, op: stablehlo.GatherOp) -> SSAValue:
         raise Unsupported("gathers other elements than slices along one dimension")
     if vector < len(index_shape):
         index_shape = (*index_shape[:vector], *index_shape[vector + 1 :])
-        indices = b.reshape(indices, index_shape)
+        indices = b.reshape_to(indices, index_shape)
     type_ = TensorType(op.result.type.element_type, shape_of(op.result))
     return b.add(
         tfl.GatherOp(op.operand, indices, axis=axis, batch_dims=0, result_types=[type_])

@@ -2,15 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
-    DenseIntOrFPElementsAttr,
-    DenseResourceAttr,
     FloatAttr,
-    TensorType,
     f32,
     i1,
 )
@@ -19,7 +15,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
-    ScaledQuantizedType,
     StoredQuantizedType,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
@@ -27,6 +22,7 @@ from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect import ComparisonDirection
 from xdsl_quant.frontends.stablehlo.softmax import match_softmax
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.base import PlainValue
 from xdsl_quant.runtime.arrays import reinterpret_elements
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
@@ -52,7 +48,7 @@ def _compact(b: TFLBuilder, value: SSAValue) -> SSAValue:
     for dimension, size in zip(dimensions, shape_of(op.operand), strict=True):
         sizes[dimension] = size
     first = next((d for d, size in enumerate(sizes) if size != 1), len(sizes))
-    return b.reshape(op.operand, sizes[first:])
+    return b.reshape_to(op.operand, sizes[first:])
 
 
 def _operands(b: TFLBuilder, op: Operation) -> Sequence[SSAValue]:
@@ -62,21 +58,15 @@ def _operands(b: TFLBuilder, op: Operation) -> Sequence[SSAValue]:
     return [_compact(b, operand) for operand in op.operands]
 
 
-def _elementwise(op_type: type[Operation], **properties: Any) -> Conversion:
+def _elementwise(op_type: type[Operation], **properties: PlainValue) -> Conversion:
     def convert(b: TFLBuilder, op: Operation) -> SSAValue:
-        built = op_type(
-            *_operands(b, op), result_types=[op.results[0].type], **properties
-        )
-        return b.add(built)
+        return b.build(op_type, _operands(b, op), op.results[0].type, **properties)
 
     return convert
 
 
-_arithmetic = {"fused_activation_function": "NONE"}
-
-
 def _arithmetic_op(op_type: type[Operation]) -> Conversion:
-    return _elementwise(op_type, **_arithmetic)
+    return _elementwise(op_type, fused_activation_function="NONE")
 
 
 # Arithmetic that composes an op
@@ -135,7 +125,7 @@ def _select(b: TFLBuilder, op: stablehlo.SelectOp) -> SSAValue:
     rank = len(shape_of(op.result))
     condition = op.pred
     if not shape_of(condition) and rank:
-        condition = b.reshape(condition, [1] * rank)
+        condition = b.reshape_to(condition, [1] * rank)
     values = condition, op.on_true, op.on_false
     return b.add(tfl.SelectV2Op(*values, result_types=[op.result.type]))
 
@@ -205,9 +195,8 @@ def _constant(b: TFLBuilder, op: stablehlo.ConstantOp) -> SSAValue:
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, StoredQuantizedType):
         return b.op(tfl.ConstOp, (), type_, {"value": value})
-    if isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
-        # The attribute may be signless.
-        value = reinterpret_elements(value, element_type.storage_type)
+    # The attribute may be signless.
+    value = reinterpret_elements(value, element_type.storage_type)
     return b.op(tfl.QConstOp, (), type_, {"qtype": type_, "value": value})
 
 

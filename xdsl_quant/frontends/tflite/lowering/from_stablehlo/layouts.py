@@ -1,9 +1,9 @@
 """
 Patterns that remove transposes and reshapes of `tfl` ops.
 
-Transposes of constants are folded. Other transposes move down, past ops that compute or move
-elements, until two of them cancel. The conversion of an NCHW network then has transposes
-where images enter and leave it, and where dimensions are combined.
+Transposes of constants are folded. Other transposes move down, past ops that compute or
+move elements, until two of them cancel. The conversion of an NCHW network then has
+transposes where images enter and leave it, and where dimensions are combined.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType, uniform_type
-from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.verification import constant_integers
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect.activations import ActivationOp, RectifierOp
@@ -100,7 +100,7 @@ def _moved_elements(move: _MOVES, elements: Array) -> Array | None:
         return None
     if isinstance(move, tfl.TransposeOp):
         return elements.transpose(numbers)
-    return np.flip(elements, numbers)
+    return np.flip(elements, (*numbers,))
 
 
 def _moved_type(move: _MOVES, source: SSAValue) -> Attribute | None:
@@ -195,7 +195,7 @@ class MergeMoves(RewritePattern):
         )
         if are_reshapes:
             shape = shape_of(op.output)
-            replace_op(op, rewriter, lambda b: b.reshape(source, shape))
+            replace_op(op, rewriter, lambda b: b.reshape_to(source, shape))
 
 
 class ReshapeUnitDimensions(RewritePattern):
@@ -207,7 +207,7 @@ class ReshapeUnitDimensions(RewritePattern):
         order, shape = _order(op.output), shape_of(op.input)
         if order is not None and _keeps_order(shape, order):
             replace_op(
-                op, rewriter, lambda b: b.reshape(op.input, shape_of(op.output))
+                op, rewriter, lambda b: b.reshape_to(op.input, shape_of(op.output))
             )
 
 
@@ -276,7 +276,7 @@ def _transposed_constant(
     if not (shape := shape_of(value)):
         return value
     full = [1] * (len(order) - len(shape)) + [*shape]
-    return b.transpose(b.reshape(value, full), inverse(order))
+    return b.transpose(b.reshape_to(value, full), inverse(order))
 
 
 def _sink_elementwise(
@@ -319,7 +319,8 @@ def _sink_rows(
         if name.endswith("_mask")
     ):
         return None
-    count = {tfl.PadOp: 2, tfl.PadV2Op: 2, tfl.SliceOp: 3}.get(type(op), 4)
+    count = 2 if isinstance(op, tfl.PadOp | tfl.PadV2Op) else 3
+    count = 4 if isinstance(op, tfl.StridedSliceOp) else count
     source, rows = _source(op.operands[0], order), op.operands[1:count]
     numbers = [constant_elements(row) for row in rows]
     if source is None:
@@ -367,7 +368,9 @@ _ELEMENTWISE = (
     | tfl.QuantizeOp
 )
 
-_REDUCTIONS = tfl.MeanOp | tfl.SumOp | tfl.ReduceMaxOp | tfl.ReduceMinOp | tfl.ReduceProdOp
+_REDUCTIONS = (
+    tfl.MeanOp | tfl.SumOp | tfl.ReduceMaxOp | tfl.ReduceMinOp | tfl.ReduceProdOp
+)
 
 _ROWS = tfl.PadOp | tfl.PadV2Op | tfl.SliceOp | tfl.StridedSliceOp
 
@@ -459,7 +462,7 @@ class FuseBias(RewritePattern):
 def _biased(
     b: TFLBuilder, product: Operation, bias: SSAValue, channels: int
 ) -> SSAValue:
-    operands = [*product.operands[:2], b.reshape(bias, [channels])]
+    operands = [*product.operands[:2], b.reshape_to(bias, [channels])]
     return _rebuilt(b, product, operands, shape_of(product.results[0]))
 
 
@@ -507,9 +510,7 @@ class FuseActivation(RewritePattern):
         replace_op(
             op,
             rewriter,
-            lambda b: _rebuilt(
-                b, inner, inner.operands, shape_of(value), properties
-            ),
+            lambda b: _rebuilt(b, inner, inner.operands, shape_of(value), properties),
         )
 
 

@@ -76,14 +76,15 @@ def unify_constants(module: ModuleOp) -> None:
         source = op
         if isinstance(op, StorageCastOp) and isinstance(op.input.owner, Operation):
             source = op.input.owner
-        is_constant = isinstance(source, arith.ConstantOp | stablehlo.ConstantOp)
-        if not is_constant or isinstance(op, stablehlo.ConstantOp):
+        if not isinstance(source, arith.ConstantOp | stablehlo.ConstantOp):
             continue
         (result,) = op.results
-        if not isinstance(result.type, TensorType):
+        type_: Attribute = result.type
+        is_tensor = isinstance(type_, TensorType)
+        if isinstance(op, stablehlo.ConstantOp) or not is_tensor:
             continue
         constant = stablehlo.ConstantOp.create(
-            result_types=[result.type],
+            result_types=[type_],
             properties={"value": source.value},
             location=source.location,
         )

@@ -10,6 +10,7 @@ from xdsl_quant.dialects.quant import DequantizeCastOp
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.rules import WindowDimension
 from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.frontends.tflite.dialect.base import PlainValue
 from xdsl_quant.frontends.tflite.formulas.products import Window
 from xdsl_quant.runtime.arrays import constant_attr
 from xdsl_quant.transforms.building.builder import shape_of
@@ -17,7 +18,6 @@ from xdsl_quant.unsupported import Unsupported
 
 from .building import Conversion, TFLBuilder, inverse, is_float
 from .windows import POINT, pad_images
-
 
 
 def _check_floats(op: Operation) -> None:
@@ -47,7 +47,7 @@ def _convolution(b: TFLBuilder, op: stablehlo.ConvolutionOp) -> SSAValue:
         value = _direct_convolution(b, op, images, window, groups)
     shape = shape_of(value)
     if rank == 3:
-        value = b.reshape(value, [shape[0], *shape[2:]])
+        value = b.reshape_to(value, [shape[0], *shape[2:]])
     batch, feature, *spatial = tensors["output"]
     return b.transpose(value, inverse([batch, *spatial, feature]))
 
@@ -55,7 +55,7 @@ def _convolution(b: TFLBuilder, op: stablehlo.ConvolutionOp) -> SSAValue:
 def _with_height(b: TFLBuilder, value: SSAValue) -> SSAValue:
     """Insert the dimension of height into a tensor without it."""
     first, *sizes = shape_of(value)
-    return b.reshape(value, [first, *[1] * (3 - len(sizes)), *sizes])
+    return b.reshape_to(value, [first, *[1] * (3 - len(sizes)), *sizes])
 
 
 def _is_reversed(op: stablehlo.ConvolutionOp) -> bool:
@@ -101,7 +101,7 @@ def _direct_convolution(
     for axis, along in enumerate(window):
         if (size := shape[axis + 1]) != DYNAMIC_INDEX:
             shape[axis + 1] = geometry.result_size(size, along.size, axis)
-    properties = {
+    properties: dict[str, PlainValue] = {
         "dilation_h_factor": height,
         "dilation_w_factor": width,
         "fused_activation_function": "NONE",
@@ -109,15 +109,12 @@ def _direct_convolution(
         "stride_h": rows,
         "stride_w": columns,
     }
-    operands, types = (images, filters, b.absent()), [b.like(images, shape)]
-    if not is_depthwise:
-        return b.add(tfl.Conv2DOp(*operands, result_types=types, **properties))
-    multiplier = outputs // channels
-    return b.add(
-        tfl.DepthwiseConv2DOp(
-            *operands, result_types=types, depth_multiplier=multiplier, **properties
-        )
-    )
+    op_type = tfl.Conv2DOp
+    if is_depthwise:
+        op_type = tfl.DepthwiseConv2DOp
+        properties["depth_multiplier"] = outputs // channels
+    operands = images, filters, b.absent()
+    return b.build(op_type, operands, b.like(images, shape), **properties)
 
 
 def _transposed_convolution(
@@ -191,7 +188,7 @@ def _matrices(
         return value
     first, end = len(batching), len(batching) + len(rows)
     sizes = [_product(shape[first:end]), _product(shape[end:])]
-    return b.reshape(value, [*shape[:first], *sizes])
+    return b.reshape_to(value, [*shape[:first], *sizes])
 
 
 def _product(sizes: Sequence[int]) -> int:
@@ -207,7 +204,7 @@ def _dot_general(b: TFLBuilder, op: stablehlo.DotGeneralOp) -> SSAValue:
     ]
     result = shape_of(op.result)
     if not batching[0] and _is_constant(op.rhs):
-        return b.reshape(_fully_connected(b, op, contracting, free), result)
+        return b.reshape_to(_fully_connected(b, op, contracting, free), result)
     x = _matrices(b, op.lhs, batching[0], free[0], contracting[0])
     # The weights stay as they are if their rows are the results.
     adj_y = [*batching[1], *free[1], *contracting[1]] == [*range(len(shape_of(op.rhs)))]
@@ -221,7 +218,7 @@ def _dot_general(b: TFLBuilder, op: stablehlo.DotGeneralOp) -> SSAValue:
         adj_y=adj_y,
         result_types=[b.like(x, [*shape_of(x)[:-1], columns])],
     )
-    return b.reshape(b.add(built), result)
+    return b.reshape_to(b.add(built), result)
 
 
 def _fully_connected(

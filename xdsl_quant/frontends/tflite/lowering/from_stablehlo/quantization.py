@@ -2,8 +2,8 @@
 Patterns that prepare `tfl` ops between casts for `tfl-fuse-qdq`, and types of arguments.
 
 `tfl.dequantize` moves down past data movement ops, which then move stored values. Biases of
-contractions are stored in 32 bits with the product of the other scales. Stored values of `u8`
-become those of `i8` if a model has both, because LiteRT has no kernels for mixtures.
+contractions are stored in 32 bits with the product of the other scales. Stored values of
+`u8` become those of `i8` if a model has both: LiteRT has no kernels for mixtures.
 """
 
 from collections.abc import Sequence
@@ -160,7 +160,9 @@ class HoistQuantize(RewritePattern):
             if source.type != type_:
                 source = b.op(tfl.QuantizeOp, (source,), type_, {"qtype": type_})
             operands.append(source)
-        result = b.op(tfl.ConcatenationOp, operands, casts[0].output.type, op.properties)
+        result = b.op(
+            tfl.ConcatenationOp, operands, casts[0].output.type, op.properties
+        )
         result.name_hint = op.output.name_hint
         for cast in casts:
             rewriter.replace(cast, (), (result,))
@@ -177,14 +179,20 @@ class StoreBound(RewritePattern):
         if not isinstance(op, tfl.MaximumOp | tfl.MinimumOp):
             return
         users = [use.operation for use in op.results[0].uses]
-        types = {user.results[0].type for user in users if isinstance(user, tfl.QuantizeOp)}
+        types = {
+            user.results[0].type for user in users if isinstance(user, tfl.QuantizeOp)
+        }
         if len(types) != 1 or not all(isinstance(u, tfl.QuantizeOp) for u in users):
             return
         type_ = scalar_or_element_type(types.pop())
         for index, bound in enumerate(op.operands):
             other = _dequantized_type(op.operands[1 - index])
             is_constant = isinstance(bound.owner, tfl.ConstOp)
-            if not is_constant or type_ != other or not isinstance(type_, PerTensorType):
+            if (
+                not is_constant
+                or type_ != other
+                or not isinstance(type_, PerTensorType)
+            ):
                 continue
             elements = constant_elements(bound)
             assert elements is not None
@@ -263,14 +271,10 @@ def _bias_parameters(
         return None
     product = np.prod(np.broadcast_arrays(*scales), axis=0)
     dimension = 0 if product.ndim else None
-    return QuantizationParameters(
-        product, storage="i32", quantized_dimension=dimension
-    )
+    return QuantizationParameters(product, storage="i32", quantized_dimension=dimension)
 
 
-def _has_scales(
-    type_: ScaledQuantizedType, parameters: QuantizationParameters
-) -> bool:
+def _has_scales(type_: ScaledQuantizedType, parameters: QuantizationParameters) -> bool:
     """Return True for an `i32` type with scales that are equal up to rounding."""
     scales = type_.get_scales()
     return (
@@ -347,7 +351,9 @@ def make_signed(function: FuncOp) -> None:
                 InsertPoint.at_start(function.body.block), location=function.location
             )
             signed = b.op(tfl.QuantizeOp, (value,), type_, {"qtype": type_})
-            value.replace_uses_with_if(signed, lambda use: use.operation is not signed.owner)
+            value.replace_uses_with_if(
+                signed, lambda use: use.operation is not signed.owner
+            )
             continue
         op = value.owner
         assert isinstance(op, Operation)

@@ -6,7 +6,7 @@ from math import inf, prod
 
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, IntegerType, Signedness
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects.quant.storage_types import (
     default_storage_max,
@@ -16,7 +16,6 @@ from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.reduction import ReductionOp, region_op
 from xdsl_quant.frontends.stablehlo.dialect.rules import Padding, WindowDimension
 from xdsl_quant.frontends.tflite import dialect as tfl
-from xdsl_quant.frontends.tflite.dialect.base import plain_attribute
 from xdsl_quant.frontends.tflite.formulas.products import Window, windows
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
@@ -49,7 +48,9 @@ def _combined_by(op: ReductionOp) -> type[Operation]:
     """
     applied = region_op(op)
     if applied is None or type(applied) not in _REDUCTIONS or len(op.inputs) != 1:
-        raise Unsupported("combines elements by another function than one of + * max min")
+        raise Unsupported(
+            "combines elements by another function than one of + * max min"
+        )
     if 0 in shape_of(op.inputs[0]):
         raise Unsupported("reduces a tensor without elements")
     return type(applied)
@@ -62,15 +63,16 @@ def _starts_from_neutral(op: ReductionOp) -> bool:
     if start is None:
         return False
     low, high = float_range(op.inputs[0])
-    if neutral == -inf and start <= low or neutral == inf and start >= high:
+    if (neutral == -inf and start <= low) or (neutral == inf and start >= high):
         return True
     if isinstance(element_type, AnyFloat) and abs(neutral) == inf:
         # Some frontends start from the largest finite number.
         return abs(start) >= 3.4e38 and (start < 0) == (neutral < 0)
     if isinstance(element_type, IntegerType) and abs(neutral) == inf:
-        is_signed = element_type.signedness.data is not Signedness.UNSIGNED
         end = default_storage_min if neutral < 0 else default_storage_max
-        neutral = float(end(element_type.bitwidth, is_signed))
+        width = element_type.bitwidth
+        is_signed = element_type != IntegerType(width, Signedness.UNSIGNED)
+        neutral = float(end(width, is_signed))
     return start == neutral
 
 
@@ -83,17 +85,13 @@ def _reduced(
     b: TFLBuilder, op_type: type[Operation], op: stablehlo.ReduceOp
 ) -> SSAValue:
     axes = b.integers(op.dimensions.get_values())
-    properties = {"keep_dims": False}
-    built = op_type(op.inputs[0], axes, result_types=[op.results[0].type], **properties)
-    return b.add(built)
+    type_ = op.results[0].type
+    return b.build(op_type, (op.inputs[0], axes), type_, keep_dims=False)
 
 
-_NONE = {"fused_activation_function": plain_attribute("NONE")}
-
-_COMBINING: Mapping[type[Operation], tuple[type[Operation], Mapping[str, Attribute]]]
-_COMBINING = {
-    stablehlo.AddOp: (tfl.AddOp, _NONE),
-    stablehlo.MultiplyOp: (tfl.MulOp, _NONE),
+_COMBINING: Mapping[type[Operation], tuple[type[Operation], Mapping[str, str]]] = {
+    stablehlo.AddOp: (tfl.AddOp, {"fused_activation_function": "NONE"}),
+    stablehlo.MultiplyOp: (tfl.MulOp, {"fused_activation_function": "NONE"}),
     stablehlo.MaximumOp: (tfl.MaximumOp, {}),
     stablehlo.MinimumOp: (tfl.MinimumOp, {}),
 }
@@ -106,7 +104,7 @@ def _reduce(b: TFLBuilder, op: stablehlo.ReduceOp) -> SSAValue:
     if _starts_from_neutral(op):
         return value
     op_type, properties = _COMBINING[combined]
-    return b.op(op_type, (value, op.init_values[0]), value.type, properties)
+    return b.build(op_type, (value, op.init_values[0]), value.type, **properties)
 
 
 def mean(b: TFLBuilder, op: Operation) -> SSAValue | None:
@@ -166,10 +164,9 @@ def pad_images(
     sizes = shape_of(images)[1:3]
     if DYNAMIC_INDEX in sizes:
         raise Unsupported("pads an image of dynamic size")
-    strides, dilations = (along.stride for along in window), (
-        along.dilation for along in window
-    )
-    same = Window((*strides,), (*dilations,), "SAME")
+    rows, columns = window
+    strides = rows.stride, columns.stride
+    same = Window(strides, (rows.dilation, columns.dilation), "SAME")
     expected = [
         same.padding_before(size, along.size, axis)
         for axis, (size, along) in enumerate(zip(sizes, window, strict=True))
@@ -217,7 +214,7 @@ class Images:
     def images(self, b: TFLBuilder) -> SSAValue:
         value = b.transpose(self.value, self.order)
         batch, *sizes = shape_of(value)
-        return b.reshape(value, [batch, *[1] * (3 - len(sizes)), *sizes])
+        return b.reshape_to(value, [batch, *[1] * (3 - len(sizes)), *sizes])
 
     def pool(
         self, b: TFLBuilder, op_type: type[Operation], images: SSAValue, padding: str
@@ -231,19 +228,19 @@ class Images:
         for axis, along in enumerate(self.window):
             if (size := shape[axis + 1]) != DYNAMIC_INDEX:
                 shape[axis + 1] = window.result_size(size, along.size, axis)
-        built = op_type(
-            images,
+        value = b.build(
+            op_type,
+            (images,),
+            b.like(images, shape),
             filter_height=height,
             filter_width=width,
             fused_activation_function="NONE",
             padding=padding,
             stride_h=rows,
             stride_w=columns,
-            result_types=[b.like(images, shape)],
         )
-        value = b.add(built)
         if len(self.order) == 3:
-            value = b.reshape(value, [shape[0], *shape[2:]])
+            value = b.reshape_to(value, [shape[0], *shape[2:]])
         return b.transpose(value, inverse(self.order))
 
 
