@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.func import CallOp, FuncOp
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.runtime.entry_function import inline_call
 
 from .dialect import CompositeOp
@@ -24,15 +24,17 @@ def inline_calls(
         callers: names of the functions that call this one.
 
     Raises:
-        PassFailedException: if a function calls itself, or has no single block.
+        ValueError: if a function calls itself, or has no single block.
     """
     callers = [*callers, function.sym_name.data]
     for call in [op for op in function.walk() if isinstance(op, _CALLS)]:
         symbol = call.callee if isinstance(call, CallOp) else call.decomposition
         name = symbol.string_value()
         if name in callers:
-            fail(call, f"function '{name}' calls itself")
+            raise ValueError(f"function '{name}' calls itself")
         if (callee := functions.get(name)) is None or len(callee.body.blocks) != 1:
-            fail(call, f"'{call.name}' op calls '{name}', which has no single block")
+            raise ValueError(
+                f"{location_prefix(call.location)}function '{name}' has no single block"
+            )
         inline_calls(callee, functions, callers)
         inline_call(call, callee)

@@ -25,10 +25,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant import xdsl_patches
-from xdsl_quant.diagnostics import counted, error_summary, location_prefix, op_name
+from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     QuantizedType,
@@ -59,7 +58,7 @@ from xdsl_quant.frontends.tflite.dialect.signatures import (
 )
 from xdsl_quant.runtime.arrays import shortened
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.loading import multiverse_context, verify_module
+from xdsl_quant.runtime.loading import apply_passes, parse_passes
 from xdsl_quant.runtime.plugins import dialects_in
 from xdsl_quant.xdsl_patches.resources import resource_data
 
@@ -155,7 +154,7 @@ def write_tflite(module: ModuleOp) -> bytes:
         ImportError: if the package `tflite` is not installed.
     """
     if dialects_in(module) & {"chlo", "stablehlo"}:
-        module = _converted(module)
+        module = _in_tfl_dialect(module)
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     functions.sort(key=lambda function: function.sym_name.data != "main")
     if not functions or functions[0].sym_name.data != "main":
@@ -171,33 +170,22 @@ def write_tflite(module: ModuleOp) -> bytes:
     return write_model(Model(subgraphs, signatures, *_description(module)))
 
 
-def _converted(module: ModuleOp) -> ModuleOp:
+def _in_tfl_dialect(module: ModuleOp) -> ModuleOp:
     """
     Convert the StableHLO ops of a copy of a module.
 
     Raises:
         TFLiteFileError: if an op has no conversion.
     """
-    # Most modules need no conversion.
-    from xdsl_quant.frontends.tflite.lowering.convert_stablehlo_to_tfl import (
-        converted_module,
-        messages_of,
-    )
-
     xdsl_patches.apply()
+    module = module.clone()
     try:
         name = entry_function(module).sym_name.data
-        converted, unsupported = converted_module(multiverse_context(), module)
-        verify_module(converted)
-    except (PassFailedException, ValueError) as e:
-        raise TFLiteFileError(error_summary(e)) from None
-    for message in messages_of(unsupported):
-        count = len(unsupported) - 1
-        raise TFLiteFileError(
-            message + f" (and {counted(count, 'other op')})" * (count > 0)
-        )
-    entry_function(converted, name).sym_name = StringAttr("main")
-    return converted
+        apply_passes(module, parse_passes("convert-stablehlo-to-tfl"), is_routine=True)
+    except ValueError as e:
+        raise TFLiteFileError(str(e)) from None
+    entry_function(module, name).sym_name = StringAttr("main")
+    return module
 
 
 def _description(module: ModuleOp) -> tuple[str, Mapping[str, bytes]]:

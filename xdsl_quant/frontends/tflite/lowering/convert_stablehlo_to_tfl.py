@@ -23,7 +23,7 @@ After, with the weights transposed:
 ```
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -69,7 +69,7 @@ from .from_stablehlo.layouts import (
     AddZeroBias,
     ReshapeUnitDimensions,
 )
-from .from_stablehlo.preparation import prepare
+from .from_stablehlo.preparation import prepare_stablehlo
 from .from_stablehlo.quantization import (
     CAST_PATTERNS,
     CancelCasts,
@@ -95,7 +95,7 @@ _ELEMENTS = f32, i1, i32, i64
 _MOVED_ELEMENTS = *_ELEMENTS, i8, i16, IntegerType(8, Signedness.UNSIGNED)
 
 
-def _check_type(value: SSAValue, op: Operation) -> None:
+def _check_has_kernel(value: SSAValue, op: Operation) -> None:
     """
     Check that LiteRT has kernels for the elements of a tensor.
 
@@ -117,7 +117,7 @@ def _check_type(value: SSAValue, op: Operation) -> None:
         )
 
 
-def _built(block: Block, op: Operation) -> SSAValue:
+def _conversion_result(block: Block, op: Operation) -> SSAValue:
     """
     Build the conversion of an op in a block.
 
@@ -129,7 +129,7 @@ def _built(block: Block, op: Operation) -> SSAValue:
     if any(len(region.blocks) > 1 for region in op.regions):
         raise Unsupported("has a region of several blocks")
     for value in (*op.operands, *op.results):
-        _check_type(value, op)
+        _check_has_kernel(value, op)
     try:
         b = TFLBuilder(InsertPoint.at_end(block), location=op.location)
         value = conversion(b, op)
@@ -177,7 +177,7 @@ class StablehloToTFL(RewritePattern):
             return
         block = Block()
         try:
-            value = _built(block, op)
+            value = _conversion_result(block, op)
         except Unsupported as e:
             self.unsupported[op] = str(e)
             block.erase(safe_erase=False)
@@ -218,7 +218,7 @@ def _finish(ctx: Context, module: ModuleOp) -> None:
     )
 
 
-def converted_module(
+def _converted_copy(
     ctx: Context, module: ModuleOp
 ) -> tuple[ModuleOp, Mapping[Operation, str]]:
     """
@@ -230,21 +230,10 @@ def converted_module(
     """
     module = module.clone()
     with without_garbage_collection():
-        prepare(ctx, module)
+        prepare_stablehlo(ctx, module)
         unsupported = _convert(module)
         _finish(ctx, module)
     return module, unsupported
-
-
-def messages_of(
-    unsupported: Mapping[Operation, str], remedy: str = ""
-) -> Sequence[str]:
-    """Return a located message for each unsupported op."""
-    end = f"; {remedy}" if remedy else ""
-    return [
-        located_message(op, f"'{op_name(op)}' op {reason}{end}")
-        for op, reason in unsupported.items()
-    ]
 
 
 @dataclass(frozen=True)
@@ -265,10 +254,14 @@ class ConvertStablehloToTFLPass(CountingPass):
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         candidates = [inner for inner in op.walk() if _is_of_stablehlo(inner)]
-        module, unsupported = converted_module(ctx, op)
+        module, unsupported = _converted_copy(ctx, op)
         if unsupported and not self.partial:
-            remedy = "use 'partial=true' to keep it"
-            raise PassFailedException("\n".join(messages_of(unsupported, remedy)))
+            raise PassFailedException(
+                "\n".join(
+                    located_message(kept, f"'{op_name(kept)}' op {reason}")
+                    for kept, reason in unsupported.items()
+                )
+            )
         op.detach_region(op.body)
         op.add_region(module.detach_region(module.body))
         return PassOutcome(

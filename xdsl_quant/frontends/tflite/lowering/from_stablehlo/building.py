@@ -167,7 +167,7 @@ class TFLBuilder(LoweringBuilder):
 # Constants
 
 
-def _broadcast(array: Array, op: stablehlo.BroadcastInDimOp) -> Array:
+def _broadcast_elements(array: Array, op: stablehlo.BroadcastInDimOp) -> Array:
     shape = shape_of(op.results[0])
     sizes = [1] * len(shape)
     dimensions = op.broadcast_dimensions.get_values()
@@ -198,7 +198,7 @@ def known_elements(value: SSAValue) -> Array | None:
     if (array := known_elements(op.operands[0])) is None:
         return None
     if isinstance(op, stablehlo.BroadcastInDimOp):
-        return _broadcast(array, op)
+        return _broadcast_elements(array, op)
     return array.reshape(shape_of(value))
 
 
@@ -228,7 +228,7 @@ def _dequantized_elements(op: Operation) -> Array | None:
     return dequantize(stored, parameters)
 
 
-def known_number(value: SSAValue) -> float | None:
+def filling_number(value: SSAValue) -> float | None:
     """Return the number that fills a tensor, or `None`."""
     if not isinstance(value.type, TensorType):
         return None

@@ -10,7 +10,7 @@ from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.transforms.building.builder import shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from .building import Conversion, TFLBuilder, known_number
+from .building import Conversion, TFLBuilder, filling_number
 
 
 def _reshape(b: TFLBuilder, op: stablehlo.ReshapeOp) -> SSAValue:
@@ -21,7 +21,7 @@ def _transpose(b: TFLBuilder, op: stablehlo.TransposeOp) -> SSAValue:
     return b.transpose(op.operands[0], op.permutation.get_values())
 
 
-def _broadcast(b: TFLBuilder, op: stablehlo.BroadcastInDimOp) -> SSAValue:
+def _broadcast_in_dim(b: TFLBuilder, op: stablehlo.BroadcastInDimOp) -> SSAValue:
     x, shape = op.operands[0], shape_of(op.results[0])
     dimensions = op.broadcast_dimensions.get_values()
     order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
@@ -58,7 +58,7 @@ def _pad(b: TFLBuilder, op: stablehlo.PadOp) -> SSAValue:
     )
     if any(interior):
         raise Unsupported("has interior padding")
-    fill = None if known_number(op.padding_value) == 0 else op.padding_value
+    fill = None if filling_number(op.padding_value) == 0 else op.padding_value
     return b.pad(op.operand, low, high, fill)
 
 
@@ -94,7 +94,7 @@ def _gather(b: TFLBuilder, op: stablehlo.GatherOp) -> SSAValue:
 CONVERSIONS: Mapping[type[Operation], Conversion] = {
     stablehlo.ReshapeOp: _reshape,
     stablehlo.TransposeOp: _transpose,
-    stablehlo.BroadcastInDimOp: _broadcast,
+    stablehlo.BroadcastInDimOp: _broadcast_in_dim,
     stablehlo.ConcatenateOp: _concatenate,
     stablehlo.SliceOp: _slice,
     stablehlo.PadOp: _pad,

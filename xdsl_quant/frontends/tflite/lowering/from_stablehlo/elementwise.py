@@ -27,7 +27,7 @@ from xdsl_quant.runtime.arrays import reinterpret_elements
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from .building import Conversion, TFLBuilder, float_range, is_float, known_number
+from .building import Conversion, TFLBuilder, filling_number, float_range, is_float
 from .windows import average_pool, mean
 
 # Operands
@@ -51,22 +51,26 @@ def _compact(b: TFLBuilder, value: SSAValue) -> SSAValue:
     return b.reshape_to(op.operand, sizes[first:])
 
 
-def _operands(b: TFLBuilder, op: Operation) -> Sequence[SSAValue]:
+def _compact_operands(b: TFLBuilder, op: Operation) -> Sequence[SSAValue]:
     """Return operands that broadcast to the shape of the result."""
     if all(isinstance(x.owner, stablehlo.BroadcastInDimOp) for x in op.operands):
         return op.operands
     return [_compact(b, operand) for operand in op.operands]
 
 
-def _elementwise(op_type: type[Operation], **properties: PlainValue) -> Conversion:
+def _elementwise_conversion(
+    op_type: type[Operation], **properties: PlainValue
+) -> Conversion:
     def convert(b: TFLBuilder, op: Operation) -> SSAValue:
-        return b.build(op_type, _operands(b, op), op.results[0].type, **properties)
+        return b.build(
+            op_type, _compact_operands(b, op), op.results[0].type, **properties
+        )
 
     return convert
 
 
 def _arithmetic_op(op_type: type[Operation]) -> Conversion:
-    return _elementwise(op_type, fused_activation_function="NONE")
+    return _elementwise_conversion(op_type, fused_activation_function="NONE")
 
 
 # Arithmetic that composes an op
@@ -95,11 +99,11 @@ def _multiply(b: TFLBuilder, op: stablehlo.MultiplyOp) -> SSAValue:
 # Logic and comparison
 
 
-def _logical(op_type: type[Operation]) -> Conversion:
+def _logical_conversion(op_type: type[Operation]) -> Conversion:
     def convert(b: TFLBuilder, op: Operation) -> SSAValue:
         if element_type_of(op.results[0]) != i1:
             raise Unsupported("combines bits of integers")
-        return _elementwise(op_type)(b, op)
+        return _elementwise_conversion(op_type)(b, op)
 
     return convert
 
@@ -118,7 +122,7 @@ def _compare(b: TFLBuilder, op: stablehlo.CompareOp) -> SSAValue:
     kind = op.compare_type
     if kind is not None and kind.data == stablehlo.ComparisonType.TOTALORDER:
         raise Unsupported("compares floats in total order")
-    return _elementwise(_COMPARISONS[op.comparison_direction.data])(b, op)
+    return _elementwise_conversion(_COMPARISONS[op.comparison_direction.data])(b, op)
 
 
 def _select(b: TFLBuilder, op: stablehlo.SelectOp) -> SSAValue:
@@ -144,10 +148,10 @@ _RECTIFIERS: Mapping[tuple[float, float], type[Operation]] = {
 def _bounds(op: Operation) -> tuple[SSAValue, float, float] | None:
     """Return the value that an op clamps, and the bounds; `None` for other ops."""
     if isinstance(op, stablehlo.ClampOp):
-        low, high = known_number(op.min), known_number(op.max)
+        low, high = filling_number(op.min), filling_number(op.max)
         return None if low is None or high is None else (op.operand, low, high)
     for value, end in (op.operands, op.operands[::-1]):
-        if (bound := known_number(end)) is None:
+        if (bound := filling_number(end)) is None:
             continue
         if isinstance(op, stablehlo.MaximumOp):
             return value, bound, inf
@@ -181,7 +185,9 @@ def _clamp(b: TFLBuilder, op: Operation) -> SSAValue:
 def _extremum(b: TFLBuilder, op: Operation) -> SSAValue:
     if not isinstance(op, stablehlo.ClampOp):
         is_maximum = isinstance(op, stablehlo.MaximumOp)
-        return _elementwise(tfl.MaximumOp if is_maximum else tfl.MinimumOp)(b, op)
+        return _elementwise_conversion(tfl.MaximumOp if is_maximum else tfl.MinimumOp)(
+            b, op
+        )
     type_ = op.result.type
     value = b.op(tfl.MaximumOp, (op.operand, op.min), type_)
     return b.op(tfl.MinimumOp, (value, op.max), type_)
@@ -233,10 +239,10 @@ def _leaky_relu(b: TFLBuilder, op: stablehlo.SelectOp) -> SSAValue | None:
         ComparisonDirection.GT,
         ComparisonDirection.GE,
     )
-    if not is_positive or compare.lhs is not x or known_number(compare.rhs) != 0:
+    if not is_positive or compare.lhs is not x or filling_number(compare.rhs) != 0:
         return None
     for factor, other in (product.operands, product.operands[::-1]):
-        if other is x and (alpha := known_number(factor)) is not None:
+        if other is x and (alpha := filling_number(factor)) is not None:
             properties = {"alpha": FloatAttr(alpha, f32)}
             return b.op(tfl.LeakyReluOp, (x,), op.result.type, properties)
     return None
@@ -249,7 +255,7 @@ def _select_or_leaky_relu(b: TFLBuilder, op: stablehlo.SelectOp) -> SSAValue:
 
 def _power(b: TFLBuilder, op: stablehlo.PowerOp) -> SSAValue:
     if isinstance(element_type_of(op.result), AnyFloat):
-        return _elementwise(tfl.PowOp)(b, op)
+        return _elementwise_conversion(tfl.PowOp)(b, op)
     raise Unsupported("has integer operands")
 
 
@@ -262,24 +268,24 @@ CONVERSIONS: Mapping[type[Operation], Conversion] = {
     stablehlo.MinimumOp: _clamp,
     stablehlo.ClampOp: _clamp,
     stablehlo.PowerOp: _power,
-    stablehlo.AbsOp: _elementwise(tfl.AbsOp),
-    stablehlo.CeilOp: _elementwise(tfl.CeilOp),
-    stablehlo.CosineOp: _elementwise(tfl.CosOp),
-    stablehlo.ExponentialOp: _elementwise(tfl.ExpOp),
-    stablehlo.FloorOp: _elementwise(tfl.FloorOp),
-    stablehlo.LogOp: _elementwise(tfl.LogOp),
-    stablehlo.LogisticOp: _elementwise(tfl.LogisticOp),
-    stablehlo.NegateOp: _elementwise(tfl.NegOp),
-    stablehlo.RoundNearestEvenOp: _elementwise(tfl.RoundOp),
-    stablehlo.RsqrtOp: _elementwise(tfl.RsqrtOp),
-    stablehlo.SignOp: _elementwise(tfl.SignOp),
-    stablehlo.SineOp: _elementwise(tfl.SinOp),
-    stablehlo.SqrtOp: _elementwise(tfl.SqrtOp),
-    stablehlo.TanhOp: _elementwise(tfl.TanhOp),
-    stablehlo.AndOp: _logical(tfl.LogicalAndOp),
-    stablehlo.OrOp: _logical(tfl.LogicalOrOp),
-    stablehlo.NotOp: _logical(tfl.LogicalNotOp),
-    stablehlo.XorOp: _logical(tfl.NotEqualOp),
+    stablehlo.AbsOp: _elementwise_conversion(tfl.AbsOp),
+    stablehlo.CeilOp: _elementwise_conversion(tfl.CeilOp),
+    stablehlo.CosineOp: _elementwise_conversion(tfl.CosOp),
+    stablehlo.ExponentialOp: _elementwise_conversion(tfl.ExpOp),
+    stablehlo.FloorOp: _elementwise_conversion(tfl.FloorOp),
+    stablehlo.LogOp: _elementwise_conversion(tfl.LogOp),
+    stablehlo.LogisticOp: _elementwise_conversion(tfl.LogisticOp),
+    stablehlo.NegateOp: _elementwise_conversion(tfl.NegOp),
+    stablehlo.RoundNearestEvenOp: _elementwise_conversion(tfl.RoundOp),
+    stablehlo.RsqrtOp: _elementwise_conversion(tfl.RsqrtOp),
+    stablehlo.SignOp: _elementwise_conversion(tfl.SignOp),
+    stablehlo.SineOp: _elementwise_conversion(tfl.SinOp),
+    stablehlo.SqrtOp: _elementwise_conversion(tfl.SqrtOp),
+    stablehlo.TanhOp: _elementwise_conversion(tfl.TanhOp),
+    stablehlo.AndOp: _logical_conversion(tfl.LogicalAndOp),
+    stablehlo.OrOp: _logical_conversion(tfl.LogicalOrOp),
+    stablehlo.NotOp: _logical_conversion(tfl.LogicalNotOp),
+    stablehlo.XorOp: _logical_conversion(tfl.NotEqualOp),
     stablehlo.CompareOp: _compare,
     stablehlo.SelectOp: _select_or_leaky_relu,
     stablehlo.ConstantOp: _constant,

@@ -52,7 +52,7 @@ CONSTANTS = tfl.ConstOp | tfl.QConstOp
 _MOVES = tfl.TransposeOp | tfl.ReshapeOp | tfl.ReverseV2Op
 
 
-def replace_op(
+def rebuild_op(
     op: Operation,
     rewriter: PatternRewriter,
     build: Callable[[TFLBuilder], SSAValue],
@@ -65,7 +65,7 @@ def replace_op(
     )
 
 
-def constant_of(value: SSAValue) -> tfl.ConstOp | tfl.QConstOp | None:
+def constant_source(value: SSAValue) -> tfl.ConstOp | tfl.QConstOp | None:
     """Return the constant that a value is, or that `tfl.dequantize` dequantizes."""
     op = value.owner
     if isinstance(op, tfl.DequantizeOp):
@@ -76,7 +76,7 @@ def constant_of(value: SSAValue) -> tfl.ConstOp | tfl.QConstOp | None:
 # Constants
 
 
-def _moved_axis(
+def _dimension_after_move(
     move: _MOVES, axis: int, shape: Sequence[int], moved: Sequence[int]
 ) -> int | None:
     """Return the dimension of the result that corresponds to one of the operand."""
@@ -108,7 +108,7 @@ def _moved_type(move: _MOVES, source: SSAValue) -> Attribute | None:
     type_ = scalar_or_element_type(source.type)
     shape = shape_of(move.output)
     if isinstance(type_, ScaledQuantizedType) and (axis := type_.axis) is not None:
-        moved = _moved_axis(move, axis, shape_of(source), shape)
+        moved = _dimension_after_move(move, axis, shape_of(source), shape)
         if moved is None:
             return None
         parameters = QuantizationParameters.from_integer_type(type_)
@@ -122,7 +122,7 @@ class FoldMovedConstant(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(op, _MOVES):
             return
-        if (constant := constant_of(op.input)) is None:
+        if (constant := constant_source(op.input)) is None:
             return
         elements = constant_elements(constant.output)
         type_ = _moved_type(op, constant.output)
@@ -144,13 +144,13 @@ class FoldMovedConstant(RewritePattern):
                 return result
             return b.op(tfl.DequantizeOp, (result,), op.output.type)
 
-        replace_op(op, rewriter, build)
+        rebuild_op(op, rewriter, build)
 
 
 # Transposes
 
 
-def _order(value: SSAValue) -> tuple[int, ...] | None:
+def _permutation_of(value: SSAValue) -> tuple[int, ...] | None:
     """Return the permutation of a transpose, or `None` for another value."""
     if not isinstance(op := value.owner, tfl.TransposeOp):
         return None
@@ -175,7 +175,7 @@ class MergeMoves(RewritePattern):
             return
         if op.input.type == op.output.type and (
             isinstance(op, tfl.ReshapeOp)
-            or _keeps_order(shape_of(op.input), _order(op.output) or ())
+            or _keeps_order(shape_of(op.input), _permutation_of(op.output) or ())
         ):
             rewriter.replace(op, (), (op.input,))
             return
@@ -183,19 +183,19 @@ class MergeMoves(RewritePattern):
         if not isinstance(inner, tfl.TransposeOp | tfl.ReshapeOp):
             return
         source = inner.input
-        orders = _order(op.output), _order(inner.output)
+        orders = _permutation_of(op.output), _permutation_of(inner.output)
         if orders[0] is not None and orders[1] is not None:
             order = [orders[1][d] for d in orders[0]]
-            replace_op(op, rewriter, lambda b: b.transpose(source, order))
+            rebuild_op(op, rewriter, lambda b: b.transpose(source, order))
             return
         are_reshapes = all(
             isinstance(move, tfl.ReshapeOp)
-            or _keeps_order(shape_of(move.input), _order(move.output) or ())
+            or _keeps_order(shape_of(move.input), _permutation_of(move.output) or ())
             for move in (op, inner)
         )
         if are_reshapes:
             shape = shape_of(op.output)
-            replace_op(op, rewriter, lambda b: b.reshape_to(source, shape))
+            rebuild_op(op, rewriter, lambda b: b.reshape_to(source, shape))
 
 
 class ReshapeUnitDimensions(RewritePattern):
@@ -204,9 +204,9 @@ class ReshapeUnitDimensions(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(op, tfl.TransposeOp):
             return
-        order, shape = _order(op.output), shape_of(op.input)
+        order, shape = _permutation_of(op.output), shape_of(op.input)
         if order is not None and _keeps_order(shape, order):
-            replace_op(
+            rebuild_op(
                 op, rewriter, lambda b: b.reshape_to(op.input, shape_of(op.output))
             )
 
@@ -245,13 +245,13 @@ def _source_shape(op: Operation, order: Sequence[int]) -> Sequence[int]:
 def _source(value: SSAValue, order: Sequence[int]) -> SSAValue | None:
     """Return the operand of a transpose by `order`."""
     op = value.owner
-    if _order(value) != (*order,):
+    if _permutation_of(value) != (*order,):
         return None
     assert isinstance(op, tfl.TransposeOp)
     return op.input
 
 
-def _sources(
+def _untransposed(
     b: TFLBuilder, operands: Sequence[SSAValue], order: Sequence[int]
 ) -> Sequence[SSAValue] | None:
     """
@@ -260,7 +260,7 @@ def _sources(
     """
     known = [_source(operand, order) for operand in operands]
     if any(
-        source is None and shape_of(operand) and constant_of(operand) is None
+        source is None and shape_of(operand) and constant_source(operand) is None
         for source, operand in zip(known, operands, strict=True)
     ):
         return None
@@ -284,7 +284,7 @@ def _sink_elementwise(
 ) -> tuple[SSAValue, Sequence[int]] | None:
     if len(shape_of(op.results[0])) != len(order):
         return None
-    if (sources := _sources(b, op.operands, order)) is None:
+    if (sources := _untransposed(b, op.operands, order)) is None:
         return None
     return _rebuilt(b, op, sources, _source_shape(op, order)), order
 
@@ -293,7 +293,7 @@ def _sink_concatenation(
     b: TFLBuilder, op: Operation, order: Sequence[int]
 ) -> tuple[SSAValue, Sequence[int]] | None:
     assert isinstance(op, tfl.ConcatenationOp)
-    if (sources := _sources(b, op.values, order)) is None:
+    if (sources := _untransposed(b, op.values, order)) is None:
         return None
     axis = order[op.axis.value.data % len(order)]
     properties = {"axis": IntegerAttr(axis, i32)}
@@ -393,7 +393,7 @@ class SinkTranspose(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if (sink := _sink_of(op)) is None:
             return
-        order = next(filter(None, map(_order, op.operands)), None)
+        order = next(filter(None, map(_permutation_of, op.operands)), None)
         if order is None:
             return
         builder = TFLBuilder(InsertPoint.before(op), location=op.location)
@@ -423,7 +423,7 @@ class KeepReducedDimensions(RewritePattern):
         if [*shape_of(op.output)] != kept:
             return
         properties = {"keep_dims": BoolAttr.from_bool(True)}
-        replace_op(
+        rebuild_op(
             op,
             rewriter,
             lambda b: _rebuilt(b, reduction, reduction.operands, kept, properties),
@@ -444,7 +444,7 @@ class FuseBias(RewritePattern):
             return
         for value, bias in (op.operands, op.operands[::-1]):
             product = value.owner
-            if not isinstance(product, _PRODUCTS) or constant_of(bias) is None:
+            if not isinstance(product, _PRODUCTS) or constant_source(bias) is None:
                 continue
             channels, shape = shape_of(value)[-1], shape_of(bias)
             if (
@@ -455,7 +455,7 @@ class FuseBias(RewritePattern):
                 and prod(shape) == channels
                 and (channels == 1 or shape[-1] == channels)
             ):
-                replace_op(op, rewriter, lambda b: _biased(b, product, bias, channels))
+                rebuild_op(op, rewriter, lambda b: _biased(b, product, bias, channels))
                 return
 
 
@@ -507,7 +507,7 @@ class FuseActivation(RewritePattern):
         if inner.properties.get("fused_activation_function") != attribute:
             return
         properties = {"fused_activation_function": plain_attribute(activation)}
-        replace_op(
+        rebuild_op(
             op,
             rewriter,
             lambda b: _rebuilt(b, inner, inner.operands, shape_of(value), properties),

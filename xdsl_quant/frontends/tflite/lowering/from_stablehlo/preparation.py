@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_quant.diagnostics import refusing
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
@@ -31,7 +32,7 @@ from .building import DEQUANTIZE, QUANTIZE
 from .quantization import quantize_signature
 
 
-def prepare(ctx: Context, module: ModuleOp) -> None:
+def prepare_stablehlo(ctx: Context, module: ModuleOp) -> None:
     """
     Prepare the conversion of a module, in place: inline calls, decompose quantized ops to
     casts and float ops, simplify what frontends emit, and quantize arguments and results
@@ -43,7 +44,8 @@ def prepare(ctx: Context, module: ModuleOp) -> None:
     """
     functions = functions_by_name(module)
     for function in functions.values():
-        inline_calls(function, functions)
+        with refusing(function, "has calls that cannot be inlined"):
+            inline_calls(function, functions)
     for function in functions.values():
         visibility = function.sym_visibility
         if visibility is not None and visibility.data == "private":
@@ -92,7 +94,7 @@ def unify_constants(module: ModuleOp) -> None:
         Rewriter.replace_op(op, constant)
 
 
-def is_accumulator(value: SSAValue) -> bool:
+def has_accumulator_storage(value: SSAValue) -> bool:
     """Return True for values that are stored in 32 bits: biases, sums of products."""
     type_ = scalar_or_element_type(value.type)
     return (
@@ -108,14 +110,14 @@ def expand_accumulators(module: ModuleOp) -> None:
     """
     for op in [*module.walk()]:
         if isinstance(op, stablehlo.ConstantOp):
-            if is_accumulator(op.output):
+            if has_accumulator_storage(op.output):
                 _dequantize_constant(op)
             continue
         if op.parent_op() is module:
             # Arguments of functions keep their types.
             continue
         for value in defined_values(op):
-            if is_accumulator(value):
+            if has_accumulator_storage(value):
                 expressed = QuantizedType.cast_to_expressed_type(value.type)
                 assert expressed is not None
                 set_type(value, expressed)

@@ -187,11 +187,11 @@ def _matrices(
     if len(rows) == len(columns) == 1:
         return value
     first, end = len(batching), len(batching) + len(rows)
-    sizes = [_product(shape[first:end]), _product(shape[end:])]
+    sizes = [_total_size(shape[first:end]), _total_size(shape[end:])]
     return b.reshape_to(value, [*shape[:first], *sizes])
 
 
-def _product(sizes: Sequence[int]) -> int:
+def _total_size(sizes: Sequence[int]) -> int:
     return DYNAMIC_INDEX if DYNAMIC_INDEX in sizes else prod(sizes)
 
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, IntegerType, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -40,7 +40,7 @@ from xdsl_quant.transforms.building.type_replacement import set_type
 
 from ..tfl_fuse_qdq import unsupported_kernel_reason
 from .building import TFLBuilder, is_float
-from .layouts import constant_of, replace_op
+from .layouts import constant_source, rebuild_op
 
 # Casts
 
@@ -72,7 +72,7 @@ _MOVERS = (
 """Ops that commute with the dequantization of their operands."""
 
 
-def _stored_operand(
+def _operand_of_type(
     b: TFLBuilder, value: SSAValue, type_: PerTensorType
 ) -> SSAValue | None:
     """Return the stored values of a type that `value` dequantizes, or `None`."""
@@ -88,10 +88,10 @@ def _stored_operand(
     stored = quantize(elements, parameters)
     if not np.array_equal(dequantize(stored, parameters), elements):
         return None
-    return _stored_constant(b, stored, type_)
+    return _constant_of_stored(b, stored, type_)
 
 
-def _stored_constant(
+def _constant_of_stored(
     b: TFLBuilder, stored: Array, type_: ScaledQuantizedType
 ) -> SSAValue:
     tensor = TensorType(type_, stored.shape)
@@ -113,7 +113,7 @@ class SinkDequantize(RewritePattern):
             return
         b = TFLBuilder(InsertPoint.before(op), location=op.location)
         operands = [
-            _stored_operand(b, x, type_) if is_float(x) else x for x in op.operands
+            _operand_of_type(b, x, type_) if is_float(x) else x for x in op.operands
         ]
         known = [x for x in operands if x is not None]
         if len(known) < len(operands):
@@ -186,7 +186,7 @@ class StoreBound(RewritePattern):
             return
         type_ = scalar_or_element_type(types.pop())
         for index, bound in enumerate(op.operands):
-            other = _dequantized_type(op.operands[1 - index])
+            other = _type_before_dequantize(op.operands[1 - index])
             is_constant = isinstance(bound.owner, tfl.ConstOp)
             if (
                 not is_constant
@@ -198,7 +198,7 @@ class StoreBound(RewritePattern):
             assert elements is not None
             parameters = QuantizationParameters.from_integer_type(type_)
             b = TFLBuilder(InsertPoint.before(op), location=op.location)
-            constant = _stored_constant(b, quantize(elements, parameters), type_)
+            constant = _constant_of_stored(b, quantize(elements, parameters), type_)
             op.operands[index] = b.op(tfl.DequantizeOp, (constant,), bound.type)
             rewriter.notify_op_modified(op)
 
@@ -206,7 +206,7 @@ class StoreBound(RewritePattern):
 # Biases
 
 
-def _dequantized_type(value: SSAValue) -> ScaledQuantizedType | None:
+def _type_before_dequantize(value: SSAValue) -> ScaledQuantizedType | None:
     op = value.owner
     if not isinstance(op, tfl.DequantizeOp):
         return None
@@ -218,7 +218,7 @@ def _bias_elements(bias: SSAValue, channels: int) -> Array | None:
     """Return a bias as floats; zeros if it is absent, `None` if it is not constant."""
     if isinstance(bias.owner, tfl.NoValueOp):
         return np.zeros(channels, np.float32)
-    if (constant := constant_of(bias)) is None:
+    if (constant := constant_source(bias)) is None:
         return None
     elements = constant_elements(constant.output)
     type_ = scalar_or_element_type(constant.output.type)
@@ -245,8 +245,10 @@ class StoreBias(RewritePattern):
         users = [use.operation for use in result.uses]
         if not users or not all(isinstance(user, tfl.QuantizeOp) for user in users):
             return
-        types = [_dequantized_type(op.operands[factor]) for factor in trait.factors]
-        known = _dequantized_type(bias)
+        types = [
+            _type_before_dequantize(op.operands[factor]) for factor in trait.factors
+        ]
+        known = _type_before_dequantize(bias)
         elements = _bias_elements(bias, shape_of(result)[-1])
         if (parameters := _bias_parameters(types)) is None or elements is None:
             return
@@ -256,7 +258,7 @@ class StoreBias(RewritePattern):
             return
         b = TFLBuilder(InsertPoint.before(op), location=op.location)
         stored = quantize(elements, parameters)
-        constant = _stored_constant(b, stored, uniform_type(parameters))
+        constant = _constant_of_stored(b, stored, uniform_type(parameters))
         type_ = TensorType(element_type_of(result), stored.shape)
         op.operands[trait.bias] = b.op(tfl.DequantizeOp, (constant,), type_)
         rewriter.notify_op_modified(op)
@@ -294,14 +296,14 @@ class FoldAccumulatorConstant(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(op, tfl.DequantizeOp):
             return
-        type_ = _dequantized_type(op.output)
+        type_ = _type_before_dequantize(op.output)
         if type_ is None or type_.storage_type_integral_width != 32:
             return
         if not isinstance(op.input.owner, tfl.QConstOp):
             return
         elements = _bias_elements(op.output, 0)
         assert elements is not None
-        replace_op(
+        rebuild_op(
             op, rewriter, lambda b: b.array(elements, element_type_of(op.output))
         )
 
@@ -309,14 +311,14 @@ class FoldAccumulatorConstant(RewritePattern):
 # Signedness
 
 
-def _storage_width(value: SSAValue, *, is_signed: bool) -> int | None:
+def _width_of_storage(value: SSAValue, *, is_signed: bool) -> int | None:
     type_ = scalar_or_element_type(value.type)
     if not isinstance(type_, ScaledQuantizedType) or type_.is_signed != is_signed:
         return None
     return type_.storage_type_integral_width
 
 
-def _signed_type(type_: Attribute) -> Attribute:
+def _signed_type(type_: Attribute) -> TypeAttribute:
     """Return the type of `u8` values that are reduced by 128."""
     element_type = scalar_or_element_type(type_)
     assert isinstance(element_type, ScaledQuantizedType)
@@ -338,42 +340,43 @@ def make_signed(function: FuncOp) -> None:
     """
     ops = [*function.body.block.ops]
     values = [*function.args, *(result for op in ops for result in op.results)]
-    unsigned = [v for v in values if _storage_width(v, is_signed=False) == 8]
-    if not any(_storage_width(v, is_signed=True) == 8 for v in values):
+    unsigned = [v for v in values if _width_of_storage(v, is_signed=False) == 8]
+    if not any(_width_of_storage(v, is_signed=True) == 8 for v in values):
         return
     returned = function.body.block.last_op
     assert returned is not None
     types = [*returned.operand_types]
+    start = InsertPoint.at_start(function.body.block)
     for value in unsigned:
         type_ = _signed_type(value.type)
         if isinstance(value, BlockArgument):
-            b = TFLBuilder(
-                InsertPoint.at_start(function.body.block), location=function.location
-            )
+            b = TFLBuilder(start, location=function.location)
             signed = b.op(tfl.QuantizeOp, (value,), type_, {"qtype": type_})
             value.replace_uses_with_if(
-                signed, lambda use: use.operation is not signed.owner
+                signed, lambda use: not isinstance(use.operation, tfl.QuantizeOp)
             )
-            continue
-        op = value.owner
-        assert isinstance(op, Operation)
-        set_type(value, type_)
-        if "qtype" in op.properties:
-            op.properties["qtype"] = type_
-        if isinstance(op, tfl.QConstOp):
-            stored = constant_elements(value)
-            assert stored is not None
-            element_type = scalar_or_element_type(type_)
-            assert isinstance(element_type, ScaledQuantizedType)
-            shifted = (stored.astype(np.int16) - 128).astype(np.int8)
-            op.properties["value"] = elements_attr(shifted, element_type.storage_type)
+        else:
+            _set_signed_type(value, type_)
     b = TFLBuilder(InsertPoint.before(returned), location=function.location)
     for index, type_ in enumerate(types):
         value = returned.operands[index]
         if value.type != type_:
-            returned.operands[index] = b.op(
-                tfl.QuantizeOp, (value,), type_, {"qtype": type_}
-            )
+            cast = b.op(tfl.QuantizeOp, (value,), type_, {"qtype": type_})
+            returned.operands[index] = cast
+
+
+def _set_signed_type(value: SSAValue, type_: TypeAttribute) -> None:
+    """Set the type of a result; shift the stored values of a constant."""
+    op = value.owner
+    assert isinstance(op, Operation)
+    set_type(value, type_)
+    if "qtype" in op.properties:
+        op.properties["qtype"] = type_
+    if isinstance(op, tfl.QConstOp):
+        stored = constant_elements(value)
+        assert stored is not None
+        shifted = (stored.astype(np.int16) - 128).astype(np.int8)
+        op.properties["value"] = elements_attr(shifted, IntegerType(8))
 
 
 # Arguments and results
@@ -422,15 +425,6 @@ def quantize_signature(function: FuncOp) -> None:
         if (stored := _reinterpreted(value)) is not None:
             end.operands[index] = stored
     function.function_type = FunctionType.from_lists(block.arg_types, end.operand_types)
-
-
-def functions_of(module: ModuleOp) -> Sequence[FuncOp]:
-    """Return the functions with a body of one block."""
-    return [
-        op
-        for op in module.walk()
-        if isinstance(op, FuncOp) and len(op.body.blocks) == 1
-    ]
 
 
 CAST_PATTERNS: Sequence[RewritePattern] = (

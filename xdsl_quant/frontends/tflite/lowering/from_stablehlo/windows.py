@@ -24,10 +24,10 @@ from xdsl_quant.unsupported import Unsupported
 from .building import (
     Conversion,
     TFLBuilder,
+    filling_number,
     float_range,
     inverse,
     known_elements,
-    known_number,
 )
 
 _REDUCTIONS: Mapping[type[Operation], tuple[type[Operation], float]] = {
@@ -59,7 +59,7 @@ def _combined_by(op: ReductionOp) -> type[Operation]:
 def _starts_from_neutral(op: ReductionOp) -> bool:
     """Return True if the initial value of a reduction does not change the result."""
     element_type = element_type_of(op.inputs[0])
-    start, neutral = known_number(op.init_values[0]), _REDUCTIONS[_combined_by(op)][1]
+    start, neutral = filling_number(op.init_values[0]), _REDUCTIONS[_combined_by(op)][1]
     if start is None:
         return False
     low, high = float_range(op.inputs[0])
@@ -113,7 +113,7 @@ def mean(b: TFLBuilder, op: Operation) -> SSAValue | None:
     multiplied by the reciprocal. Return `None` for other ops.
     """
     for total, factor in pairwise((*op.operands, op.operands[0])):
-        number, reduce = known_number(factor), total.owner
+        number, reduce = filling_number(factor), total.owner
         if number is None or not isinstance(reduce, stablehlo.ReduceOp):
             if isinstance(op, stablehlo.DivideOp):
                 return None
