@@ -1,6 +1,6 @@
 """Conversions of data movement ops."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Operation, SSAValue
@@ -62,9 +62,15 @@ def _pad(b: TFLBuilder, op: stablehlo.PadOp) -> SSAValue:
     return b.pad(op.operand, low, high, fill)
 
 
-def _reverse(b: TFLBuilder, op: stablehlo.ReverseOp) -> SSAValue:
-    axes = b.integers(op.dimensions.get_values())
-    return b.op(tfl.ReverseV2Op, (op.operand, axes), op.result.type)
+def reverse(b: TFLBuilder, value: SSAValue, axes: Sequence[int]) -> SSAValue:
+    """Reverse dimensions one after the other: LiteRT requires contiguous ones."""
+    for axis in axes:
+        value = b.op(tfl.ReverseV2Op, (value, b.integers([axis])), value.type)
+    return value
+
+
+def _reverse_dimensions(b: TFLBuilder, op: stablehlo.ReverseOp) -> SSAValue:
+    return reverse(b, op.operand, op.dimensions.get_values())
 
 
 def _gather(b: TFLBuilder, op: stablehlo.GatherOp) -> SSAValue:
@@ -98,7 +104,7 @@ CONVERSIONS: Mapping[type[Operation], Conversion] = {
     stablehlo.ConcatenateOp: _concatenate,
     stablehlo.SliceOp: _slice,
     stablehlo.PadOp: _pad,
-    stablehlo.ReverseOp: _reverse,
+    stablehlo.ReverseOp: _reverse_dimensions,
     stablehlo.GatherOp: _gather,
 }
 """Conversions of data movement ops, by op class."""

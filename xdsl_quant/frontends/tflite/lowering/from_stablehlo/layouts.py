@@ -131,7 +131,7 @@ class FoldMovedConstant(RewritePattern):
         if moved is None or type_ is None:
             return
         stored = scalar_or_element_type(constant.value.type)
-        value = elements_attr(np.ascontiguousarray(moved), stored)
+        value = elements_attr(moved, stored)
         is_dequantized = isinstance(op.input.owner, tfl.DequantizeOp)
 
         def build(b: TFLBuilder) -> SSAValue:

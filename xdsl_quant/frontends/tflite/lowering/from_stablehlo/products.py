@@ -17,6 +17,7 @@ from xdsl_quant.transforms.building.builder import shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from .building import Conversion, TFLBuilder, inverse, is_float
+from .data_movement import reverse
 from .windows import POINT, pad_images
 
 
@@ -73,8 +74,7 @@ def _filters(
     weights = op.rhs
     inputs, outputs, *spatial = op.dimension_numbers.by_tensor()["kernel"]
     if flips:
-        axes = b.integers(spatial)
-        weights = b.op(tfl.ReverseV2Op, (weights, axes), weights.type)
+        weights = reverse(b, weights, spatial)
     ends = (inputs, outputs) if is_depthwise else (outputs, inputs)
     return _with_height(b, b.transpose(weights, [ends[0], *spatial, ends[1]]))
 

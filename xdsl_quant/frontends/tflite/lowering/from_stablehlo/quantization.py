@@ -95,7 +95,7 @@ def _constant_of_stored(
     b: TFLBuilder, stored: Array, type_: ScaledQuantizedType
 ) -> SSAValue:
     tensor = TensorType(type_, stored.shape)
-    value = elements_attr(np.ascontiguousarray(stored), type_.storage_type)
+    value = elements_attr(stored, type_.storage_type)
     return b.op(tfl.QConstOp, (), tensor, {"qtype": tensor, "value": value})
 
 
