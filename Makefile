@@ -154,6 +154,7 @@ oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.oracles.qdq
 	$(BIN)/python -m tests.oracles.onnx_files
 	$(BIN)/python -m tests.oracles.onnx_quantized
+	$(BIN)/python -m tests.oracles.stablehlo_to_tfl
 	$(BIN)/python -m tests.propagation
 	$(BIN)/python -m pytest -q -n auto --all-cases -m sampled
 	$(BIN)/python -m tests.slices

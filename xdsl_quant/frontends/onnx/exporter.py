@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import onnx
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NameLoc, StringAttr
-from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import error_summary
-from xdsl_quant.frontends.stablehlo import dialect as stablehlo
-from xdsl_quant.runtime.entry_function import (
-    entry_function,
-    functions_by_name,
-    inline_call,
-)
+from xdsl_quant.frontends.stablehlo.calls import inline_calls
+from xdsl_quant.runtime.entry_function import entry_function, functions_by_name
 from xdsl_quant.runtime.loading import apply_passes, parse_passes
 from xdsl_quant.runtime.plugins import dialects_in
 from xdsl_quant.unsupported import Unsupported
@@ -64,7 +60,7 @@ def write_onnx(module: ModuleOp) -> bytes:
         if "tfl" in dialects_in(module):
             apply_passes(module, parse_passes(_TFL_PASSES), is_routine=True)
         function = entry_function(module)
-        _inline_calls(function, functions_by_name(module), [function.sym_name.data])
+        inline_calls(function, functions_by_name(module))
     except (PassFailedException, ValueError) as e:
         raise ONNXFileError(f"cannot be written as ONNX: {error_summary(e)}") from None
     content = _model(function).SerializeToString()
@@ -73,36 +69,6 @@ def write_onnx(module: ModuleOp) -> bytes:
             "the model exceeds 2 GB, the limit of one file; external data is unsupported"
         )
     return content
-
-
-_CALLS = CallOp | stablehlo.CompositeOp
-
-
-def _inline_calls(
-    function: FuncOp, functions: Mapping[str, FuncOp], callers: Sequence[str]
-) -> None:
-    """
-    Inline the calls in a function.
-
-    Args:
-        function: the function.
-        functions: all functions, by name.
-        callers: names of this function and of those that call it.
-
-    Raises:
-        ONNXFileError: if a function calls itself.
-    """
-    for call in [op for op in function.walk() if isinstance(op, _CALLS)]:
-        symbol = call.callee if isinstance(call, CallOp) else call.decomposition
-        name = symbol.string_value()
-        if name in callers:
-            raise ONNXFileError(
-                f"cannot be written as ONNX: function '{name}' calls itself"
-            )
-        if (callee := functions.get(name)) is None or len(callee.body.blocks) != 1:
-            raise unwritable(call, f"function '{name}' has no single block")
-        _inline_calls(callee, functions, [*callers, name])
-        inline_call(call, callee)
 
 
 def _model(function: FuncOp) -> onnx.ModelProto:

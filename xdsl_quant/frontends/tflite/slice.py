@@ -20,6 +20,7 @@ SLICE = QuantizationUniverse(
     all_passes=pass_factories(
         f"{_HERE}.lowering",
         (
+            "convert-stablehlo-to-tfl",
             "convert-tfl-to-linalg",
             "convert-tfl-to-stablehlo",
             "convert-tfl-to-tosa",

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
+from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
@@ -56,6 +57,9 @@ from xdsl_quant.frontends.tflite.dialect.signatures import (
     strings,
 )
 from xdsl_quant.runtime.arrays import shortened
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import apply_passes, parse_passes
+from xdsl_quant.runtime.plugins import dialects_in
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .block_types import blocks_of_type
@@ -137,8 +141,10 @@ def write_tflite(module: ModuleOp) -> bytes:
     """
     Write a TensorFlow Lite model.
 
+    StableHLO ops are converted to the dialect `tfl` first.
+
     Args:
-        module: functions of `tfl` ops; `@main` is the entry point.
+        module: functions of `tfl` or StableHLO ops; `@main` is the entry point.
 
     Returns:
         The bytes of the file.
@@ -147,6 +153,8 @@ def write_tflite(module: ModuleOp) -> bytes:
         TFLiteFileError: if the module has ops or types that a file does not support.
         ImportError: if the package `tflite` is not installed.
     """
+    if dialects_in(module) & {"chlo", "stablehlo"}:
+        module = _in_tfl_dialect(module)
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     functions.sort(key=lambda function: function.sym_name.data != "main")
     if not functions or functions[0].sym_name.data != "main":
@@ -160,6 +168,24 @@ def write_tflite(module: ModuleOp) -> bytes:
         for signature in exporter.signatures(index)
     ]
     return write_model(Model(subgraphs, signatures, *_description(module)))
+
+
+def _in_tfl_dialect(module: ModuleOp) -> ModuleOp:
+    """
+    Convert the StableHLO ops of a copy of a module.
+
+    Raises:
+        TFLiteFileError: if an op has no conversion.
+    """
+    xdsl_patches.apply()
+    module = module.clone()
+    try:
+        name = entry_function(module).sym_name.data
+        apply_passes(module, parse_passes("convert-stablehlo-to-tfl"), is_routine=True)
+    except ValueError as e:
+        raise TFLiteFileError(str(e)) from None
+    entry_function(module, name).sym_name = StringAttr("main")
+    return module
 
 
 def _description(module: ModuleOp) -> tuple[str, Mapping[str, bytes]]:

@@ -1,0 +1,263 @@
+"""StableHLO and ONNX models as TensorFlow Lite ops and files."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from tests.unit.frontends.tflite.files.litert_process import runs
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
+from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.runtime.loading import IRError, apply_passes, as_module
+from xdsl_quant.tools.import_model import main as import_model
+
+_EXAMPLES = Path(__file__).parents[5] / "docs" / "examples"
+
+_X = "!quant.uniform<i8:f32, 0.1:3>"
+_Y = "!quant.uniform<i8:f32, 0.25:-7>"
+
+
+def _converted(text: str, passes: str = "convert-stablehlo-to-tfl") -> ModuleOp:
+    module = as_module(text)
+    apply_passes(module, passes)
+    return module
+
+
+def _function(arguments: str, result: str, *lines: str) -> str:
+    body = "\n  ".join(lines[:-1])
+    return (
+        f"func.func @main({arguments}) -> {result} {{\n  {body}\n"
+        f"  return {lines[-1]} : {result}\n}}\n"
+    )
+
+
+def _op_counts(module: ModuleOp) -> dict[str, int]:
+    """Return the number of ops that are not constants, by name."""
+    names = map(op_name, module.walk())
+    counts = Counter(name for name in names if name.startswith("tfl."))
+    return {k: v for k, v in counts.items() if "const" not in k and "no_value" not in k}
+
+
+def _stored_constants(file: bytes) -> Counter[object]:
+    """Return shapes, scales, zero points and data of quantized constants, with counts."""
+    (graph,) = read_tflite_model(file, "file").subgraphs
+    return Counter(
+        (
+            tensor.type,
+            (*tensor.shape,),
+            (*np.asarray(tensor.quantization.scales, np.float32).tolist(),),
+            (*tensor.quantization.zero_points.tolist(),),
+            bytes(tensor.data),
+        )
+        for tensor in graph.tensors
+        if tensor.data is not None and tensor.quantization is not None
+    )
+
+
+def _random_arguments(module: ModuleOp, seed: int = 0) -> Sequence[Any]:
+    function: Any = module.body.block.first_op
+    random = np.random.default_rng(seed)
+    return [
+        random.integers(-128, 128, type_.get_shape(), np.int8)
+        if "i8" in str(type_)
+        else random.normal(size=type_.get_shape()).astype(np.float32)
+        for type_ in function.function_type.inputs
+    ]
+
+
+# Ways round
+
+
+@pytest.mark.parametrize("name", ["layers_int8.tflite", "streaming.tflite"])
+def test_files_by_way_of_onnx_keep_constants_and_results(name: str):
+    onnx = pytest.importorskip("xdsl_quant.frontends.onnx")
+    module = as_module(_EXAMPLES / name, static=True)
+    apply_passes(module, "tfl-variables-to-arguments", is_routine=True)
+    back = write_tflite(onnx.read_onnx(onnx.write_onnx(module)))
+    assert _stored_constants(back) == _stored_constants(write_tflite(module))
+    arguments = _random_arguments(module)
+    for found, expected in zip(
+        run_function(read_tflite(back), None, *arguments),
+        run_function(module, None, *arguments),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_file_of_the_quantizer_of_onnxruntime():
+    pytest.importorskip("onnx", reason="pip install onnx")
+    module = as_module(_EXAMPLES / "wine_int8.onnx", static=True)
+    file = write_tflite(module)
+    counts = _op_counts(read_tflite(file))
+    assert counts["tfl.fully_connected"] == 3
+    assert counts["tfl.quantize"] == counts["tfl.dequantize"] == 1
+    x = np.load(_EXAMPLES / "wine_test.npz")["x"][:1].astype(np.float32)
+    (expected,) = run_function(module, None, x)
+    (run,) = runs([(file, [x])])
+    assert run.outcome == "runs", run.message
+    np.testing.assert_allclose(run.results[0], expected, rtol=0, atol=0.06)
+
+
+def test_float_file():
+    pytest.importorskip("onnx", reason="pip install onnx")
+    module = as_module(_EXAMPLES / "wine.onnx", static=True)
+    file = write_tflite(module)
+    assert _op_counts(read_tflite(file)) == {"tfl.fully_connected": 3}
+    x = np.load(_EXAMPLES / "wine_test.npz")["x"][:1].astype(np.float32)
+    (expected,) = run_function(module, None, x)
+    (found,) = run_function(read_tflite(file), None, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_command_imports_to_a_file(tmp_path: Path):
+    output = tmp_path / "layers.tflite"
+    assert import_model([str(_EXAMPLES / "jax_layers.mlir"), "-o", str(output)]) == 0
+    assert _op_counts(read_tflite(output)) == {
+        "tfl.fully_connected": 2,
+        "tfl.softmax": 1,
+    }
+
+
+# Casts
+
+
+def test_float_and_absent_biases_are_quantized():
+    x = f"tensor<1x2x{_X}>"
+    text = _function(
+        f"%x: {x}",
+        f"tensor<1x2x{_Y}>",
+        "%c = stablehlo.constant() <{value = dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>}>"
+        " : () -> tensor<2x2x!quant.uniform<i8:f32, 0.5>>",
+        "%b = stablehlo.constant dense<[[1.0, -0.26]]> : tensor<1x2xf32>",
+        f"%0 = quant.dcast %x : {x} to tensor<1x2xf32>",
+        "%1 = quant.dcast %c : tensor<2x2x!quant.uniform<i8:f32, 0.5>>"
+        " to tensor<2x2xf32>",
+        "%2 = stablehlo.dot_general %0, %1, contracting_dims = [1] x [1]"
+        " : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>",
+        "%3 = stablehlo.add %2, %b : tensor<1x2xf32>",
+        f"%4 = quant.qcast %3 : tensor<1x2xf32> to tensor<1x2x{_Y}>",
+        "%4",
+    )
+    module = _converted(text)
+    assert _op_counts(module) == {"tfl.fully_connected": 1}
+    # The scale is 0.1 * 0.5.
+    assert "dense<[20, -5]> : tensor<2xi32>" in str(module)
+    assert "dense<0> : tensor<2xi32>" in str(_converted(text.replace("%3 :", "%2 :")))
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"), [("i8:f32, 0.5", "i8:f32"), ("u8:f32, 0.5:3", "u8:f32")]
+)
+def test_u8_values_are_stored_as_i8_if_the_weights_are(weights: str, expected: str):
+    u8 = "!quant.uniform<u8:f32, 0.5:130>"
+    text = _function(
+        "%x: tensor<1x2xf32>",
+        "tensor<1x2xf32>",
+        "%c = stablehlo.constant() <{value = dense<[[1, 2], [3, 4]]>"
+        f" : tensor<2x2xi8>}}> : () -> tensor<2x2x!quant.uniform<{weights}>>",
+        f"%0 = quant.qcast %x : tensor<1x2xf32> to tensor<1x2x{u8}>",
+        f"%1 = quant.dcast %0 : tensor<1x2x{u8}> to tensor<1x2xf32>",
+        f"%2 = quant.dcast %c : tensor<2x2x!quant.uniform<{weights}>> to tensor<2x2xf32>",
+        "%3 = stablehlo.dot_general %1, %2, contracting_dims = [1] x [1]"
+        " : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>",
+        f"%4 = quant.qcast %3 : tensor<1x2xf32> to tensor<1x2x{u8}>",
+        f"%5 = quant.dcast %4 : tensor<1x2x{u8}> to tensor<1x2xf32>",
+        "%5",
+    )
+    module = _converted(text)
+    counts = dict.fromkeys(("tfl.quantize", "tfl.fully_connected", "tfl.dequantize"), 1)
+    assert _op_counts(module) == counts
+    (cast,) = (op for op in module.walk() if op.name == "tfl.quantize")
+    assert expected in str(cast.results[0].type)
+    x = np.array([[3.2, -7.9]], np.float32)
+    (found,), (exact,) = (run_function(m, None, x) for m in (module, as_module(text)))
+    np.testing.assert_array_equal(found, exact)
+
+
+def test_concatenation_of_several_scales():
+    text = _function(
+        f"%x: tensor<2x{_X}>, %y: tensor<2x{_Y}>",
+        f"tensor<4x{_Y}>",
+        f"%0 = quant.dcast %x : tensor<2x{_X}> to tensor<2xf32>",
+        f"%1 = quant.dcast %y : tensor<2x{_Y}> to tensor<2xf32>",
+        "%2 = stablehlo.concatenate %0, %1, dim = 0"
+        " : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>",
+        f"%3 = quant.qcast %2 : tensor<4xf32> to tensor<4x{_Y}>",
+        "%3",
+    )
+    assert _op_counts(_converted(text)) == {"tfl.quantize": 1, "tfl.concatenation": 1}
+
+
+def test_quantized_ops_with_accumulators():
+    text = (_EXAMPLES / "stablehlo_dot_general.mlir").read_text()
+    module = as_module(text)
+    arguments = _random_arguments(module)
+    (expected,) = run_function(module, None, *arguments)
+    (found,) = run_function(read_tflite(write_tflite(module)), None, *arguments)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_maximum_of_stored_values_from_the_lowest_one():
+    text = _function(
+        f"%x: tensor<2x3x{_X}>",
+        f"tensor<2x{_X}>",
+        f"%c = stablehlo.constant() <{{value = dense<-128> : tensor<i8>}}>"
+        f" : () -> tensor<{_X}>",
+        f"%0 = stablehlo.reduce(%x init: %c) applies stablehlo.maximum across dimensions"
+        f" = [1] : (tensor<2x3x{_X}>, tensor<{_X}>) -> tensor<2x{_X}>",
+        "%0",
+    )
+    assert _op_counts(_converted(text)) == {"tfl.reduce_max": 1}
+
+
+# Functions and messages
+
+
+def test_calls_are_inlined_and_the_entry_function_becomes_main():
+    text = """
+    func.func private @relu(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %c = stablehlo.constant dense<0.0> : tensor<4xf32>
+      %0 = stablehlo.maximum %x, %c : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func @net(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    """
+    assert _op_counts(read_tflite(write_tflite(as_module(text)))) == {"tfl.relu": 1}
+
+
+_UNSUPPORTED = _function(
+    "%x: tensor<4xf32>",
+    "tensor<4xf32>",
+    "%0 = stablehlo.tanh %x : tensor<4xf32>",
+    "%1 = stablehlo.cbrt %0 : tensor<4xf32>",
+    "%1",
+)
+
+
+def test_unsupported_ops_leave_the_module_unchanged():
+    module = as_module(_UNSUPPORTED)
+    with pytest.raises(IRError, match=r"'stablehlo\.cbrt' op has no conversion"):
+        apply_passes(module, "convert-stablehlo-to-tfl")
+    assert str(module) == str(as_module(_UNSUPPORTED))
+    with pytest.raises(TFLiteFileError, match=r"3:3: error: 'stablehlo\.cbrt' op"):
+        write_tflite(module)
+
+
+def test_unsupported_ops_may_stay(capsys: pytest.CaptureFixture[str]):
+    module = _converted(_UNSUPPORTED, "convert-stablehlo-to-tfl{partial=true}")
+    assert [op.name for op in module.walk()][2:4] == ["tfl.tanh", "stablehlo.cbrt"]
+    assert "1 'stablehlo.cbrt' left" in capsys.readouterr().err
+
+
+def test_unused_unsupported_ops_are_erased():
+    text = _UNSUPPORTED.replace("return %1", "return %0")
+    assert _op_counts(_converted(text)) == {"tfl.tanh": 1}
