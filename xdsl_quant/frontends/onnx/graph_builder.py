@@ -48,6 +48,7 @@ from .files.tensors import array_of, constant_attribute, element_type_of_data
 from .folding import folded_results
 from .functions import expanded_nodes
 from .node import Node
+from .type_inference import ValueTypes
 
 _MAX_CONSTANT = 1 << 24
 """Maximum element count of a constant that a conversion computes."""
@@ -162,8 +163,8 @@ class GraphBuilder(StableHLOBuilder):
     versions: Mapping[str, int] = field(kw_only=True)
     """Opset version of each domain."""
 
-    types: Mapping[str, onnx.TypeProto] = field(kw_only=True)
-    """Inferred types of values, by name."""
+    types: ValueTypes = field(kw_only=True)
+    """Declared and inferred types of values."""
 
     folder: Path | None = field(kw_only=True)
     """Folder of external data."""

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     IntegerType,
     NameLoc,
     Signedness,
@@ -37,7 +38,7 @@ from xdsl_quant.runtime.arrays import (
     stored_elements,
 )
 from xdsl_quant.runtime.arrays import shape_of as shape_of_type
-from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.transforms.building.builder import element_type_of
 from xdsl_quant.unsupported import Unsupported
 
 from .files.model_files import ONNXFileError
@@ -126,6 +127,11 @@ def expressed_element_type(value: SSAValue) -> Attribute:
     element_type = element_type_of(value)
     is_quantized = isinstance(element_type, ScaledQuantizedType)
     return element_type.expressed_type if is_quantized else element_type
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """Return the shape of a tensor; that of a scalar is empty."""
+    return shape_of_type(value.type)
 
 
 def identity(rank: int) -> Layout:
@@ -559,7 +565,7 @@ class GraphWriter:
             if (write := self.writers.get(type(op))) is None:
                 raise Unsupported("unsupported op")
             for type_ in (*op.operand_types, *op.result_types):
-                if not isinstance(type_, TensorType):
+                if not isinstance(type_, TensorType | AnyFloat | IntegerType):
                     raise Unsupported(f"value of type '{type_}'; expected a tensor")
             write(self, op)
         except Unsupported as e:

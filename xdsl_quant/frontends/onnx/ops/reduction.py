@@ -37,7 +37,8 @@ _SUM = partial(_fold, stablehlo.AddOp, 0)
 
 
 def _mean(b: GraphBuilder, x: SSAValue, axes: Sequence[int]) -> SSAValue:
-    count = prod(shape_of(x)[axis] for axis in axes)
+    # The mean of no elements is 0 in onnxruntime.
+    count = max(prod(shape_of(x)[axis] for axis in axes), 1)
     return b.compute(stablehlo.DivideOp, _SUM(b, x, axes), count)
 
 
