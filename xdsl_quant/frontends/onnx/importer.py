@@ -26,6 +26,7 @@ from xdsl_quant import xdsl_patches
 from xdsl_quant.runtime.arrays import shape_text
 from xdsl_quant.runtime.loading import IRError, verify_module
 
+from .constants import Constants, set_constants
 from .files.model_files import LoadedModel, ONNXFileError, load_model
 from .graph_builder import (
     GraphBuilder,
@@ -42,6 +43,7 @@ def read_onnx(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     static: bool = False,
+    constants: Constants = (),
 ) -> ModuleOp:
     """
     Read an ONNX model.
@@ -55,19 +57,23 @@ def read_onnx(
         shapes: shapes of the inputs, by name.
         static: use 1 for the remaining symbolic sizes of inputs, which are otherwise
             dynamic (`?`) if all ops support it; if not, they are 1, with a warning.
+        constants: values of inputs that become constants, by name, e.g. `{"sr": 16000}`;
+            or texts such as `sr=16000`, with numbers and lists as in JSON.
 
     Returns:
         The verified module.
 
     Raises:
         ONNXFileError: if the file is damaged or unsupported, an input is incompatible
-            with its shape, or the module is invalid.
+            with its shape or value, or the module is invalid.
         OSError: if the file cannot be read.
         ImportError: if the package `onnx` is not installed.
     """
     model = load_model(source)
     xdsl_patches.apply()
     shapes = shapes or {}
+    if constants:
+        set_constants(model, constants)
     try:
         return _read_module(model, shapes, static)
     except ONNXFileError:

@@ -35,8 +35,8 @@ class ValueTypes:
 
     def get(self, name: str) -> onnx.TypeProto | None:
         """Return the type of a value; `None` if it is unknown."""
-        declared = _declared(self.proto).get(name)
-        is_known = declared is not None and _is_static(declared)
+        declared = _declared_types(self.proto).get(name)
+        is_known = declared is not None and _has_known_sizes(declared)
         return declared if is_known else self._inferred.get(name, declared)
 
     @cached_property
@@ -50,15 +50,15 @@ class ValueTypes:
                 if size != DYNAMIC_INDEX:
                     dimension.dim_value = size
         inferred = _inferred(sized)
-        return {} if inferred is None else _declared(inferred)
+        return {} if inferred is None else _declared_types(inferred)
 
 
-def _declared(model: onnx.ModelProto) -> Mapping[str, onnx.TypeProto]:
+def _declared_types(model: onnx.ModelProto) -> Mapping[str, onnx.TypeProto]:
     values = (*model.graph.value_info, *model.graph.output)
     return {value.name: value.type for value in values}
 
 
-def _is_static(type_: onnx.TypeProto) -> bool:
+def _has_known_sizes(type_: onnx.TypeProto) -> bool:
     tensor = type_.tensor_type
     return tensor.HasField("shape") and all(
         size.HasField("dim_value") for size in tensor.shape.dim

@@ -177,7 +177,7 @@ def _choose_parameters(w: GraphWriter, op: ChooseParametersOp) -> None:
     )
 
 
-def _from_elements(w: GraphWriter, op: FromElementsOp) -> None:
+def _scalar_tensor(w: GraphWriter, op: FromElementsOp) -> None:
     """Write a scalar that becomes a tensor: both are tensors of one element in ONNX."""
     if len(op.elements) != 1:
         raise Unsupported("tensor of several scalars")
@@ -192,7 +192,7 @@ CAST_WRITERS: Mapping[type[Operation], Writer] = {
     ChooseParametersOp: _choose_parameters,
     DequantizeCastOp: write_at_use,
     DynamicDequantizeCastOp: partial(_dynamic_cast, "DequantizeLinear"),
-    FromElementsOp: _from_elements,
+    FromElementsOp: _scalar_tensor,
     DynamicQuantizeCastOp: partial(_dynamic_cast, "QuantizeLinear"),
     StorageCastOp: _scast,
     stablehlo.UniformQuantizeOp: _quantize,
