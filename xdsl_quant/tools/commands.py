@@ -141,14 +141,15 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "rosetta": Command(
         "compare the arithmetic of runtimes",
-        "Compare the stored values that runtimes compute for a quantized type, or for\n"
-        "each op of a .tflite file: ONNX, LiteRT, XNNPACK, torch, MLIR, compiled code.",
-        "TYPE --against --runtimes --ops --all-inputs --json -p --shape --static "
-        "--constant --no-progress",
+        "Compare the stored values that runtimes compute for a quantized type, for each\n"
+        "op of a .tflite file, or for each op of a model on the samples of --data: ONNX,\n"
+        "LiteRT, XNNPACK, torch, MLIR, compiled code.",
+        "TYPE --data --input --against --runtimes --ops --all-inputs --json "
+        f"{_MODEL_OPTIONS} --no-progress",
         (
             "'!quant.uniform<i8:f32, 0.5:3>'",
             "'!quant.uniform<u8:f16, 0.1:128>' --against onnxruntime",
-            "model.tflite --ops add,conv_2d --json differences.json",
+            "model.onnx --data x.npz --runtimes onnxruntime,compiled",
         ),
     ),
 }
@@ -190,7 +191,7 @@ _ARGUMENTS = """
   --fuse                  lower with the option fuse=true
   --all-inputs            also compute all 2^32 floats
   --seconds SECONDS       time limit for each claim (default: 60)
-  --against RUNTIME       reference runtime (default: compiled)
+  --against RUNTIME       reference (default: compiled, or onnx-definition)
   --runtimes NAMES        runtimes to compare, with commas (default: all)
   --ops NAMES             ops to compare, with commas (default: all)
   --rounding-mode MODE    nearest-even (default), nearest-away or truncate
@@ -236,7 +237,6 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "--scales": {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")},
     "--scale-rounding": {"choices": get_args(ScaleRounding), "default": "single"},
     "--seconds": {"type": float, "default": 60.0},
-    "--against": {"default": "compiled"},
     "--rounding-mode": {"choices": get_args(RoundingMode)},
     "--zero-point-order": {"choices": get_args(ZeroPointOrder)},
     "--kernels": {"choices": get_args(KernelSet)},
