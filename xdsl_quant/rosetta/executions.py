@@ -136,6 +136,8 @@ def _litert(runtime: LiteRTReference, worker: Worker) -> Execution:
 
 ONNX, STABLEHLO = "onnx-definition", "stablehlo-definition"
 COMPILED = "compiled"
+DEFINITIONS = ONNX, STABLEHLO
+"""Names of executions with float ops between casts."""
 
 
 def executions(is_tfl: bool, worker: Worker) -> Mapping[str, Execution]:
@@ -149,12 +151,15 @@ def executions(is_tfl: bool, worker: Worker) -> Mapping[str, Execution]:
     own: dict[str, Execution] = {
         ONNX: by_definition("after-rounding", "nearest-even"),
         STABLEHLO: by_definition("before-rounding", "nearest-even"),
-        COMPILED: _tfl_kernels("reference") if is_tfl else _integers("fixed-point"),
         f"{COMPILED} kernels=onnxruntime": _integers("f32"),
+        f"{COMPILED} kernels=multiplier": _integers("fixed-point"),
     }
     if is_tfl:
-        own[f"{COMPILED} kernels=multiplier"] = _tfl_kernels("multiplier")
-        own[f"{COMPILED} fallback=only"] = _tfl_floats
+        own |= {
+            COMPILED: _tfl_kernels("reference"),
+            f"{COMPILED} kernels=multiplier": _tfl_kernels("multiplier"),
+            f"{COMPILED} fallback=only": _tfl_floats,
+        }
     own[OnnxRuntime.name] = _onnxruntime(worker)
     for name, runtime in RUNTIMES.items():
         if isinstance(runtime, LiteRTReference):

@@ -17,8 +17,8 @@ from xdsl_quant.numerics import QuantizationParameters
 
 from .executions import (
     COMPILED,
+    DEFINITIONS,
     ERRORS,
-    ONNX,
     Execution,
     Runs,
     by_definition,
@@ -38,10 +38,18 @@ _ROUNDINGS: Mapping[str, Execution] = {
 }
 """Executions that differ from ONNX's definition, by the difference."""
 
-_TIE = 1e-3
+_ARITHMETIC: Mapping[str, str] = {
+    "f32 multiplier": f"{COMPILED} kernels=onnxruntime",
+    "fixed-point multiplier": f"{COMPILED} kernels=multiplier",
+    "integer kernel": COMPILED,
+    "float ops": f"{COMPILED} fallback=only",
+}
+"""Other arithmetic, by the reason; values are names of executions."""
+
+_TIE = 2**-7
 """
-Distance from the middle between two integers, in units of the stored value, of a sum that
-any order of float operations may round up or down.
+Distance from the middle between two integers, in units of the stored value, of sums that
+are rounded up or down depending on the order of operations.
 """
 
 
@@ -53,6 +61,9 @@ class Explanation:
     runs: Runs
     executions: Mapping[str, Execution]
 
+    runtime: str
+    """Name of the runtime that is compared with the reference."""
+
     against: str
     """Name of the reference."""
 
@@ -60,8 +71,9 @@ class Explanation:
         self, found: _Stored, expected: _Stored, different: NDArray[np.int64]
     ) -> str:
         """
-        Return the variation that has all results of the runtime, or of a reference other
-        than ONNX's definition, where these differ; or else the one with most of them.
+        Return the variation that has all results of the runtime where it differs from the
+        reference, or else the one with most of them. If only the reference has arithmetic
+        of its own, return the variation that has its results.
 
         Args:
             found: results of the runtime.
@@ -71,13 +83,14 @@ class Explanation:
         found, expected = found[different], expected[different]
         if self._is_saturated(found, expected):
             return "saturation"
+        is_reference = self.runtime in DEFINITIONS and self.against not in DEFINITIONS
+        target = expected if is_reference else found
         counts: dict[str, int] = {}
-        for name, results in self._variations():
-            counts[name] = int((results[different] == found).sum())
-            is_reference = (
-                self.against != ONNX and (results[different] == expected).all()
-            )
-            if counts[name] == different.size or is_reference:
+        for name, results in self._variations(
+            self.against if is_reference else self.runtime
+        ):
+            counts[name] = int((results[different] == target).sum())
+            if counts[name] == different.size:
                 return name
         if self._are_next_to_ties(different):
             return "values next to a tie"
@@ -86,13 +99,18 @@ class Explanation:
             return "other"
         return f"{best} ({counts[best]:,} of {different.size:,})"
 
-    def _variations(self) -> Iterator[tuple[str, _Stored]]:
+    def _variations(self, runtime: str) -> Iterator[tuple[str, _Stored]]:
+        """Yield the results of variations; that of the runtime comes first."""
+        known = self.executions
         named = {
             **_ROUNDINGS,
-            "f32 multiplier": self.executions[f"{COMPILED} kernels=onnxruntime"],
-            "fixed-point multiplier": self.executions[COMPILED],
+            **{
+                text: known[name] for text, name in _ARITHMETIC.items() if name in known
+            },
         }
-        for name, execution in named.items():
+        own = known.get(runtime)
+        names = sorted(named, key=lambda name: named[name] is not own)
+        for name, execution in ((name, named[name]) for name in names):
             try:
                 results = execution(self.step)(self.runs)
             except (Unavailable, *ERRORS):

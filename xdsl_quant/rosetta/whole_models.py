@@ -137,7 +137,7 @@ def compare_model(
         reference = against or (COMPILED if is_tfl else ONNX)
         names = runtime_names(reference, runtimes, [*known])
         arguments = [[*run] for run in runs]
-        values = {
+        values: dict[SSAValue, Sequence[Array]] = {
             argument: [run[index] for run in arguments]
             for index, argument in enumerate(function.args)
         }
@@ -232,7 +232,7 @@ class _Tally:
             return
         sizes = np.abs(pair[0] - pair[1])
         runs = _operand_runs(step, self.expected)
-        explanation = Explanation(step, runs, self.executions, self.against)
+        explanation = Explanation(step, runs, self.executions, self.name, self.against)
         self.rows.append(
             StepDifference(
                 step.op_name,

@@ -149,7 +149,7 @@ COMMANDS: Mapping[str, Command] = {
         (
             "'!quant.uniform<i8:f32, 0.5:3>'",
             "'!quant.uniform<u8:f16, 0.1:128>' --against onnxruntime",
-            "model.onnx --data x.npz --runtimes onnxruntime,compiled",
+            "model.onnx --data x.npz --runtimes onnxruntime",
         ),
     ),
 }
