@@ -141,9 +141,8 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "rosetta": Command(
         "compare the arithmetic of runtimes",
-        "Compare the stored values that runtimes compute for a quantized type, for each\n"
-        "op of a .tflite file, or for each op of a model on the samples of --data: ONNX,\n"
-        "LiteRT, XNNPACK, torch, MLIR, compiled code.",
+        "Compare the stored values that runtimes compute for a type, for each op of a\n"
+        ".tflite file, or for each op of a model on the samples of --data.",
         "TYPE --data --input --against --runtimes --ops --all-inputs --json "
         f"{_MODEL_OPTIONS} --no-progress",
         (

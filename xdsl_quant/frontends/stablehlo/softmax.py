@@ -10,6 +10,8 @@ from . import dialect as stablehlo
 from .dialect.elementwise import BinaryOp
 from .dialect.reduction import region_op
 
+_Broadcast = stablehlo.BroadcastInDimOp | stablehlo.DynamicBroadcastInDimOp
+
 
 class RowOperand(NamedTuple):
     """The operand of a softmax or reduction, and the dimension of its rows."""
@@ -43,11 +45,11 @@ def row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> RowOperand | None
     broadcast to the shape of the operand; `None` for other values.
     """
     dimensions = range(rank := len(shape_of(value)))
-    while isinstance(op := value.owner, stablehlo.BroadcastInDimOp):
+    while isinstance(op := value.owner, _Broadcast):
         dimensions = [dimensions[d] for d in op.broadcast_dimensions.get_values()]
         value = op.operand
     kept = value
-    if isinstance(op, stablehlo.ReshapeOp):
+    if isinstance(op, stablehlo.ReshapeOp | stablehlo.DynamicReshapeOp):
         op = op.operand.owner
     if not isinstance(op, stablehlo.ReduceOp) or not isinstance(region_op(op), op_type):
         return None

@@ -93,7 +93,7 @@ def _gemm(
     if bias is None or not factor:
         return product
     bias = _with_factor(b, bias, factor)
-    bias = b.broadcast_like_numpy(bias, shape_of(product))
+    bias = b.broadcast_like(bias, product)
     return b.add(stablehlo.AddOp(product, bias))
 
 
@@ -149,7 +149,7 @@ def _convolution(
     )
     if bias is None:
         return result
-    bias = b.broadcast(bias, shape_of(result), [1])
+    bias = b.broadcast_like(bias, result, [1])
     return b.add(stablehlo.AddOp(result, bias))
 
 

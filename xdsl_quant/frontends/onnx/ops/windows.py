@@ -225,16 +225,14 @@ def _divided_by_counts(
 ) -> SSAValue:
     element_type = element_type_of(total)
     divisor = b.tensor(counts.astype(numpy_dtype(element_type)), element_type)
-    divisor = b.broadcast(divisor, shape_of(total), dimensions)
+    divisor = b.broadcast_like(divisor, total, dimensions)
     return b.add(stablehlo.DivideOp(total, divisor))
 
 
 def _global_average_pool(b: GraphBuilder, node: Node, x: SSAValue) -> SSAValue:
-    sizes = shape_of(x)[2:]
-    if DYNAMIC_INDEX in sizes:
-        raise Unsupported(f"divides by an unknown size; {b.sizes_hint}")
+    count = b.known_count(x, range(2, len(shape_of(x))))
     total = _over_spatial(b, stablehlo.AddOp, b.single(x), 0)
-    mean = b.compute(stablehlo.DivideOp, total, prod(sizes))
+    mean = b.compute(stablehlo.DivideOp, total, count)
     return b.convert(mean, element_type_of(x))
 
 

@@ -43,7 +43,7 @@ def _divide(w: GraphWriter, op: stablehlo.DivideOp) -> None:
             total
         ) and divisor == _reduced_count(total):
             w.result(op.result, *reduced(w, total, "ReduceMean", name))
-        case stablehlo.ReshapeOp() as kept if (
+        case stablehlo.ReshapeOp() | stablehlo.DynamicReshapeOp() as kept if (
             image := _image_of_sum(w, kept)
         ) is not None and divisor == _spatial_count(*image):
             value, layout = image
@@ -63,7 +63,7 @@ def _reduced_count(op: stablehlo.ReduceOp) -> int:
 
 
 def _image_of_sum(
-    w: GraphWriter, op: stablehlo.ReshapeOp
+    w: GraphWriter, op: stablehlo.ReshapeOp | stablehlo.DynamicReshapeOp
 ) -> tuple[SSAValue, Layout] | None:
     """
     Return the images whose spatial dimensions are summed up and kept with size 1, and

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Operation
 
@@ -44,24 +45,35 @@ def _transpose(w: GraphWriter, op: stablehlo.TransposeOp) -> None:
     w.alias(op.result, op.operand, lambda layout: composed(layout, permutation))
 
 
-def _reshape(w: GraphWriter, op: stablehlo.ReshapeOp) -> None:
+_Reshape = stablehlo.ReshapeOp | stablehlo.DynamicReshapeOp
+
+
+def _reshape(w: GraphWriter, op: _Reshape) -> None:
     operand, shape = op.operand, shape_of(op.result)
-    while isinstance(operand.owner, stablehlo.ReshapeOp) and (
+    while isinstance(operand.owner, _Reshape) and (
         element_type_of(operand) == element_type_of(operand.owner.operand)
     ):
         operand = operand.owner.operand
     if operand.type == op.result.type and DYNAMIC_INDEX not in shape:
         w.alias(op.result, operand, lambda layout: layout)
         return
-    if shape.count(DYNAMIC_INDEX) > 1:
-        raise Unsupported("several dynamic sizes")
-    sizes = w.integers(
-        [-1 if size == DYNAMIC_INDEX else size for size in shape], "shape"
-    )
+    inputs, name = [w.operand(operand), _sizes(w, op)], w.value_name(op.result)
     # Without `allowzero`, 0 copies a size of the operand.
     attributes = {"allowzero": 1} if 0 in shape else {}
-    inputs, name = [w.operand(operand), sizes], w.value_name(op.result)
     w.result(op.result, w.node("Reshape", inputs, name, **attributes))
+
+
+def _sizes(w: GraphWriter, op: _Reshape) -> str:
+    """Return the tensor with the sizes of a result, of which one may be -1."""
+    shape = shape_of(op.result)
+    unknown = shape.count(DYNAMIC_INDEX)
+    if unknown > 1 or (unknown and 0 in shape):
+        if isinstance(op, stablehlo.ReshapeOp):
+            raise Unsupported("several dynamic sizes")
+        return w.cast(w.operand(op.output_shape), i64)
+    return w.integers(
+        [-1 if size == DYNAMIC_INDEX else size for size in shape], "shape"
+    )
 
 
 def _concatenate(w: GraphWriter, op: stablehlo.ConcatenateOp) -> None:
@@ -249,6 +261,8 @@ def _python_value(attribute: Attribute) -> object:
 
 MOVEMENT_WRITERS: Mapping[type[Operation], Writer] = {
     stablehlo.BroadcastInDimOp: write_at_use,
+    stablehlo.DynamicBroadcastInDimOp: write_at_use,
+    stablehlo.DynamicReshapeOp: _reshape,
     stablehlo.ConcatenateOp: _concatenate,
     stablehlo.ConstantOp: write_at_use,
     stablehlo.CustomCallOp: _custom_call,

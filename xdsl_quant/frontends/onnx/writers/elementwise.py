@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.frontends.onnx.graph_writer import (
+    BroadcastOp,
     GraphWriter,
     Layout,
     Writer,
@@ -38,7 +39,7 @@ def _common_layout(w: GraphWriter, values: Sequence[SSAValue]) -> Layout:
     """Return the layout of the first operand that is already written."""
     for value in values:
         if stored_constant(value) is None and not isinstance(
-            source(value).owner, stablehlo.BroadcastInDimOp
+            source(value).owner, BroadcastOp
         ):
             return w.layout(value)
     return identity(len(shape_of(values[0])))
@@ -49,10 +50,7 @@ def _broadcast_operands(
 ) -> Sequence[str]:
     """Return the tensors of operands that the node broadcasts to the shape of the op."""
     rank = len(layout)
-    is_full = [
-        not isinstance(source(value).owner, stablehlo.BroadcastInDimOp)
-        for value in values
-    ]
+    is_full = [not isinstance(source(value).owner, BroadcastOp) for value in values]
     if not any(is_full):
         is_full[0] = True
     return [
@@ -132,7 +130,7 @@ def _is_storage_bound(
     if type_ is None or not type_.is_per_tensor or op.results[0].type != value.type:
         return False
     constant = source(number)
-    while isinstance(constant.owner, stablehlo.BroadcastInDimOp):
+    while isinstance(constant.owner, BroadcastOp):
         constant = constant.owner.operand
     if element_type_of(constant) != type_:
         return False

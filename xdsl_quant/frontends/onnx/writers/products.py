@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.frontends.onnx.graph_writer import (
+    BroadcastOp,
     GraphWriter,
     Layout,
     Writer,
@@ -27,7 +28,12 @@ def _bias(
     w: GraphWriter, op: stablehlo.ConvolutionOp | stablehlo.DotGeneralOp, features: int
 ) -> tuple[stablehlo.AddOp, SSAValue] | None:
     """Return the sum of a product and of a bias along a dimension, and the bias."""
-    uses = [*op.result.uses]
+    # Sizes are those of the sum, too.
+    uses = [
+        use
+        for use in op.result.uses
+        if not isinstance(use.operation, stablehlo.GetDimensionSizeOp)
+    ]
     if len(uses) != 1 or not isinstance(add := uses[0].operation, stablehlo.AddOp):
         return None
     if quantized_type(op.result.type) is not None or (
@@ -36,7 +42,7 @@ def _bias(
         return None
     other = source(add.operands[1 - uses[0].index]).owner
     if (
-        not isinstance(other, stablehlo.BroadcastInDimOp)
+        not isinstance(other, BroadcastOp)
         or [*other.broadcast_dimensions.get_values()] != [features]
         or shape_of(other.operand) != (shape_of(op.result)[features],)
         or not w.is_available(other.operand)
@@ -119,7 +125,7 @@ def _byte_operand(
     if isinstance(op, stablehlo.SubtractOp):
         op, point = op.lhs.owner, op.rhs.owner
         dimensions: Sequence[int] = ()
-        if isinstance(point, stablehlo.BroadcastInDimOp):
+        if isinstance(point, BroadcastOp):
             dimensions = point.broadcast_dimensions.get_values()
             point = point.operand.owner
         if not isinstance(point, stablehlo.ConvertOp) or [*dimensions] not in (
@@ -169,6 +175,7 @@ def _convolution(w: GraphWriter, op: stablehlo.ConvolutionOp) -> None:
         w.written.add(add)
         result = add.result
     tensor = _product_node(w, op, op_type, values, inputs, **attributes, **others)
+    w.result(op.result, tensor, out)
     w.result(result, tensor, out)
 
 
@@ -262,7 +269,9 @@ def _dot_general(w: GraphWriter, op: stablehlo.DotGeneralOp) -> None:
         add, value = bias
         w.written.add(add)
         inputs.append(w.operand(value))
-        w.result(add.result, w.node("Gemm", inputs, w.value_name(add.result)))
+        tensor = w.node("Gemm", inputs, w.value_name(add.result))
+        w.result(result, tensor)
+        w.result(add.result, tensor)
         return
     is_plain = counts == (1, 1, 1) or (not batching[0] and counts[1:] == (1, 1))
     if not is_plain:
