@@ -13,7 +13,13 @@ from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.extras import slice_function
-from xdsl_quant.runtime.loading import Model, as_module, model_format, suffixes
+from xdsl_quant.runtime.loading import (
+    Model,
+    as_module,
+    model_format,
+    model_path,
+    suffixes,
+)
 
 from .labels import Labels, Metric
 from .recipe import Recipe
@@ -171,12 +177,15 @@ class DynamicRangeModel(QuantizedModel):
 
 def read_model(model: Model) -> ModuleOp:
     """
-    Read a model and return its module; copy a given module.
+    Read a model and return its module; copy a given module. Sizes that an `.onnx` file
+    leaves open are 1.
 
     Raises:
         IRError, TypeError, ImportError: as `as_module`.
     """
-    module = as_module(model)
+    # Kernels that targets match have static sizes.
+    static = (path := model_path(model)) is not None and has_suffix(path, ".onnx")
+    module = as_module(model, static=static)
     return module.clone() if module is model else module
 
 

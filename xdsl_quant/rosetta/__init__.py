@@ -14,6 +14,7 @@ from .casts import RUNTIMES, compare_runtimes
 from .comparison import Difference, Match, Row, RuntimeComparison
 from .models import OP_RUNTIMES, compare_ops
 from .runtimes import Runtime, Unavailable
+from .whole_models import ModelComparison, StepDifference, compare_model
 
 __all__ = [
     "OP_RUNTIMES",
@@ -21,10 +22,13 @@ __all__ = [
     "Comparison",
     "Difference",
     "Match",
+    "ModelComparison",
     "Row",
     "Runtime",
     "RuntimeComparison",
+    "StepDifference",
     "Unavailable",
+    "compare_model",
     "compare_ops",
     "compare_runtimes",
 ]

@@ -1,10 +1,16 @@
 """Results of comparing runtimes, printed as tables or JSON."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from xdsl_quant.diagnostics import table
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,6 @@ def _row_cells(row: Row) -> Sequence[str]:
     return row.runtime, f"{row.differences:,}", *texts, row.nan, match
 
 
-def comparisons_json(comparisons: Iterable[RuntimeComparison]) -> str:
-    """Return comparisons as JSON, with the fields of `RuntimeComparison` as keys."""
+def comparisons_json(comparisons: Iterable[DataclassInstance]) -> str:
+    """Return comparisons as JSON, with the fields of their class as keys."""
     return json.dumps([asdict(item) for item in comparisons], indent=2) + "\n"

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
 from re import fullmatch, match, search
-from typing import BinaryIO, TypeAlias, TypeGuard, cast
+from typing import BinaryIO, TypeAlias, TypeGuard, Unpack, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -43,7 +43,7 @@ from xdsl_quant.pass_outcome import CountingPass
 from .atomic_files import has_suffix
 from .garbage_collection import without_garbage_collection
 from .pass_options import options_error_message
-from .plugins import ModelFileError, ModelFormat, dialects_in, plugins
+from .plugins import ModelFileError, ModelFormat, ReaderOptions, dialects_in, plugins
 
 _UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
 """Regular expression of an option value that requires quotes but has none."""
@@ -256,7 +256,7 @@ def _module_of_file(path: Path, static: bool) -> ModuleOp:
 
 def _module_of_bytes(content: bytes, static: bool) -> ModuleOp:
     if (format_ := format_of_content(content)) is not None:
-        return read_by_format(format_, content, None, static)
+        return read_by_format(format_, content, static=static)
     return parse_module(read_utf8(io.BytesIO(content), "module"))
 
 
@@ -337,18 +337,14 @@ def is_tflite_file(source: object) -> bool:
 
 
 def read_model_file(
-    path: str | os.PathLike[str],
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    static: bool = False,
+    path: str | os.PathLike[str], **options: Unpack[ReaderOptions]
 ) -> ModuleOp:
     """
     Read a model file and return its verified module.
 
     Args:
         path: path with the suffix of a model format.
-        shapes: shapes for inputs of dynamic shape, by input name.
-        static: True to replace dynamic sizes by those stored in the file.
+        options: options of the reader.
 
     Raises:
         IRError: if the file is unreadable or damaged, or the module is invalid.
@@ -359,16 +355,13 @@ def read_model_file(
             f"{path}: error: unknown kind of file, expected a {suffixes()} file"
         )
     try:
-        return read_by_format(format_, Path(path), shapes, static)
+        return read_by_format(format_, Path(path), **options)
     except OSError as e:
         raise IRError(f"{path}: error: {(e.strerror or str(e)).lower()}") from None
 
 
 def read_by_format(
-    format_: ModelFormat,
-    source: Path | bytes,
-    shapes: Mapping[str, Sequence[int]] | None,
-    static: bool,
+    format_: ModelFormat, source: Path | bytes, **options: Unpack[ReaderOptions]
 ) -> ModuleOp:
     """
     Read the path or bytes of a model file.
@@ -381,7 +374,7 @@ def read_by_format(
     read = format_.reader()
     try:
         with without_garbage_collection():
-            return read(source, shapes=shapes, static=static)
+            return read(source, **options)
     except ModelFileError as e:
         raise IRError(str(e)) from None
 

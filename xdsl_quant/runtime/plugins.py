@@ -14,7 +14,7 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias, TypedDict, Unpack
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -134,15 +134,24 @@ def target_files(folder: Path, names: Iterable[str]) -> dict[str, Callable[[], P
     return {name: partial(folder.joinpath, f"{name}.toml") for name in names}
 
 
+class ReaderOptions(TypedDict, total=False):
+    """Options of readers of model files."""
+
+    shapes: Mapping[str, Sequence[int]] | None
+    """Shapes for inputs of dynamic shape, by input name."""
+
+    static: bool
+    """True to replace dynamic sizes by those stored in the file."""
+
+    constants: Sequence[str]
+    """Texts `NAME=VALUE` of inputs that become constants."""
+
+
 class ModelReader(Protocol):
     """Reader of model files; raises `ModelFileError`, `OSError` or `ImportError`."""
 
     def __call__(
-        self,
-        source: str | Path | bytes,
-        *,
-        shapes: Mapping[str, Sequence[int]] | None = None,
-        static: bool = False,
+        self, source: str | Path | bytes, **options: Unpack[ReaderOptions]
     ) -> ModuleOp: ...
 
 

@@ -42,16 +42,15 @@ SORT_NAMES = (
     *("order", "name", "op", "storage", "scale", "zero-point", "bytes", "at-bounds"),
 )
 
-_MODEL_OPTIONS = "--entry -p --shape --static"
+_MODEL_OPTIONS = "--entry -p --shape --static --constant"
 _ROUNDING = "--rounding-mode --zero-point-order --nan"
 
 COMMANDS: Mapping[str, Command] = {
     "quantize": Command(
         "quantize a float model with samples",
-        "Quantize a float model with samples, write a .mlir, .onnx or .tflite file, and\n"
-        "print the error of each kernel. Recipes: dynamic-range, int16x8,\n"
-        "int2-blocks-32, int4-blocks-32 (both also 64, 128, 256), int4-weights, int8,\n"
-        "int8-weights, mixed.",
+        "Quantize a model with samples, write .mlir, .onnx or .tflite, and print the\n"
+        "error of each kernel. Recipes: dynamic-range, int16x8, int4-weights, int8,\n"
+        "int8-weights, mixed, int2-blocks-32, int4-blocks-32 (both also 64, 128, 256).",
         "MODEL --data! -o! --recipe --target --budget --test-data --labels "
         "--data-labels --report --json --times --checkpoint "
         f"{_MODEL_OPTIONS} --no-progress",
@@ -78,7 +77,7 @@ COMMANDS: Mapping[str, Command] = {
         "compare a quantized model with its float model",
         "Compare a quantized model of any tool with its float model on samples: print the\n"
         "error of each layer in execution order, and mark the layers that add most error.",
-        "FLOAT QUANTIZED --data! --labels --json --entry --shape --static "
+        "FLOAT QUANTIZED --data! --labels --json --entry --shape --static --constant "
         "--no-progress",
         (
             "model.tflite quantized.tflite --data x.npz",
@@ -90,7 +89,7 @@ COMMANDS: Mapping[str, Command] = {
         "print the quantized tensors of a model",
         "Print the quantized tensors of a model: type, range of scales and zero points;\n"
         "for constants also the fraction of elements at a bound of the storage range.",
-        "MODEL --sort --json -p --shape --static",
+        "MODEL --sort --json -p --shape --static --constant",
         (
             "model.tflite",
             "model.tflite --sort bytes --json tensors.json",
@@ -101,7 +100,7 @@ COMMANDS: Mapping[str, Command] = {
         "convert .onnx and .tflite files to MLIR text, and back",
         "Convert a .tflite file to a .mlir file in the tfl dialect, or an .onnx file to\n"
         "one of StableHLO ops, or back. Without -o, print the module.",
-        "MODEL -o -p --shape --static --print-debuginfo",
+        "MODEL -o -p --shape --static --constant --print-debuginfo",
         (
             "model.tflite -o model.mlir",
             "model.onnx --shape x=1x3x16x16 -o model.mlir",
@@ -142,14 +141,14 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "rosetta": Command(
         "compare the arithmetic of runtimes",
-        "Compare the stored values that runtimes compute for a quantized type, or for\n"
-        "each op of a .tflite file: ONNX, LiteRT, XNNPACK, torch, MLIR, compiled code.",
-        "TYPE --against --runtimes --ops --all-inputs --json -p --shape --static "
-        "--no-progress",
+        "Compare the stored values that runtimes compute for a type, for each op of a\n"
+        ".tflite file, or for each op of a model on the samples of --data.",
+        "TYPE --data --input --against --runtimes --ops --all-inputs --json "
+        f"{_MODEL_OPTIONS} --no-progress",
         (
             "'!quant.uniform<i8:f32, 0.5:3>'",
             "'!quant.uniform<u8:f16, 0.1:128>' --against onnxruntime",
-            "model.tflite --ops add,conv_2d --json differences.json",
+            "model.onnx --data x.npz --runtimes onnxruntime",
         ),
     ),
 }
@@ -191,7 +190,7 @@ _ARGUMENTS = """
   --fuse                  lower with the option fuse=true
   --all-inputs            also compute all 2^32 floats
   --seconds SECONDS       time limit for each claim (default: 60)
-  --against RUNTIME       reference runtime (default: compiled)
+  --against RUNTIME       reference (default: compiled, or onnx-definition)
   --runtimes NAMES        runtimes to compare, with commas (default: all)
   --ops NAMES             ops to compare, with commas (default: all)
   --rounding-mode MODE    nearest-even (default), nearest-away or truncate
@@ -201,6 +200,7 @@ _ARGUMENTS = """
   -p PASSES               passes to apply first, as for xdsl-opt
   --shape NAME=SIZES      shape of a dynamic input, e.g. x=1x16x16x3; repeat
   --static                replace dynamic sizes by those in the file, or by 1
+  --constant NAME=VALUE   constant for an input of an .onnx file; repeat
   --no-progress           hide the progress bar
 """
 """Lines of the help of all commands; the first word is the key."""
@@ -236,12 +236,12 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "--scales": {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")},
     "--scale-rounding": {"choices": get_args(ScaleRounding), "default": "single"},
     "--seconds": {"type": float, "default": 60.0},
-    "--against": {"default": "compiled"},
     "--rounding-mode": {"choices": get_args(RoundingMode)},
     "--zero-point-order": {"choices": get_args(ZeroPointOrder)},
     "--kernels": {"choices": get_args(KernelSet)},
     "--nan": {"choices": get_args(NanResult)},
     "--shape": _LIST,
+    "--constant": _LIST,
     "--no-progress": {"action": "store_false", "dest": "progress"},
 }
 """Arguments of `add_argument` beside flags and metavar."""

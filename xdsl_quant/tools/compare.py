@@ -53,8 +53,8 @@ def _compare_models(options: argparse.Namespace) -> None:
 def _read(options: argparse.Namespace, path: str) -> ModuleOp:
     own = argparse.Namespace(**{**vars(options), "module": path, "passes": ""})
     if not is_model_file(own.module):
-        # --shape and --static apply to model files only.
-        own.shape, own.static = [], False
+        # --shape, --static and --constant apply to model files only.
+        own.shape, own.static, own.constant = [], False, []
     module = read_module(own)
     with naming_failures(path, ValueError):
         entry_function(module, options.entry)

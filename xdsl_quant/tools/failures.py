@@ -30,7 +30,7 @@ from xdsl_quant.runtime.loading import (
     read_utf8,
     suffixes,
 )
-from xdsl_quant.runtime.plugins import PluginError, dialects_in
+from xdsl_quant.runtime.plugins import PluginError, ReaderOptions, dialects_in
 
 _INFER_SHAPES = "tfl-infer-shapes"
 
@@ -247,7 +247,11 @@ def read_module(options: argparse.Namespace, ctx: Context | None = None) -> Modu
         Failure: if the module cannot be read or is invalid, or a pass fails.
     """
     path: str = options.module
-    shapes = dict(map(_input_shape, options.shape))
+    sizes = ReaderOptions(
+        shapes=dict(map(_input_shape, options.shape)), static=options.static
+    )
+    if options.constant:
+        sizes["constants"] = options.constant
     is_file = model_format(path) is not None
     stdin = standard_input() if path == "-" else None
     format_ = format_of_content(stdin.getvalue()) if stdin is not None else None
@@ -255,12 +259,12 @@ def read_module(options: argparse.Namespace, ctx: Context | None = None) -> Modu
     with naming_failures(path, IRError, ImportError):
         passes = parse_passes(options.passes)
         if is_file:
-            module = read_model_file(path, shapes=shapes, static=options.static)
+            module = read_model_file(path, **sizes)
         elif stdin is not None and format_ is not None:
-            module = read_by_format(format_, stdin.getvalue(), shapes, options.static)
+            module = read_by_format(format_, stdin.getvalue(), **sizes)
         else:
             module = parse_module(text, path, ctx)
-            if shapes or options.static:
+            if any(sizes.values()):
                 passes = [_shape_pass(options, module), *passes]
         apply_passes(module, passes, ctx)
         return module
@@ -269,10 +273,10 @@ def read_module(options: argparse.Namespace, ctx: Context | None = None) -> Modu
 def _shape_pass(options: argparse.Namespace, module: ModuleOp) -> ModulePass:
     """Return the pass that applies --shape and --static to a module."""
     load = multiverse().all_passes.get(_INFER_SHAPES)
-    if load is None or "tfl" not in dialects_in(module):
+    if load is None or "tfl" not in dialects_in(module) or options.constant:
         raise Failure(
-            f"{options.module}: error: --shape and --static are for {suffixes()} models; "
-            "the sizes of a module of another dialect are in its types"
+            f"{options.module}: error: --shape, --static and --constant are for "
+            f"{suffixes()} models; the sizes of other modules are in their types"
         )
     arguments = {"shapes": tuple(options.shape), "static": options.static}
     return cast(Any, load())(**arguments)
@@ -290,7 +294,7 @@ def read_type_or_module(options: argparse.Namespace) -> str | ModuleOp:
         if text.startswith("quant.") and not Path(text).exists():
             raise Failure(f"{text}: error: a type begins with '!': '!{text}'")
         return read_module(options)
-    for name in ("passes", "shape", "static"):
+    for name in ("passes", "shape", "static", "constant"):
         if getattr(options, name):
             raise Failure(
                 f"{text}: error: option --{name} has no effect for a type; remove it"

@@ -63,6 +63,8 @@ def _quantize_model(options: argparse.Namespace) -> None:
     recipe, budget, target = _read_recipe(options)
     is_page = _writes_page(options)
     check_model_output(options.output)
+    # Kernels that targets match have static sizes.
+    options.static |= has_suffix(options.module, ".onnx")
     module = read_module(options)
     # Calibration may take long, so check samples and output first.
     batches, test_batches = _read_samples(options, module)

@@ -194,8 +194,8 @@ def test_large_constants(capsys: pytest.CaptureFixture[str]):
         ),
         (
             ("arith.mlir", "--static"),
-            "arith.mlir: error: --shape and --static are for .onnx or .tflite models; the "
-            "sizes of a module of another dialect are in its types",
+            "arith.mlir: error: --shape, --static and --constant are for .onnx or "
+            ".tflite models; the sizes of other modules are in their types",
         ),
         (
             ("bad.tflite",),

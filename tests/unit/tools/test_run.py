@@ -383,8 +383,8 @@ MISTAKES = {
     ),
     "shape of a text": (
         ("m.mlir", "--shape", "x=2"),
-        "m.mlir: error: --shape and --static are for .onnx or .tflite models; the sizes "
-        "of a module of another dialect are in its types",
+        "m.mlir: error: --shape, --static and --constant are for .onnx or "
+        ".tflite models; the sizes of other modules are in their types",
     ),
     "shape that does not fit": (
         (DENSE, "--shape", "x=2x5", "--input", "[[1, 2, 3, 4, 5]]"),

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import onnx
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NameLoc, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    NameLoc,
+    StringAttr,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.hints import isa
 
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import error_summary
@@ -105,6 +112,9 @@ def _value_names(function: FuncOp, key: str, defaults: Sequence[str]) -> Sequenc
     entry = function.attributes.get("tf.entry_function")
     text = entry.data.get(key) if isinstance(entry, DictionaryAttr) else None
     names = text.data.split(",") if isinstance(text, StringAttr) else []
+    if isa(text, ArrayAttr[StringAttr]):
+        # A name has a comma: see the importer.
+        names = [name.data for name in text]
     return names if len(names) == len(defaults) else defaults
 
 

@@ -7,10 +7,12 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import onnx
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -48,17 +50,29 @@ from .files.tensors import array_of, constant_attribute, element_type_of_data
 from .folding import folded_results
 from .functions import expanded_nodes
 from .node import Node
+from .type_inference import ValueTypes
 
 _MAX_CONSTANT = 1 << 24
 """Maximum element count of a constant that a conversion computes."""
 
-_SIZE_INDEPENDENT_OPS = frozenset(
+_OPS_OF_UNKNOWN_SIZES = frozenset(
     """
-    Abs Add Cast Ceil Cos Div Erf Exp Floor Identity Log Max Min Mul Neg Pow Relu Round
-    Sigmoid Sign Sin Sqrt Sub Tanh Transpose
+    Abs Acos Acosh Add And Asin Asinh Atan Atanh AveragePool BatchNormalization BitShift
+    BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Celu Clip Concat Conv Cos Cosh
+    DequantizeLinear Div Dropout Elu Equal Erf Exp Flatten Floor Gather Gelu Gemm
+    GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual HardSigmoid HardSwish Identity
+    IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool
+    Mean Min Mish Mod Mul Neg Not Or PRelu Pad Pow QuantizeLinear Reciprocal ReduceL1
+    ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
+    ReduceSum ReduceSumSquare Relu Reshape Round Selu Shrink Sigmoid Sign Sin Sinh Softmax
+    Softplus Softsign Sqrt Squeeze Sub Sum Swish Tan Tanh ThresholdedRelu Transpose
+    Unsqueeze Where Xor
     """.split()
 )
-"""Ops whose conversions do not calculate with the sizes of their operands."""
+"""Ops whose conversions support unknown sizes of operands, or refuse them themselves."""
+
+Size: TypeAlias = "int | SSAValue"
+"""Size of a dimension; an unknown one is a tensor of one i32."""
 
 Operands: TypeAlias = "Sequence[SSAValue | None]"
 """Operands of a node; `None` for an absent optional operand."""
@@ -72,6 +86,10 @@ Function that builds the results of a node from the builder, the node and its op
 Absent optional operands are `None`, or are not passed if they are the last ones. It raises
 `Unsupported` with a message that follows the name of the node.
 """
+
+
+def _shape_of_sizes(sizes: Sequence[Size]) -> tuple[int, ...]:
+    return tuple(s if isinstance(s, int) else DYNAMIC_INDEX for s in sizes)
 
 
 def location(name: str) -> LocationAttr:
@@ -162,8 +180,8 @@ class GraphBuilder(StableHLOBuilder):
     versions: Mapping[str, int] = field(kw_only=True)
     """Opset version of each domain."""
 
-    types: Mapping[str, onnx.TypeProto] = field(kw_only=True)
-    """Inferred types of values, by name."""
+    types: ValueTypes = field(kw_only=True)
+    """Declared and inferred types of values."""
 
     folder: Path | None = field(kw_only=True)
     """Folder of external data."""
@@ -178,6 +196,11 @@ class GraphBuilder(StableHLOBuilder):
 
     values: ChainMap[str, SSAValue] = field(default_factory=ChainMap[str, SSAValue])
     """Values of the graph and of the graphs around it, by name."""
+
+    sizes: dict[SSAValue, Sequence[Size]] = field(
+        default_factory=dict[SSAValue, "Sequence[Size]"]
+    )
+    """Sizes with which values were broadcast or reshaped."""
 
     # Constants
 
@@ -233,6 +256,13 @@ class GraphBuilder(StableHLOBuilder):
             raise Unsupported(f"the sizes are unknown; {self.sizes_hint}")
         return shape
 
+    def known_count(self, value: SSAValue, axes: Sequence[int]) -> int:
+        """Return the number of elements along axes; unknown sizes are `Unsupported`."""
+        sizes = [shape_of(value)[axis] for axis in axes]
+        if DYNAMIC_INDEX in sizes:
+            raise Unsupported(f"divides by an unknown size; {self.sizes_hint}")
+        return math.prod(sizes)
+
     def check_count(self, count: int) -> None:
         """Raise `Unsupported` for the element count of a constant that is too large."""
         if count > _MAX_CONSTANT:
@@ -246,7 +276,113 @@ class GraphBuilder(StableHLOBuilder):
         if len({*shapes}) == 1:
             return [*values]
         shape = self.broadcast_shape(*shapes)
-        return [self.broadcast_like_numpy(value, shape) for value in values]
+        if DYNAMIC_INDEX not in shape:
+            return [self.broadcast_like_numpy(value, shape) for value in values]
+        sizes = self._broadcast_sizes(shape, values)
+        return [self.broadcast_to_sizes(value, sizes) for value in values]
+
+    def _broadcast_sizes(
+        self, shape: Sequence[int], values: Sequence[SSAValue]
+    ) -> Sequence[Size]:
+        """Return the sizes of a shape; unknown ones are those of a value."""
+        sizes: list[Size] = [*shape]
+        for value in values:
+            own = shape_of(value)
+            for position, size in enumerate(own, len(shape) - len(own)):
+                if size == sizes[position] == DYNAMIC_INDEX:
+                    sizes[position] = self.size_of(value, position - len(shape))
+        return sizes
+
+    def size_of(self, value: SSAValue, axis: int) -> Size:
+        """Return a size of a value, or a tensor with the size if it is unknown."""
+        shape = shape_of(value)
+        if (size := shape[axis]) != DYNAMIC_INDEX:
+            return size
+        if (known := self.sizes.get(value)) is not None:
+            return known[axis]
+        op = stablehlo.GetDimensionSizeOp(value, dimension=axis % len(shape))
+        return super().reshape_to(self.add(op), (1,))
+
+    def sizes_of(self, value: SSAValue) -> Sequence[Size]:
+        """Return the sizes of a value: see `size_of`."""
+        if (known := self.sizes.get(value)) is not None:
+            return known
+        return [self.size_of(value, axis) for axis in range(len(shape_of(value)))]
+
+    def product_of_sizes(self, sizes: Sequence[Size]) -> Size:
+        """Return the product of sizes."""
+        known = math.prod(size for size in sizes if isinstance(size, int))
+        unknown = [size for size in sizes if isinstance(size, SSAValue)]
+        if not unknown or not known:
+            return known
+        result = reduce(lambda x, y: self.add(stablehlo.MultiplyOp(x, y)), unknown)
+        if known == 1:
+            return result
+        factor = self.tensor(np.array([known], np.int32))
+        return self.add(stablehlo.MultiplyOp(result, factor))
+
+    def _shape_tensor(self, sizes: Sequence[Size]) -> SSAValue:
+        return self.concatenate(
+            [
+                size if isinstance(size, SSAValue) else self._size_tensor(size)
+                for size in sizes
+            ],
+            0,
+        )
+
+    def _size_tensor(self, size: int) -> SSAValue:
+        return self.tensor(np.array([size], np.int32))
+
+    def broadcast_to_sizes(
+        self,
+        value: SSAValue,
+        sizes: Sequence[Size],
+        dimensions: Sequence[int] | None = None,
+    ) -> SSAValue:
+        """Broadcast a value to sizes, which may be unknown: see `broadcast`."""
+        shape, own = _shape_of_sizes(sizes), shape_of(value)
+        if own == shape:
+            return value
+        if dimensions is None:
+            dimensions = range(len(shape) - len(own), len(shape))
+        if DYNAMIC_INDEX not in shape:
+            return self.broadcast(value, shape, dimensions)
+        result = self.add(
+            stablehlo.DynamicBroadcastInDimOp(
+                value,
+                self._shape_tensor(sizes),
+                result_types=[TensorType(element_type_of(value), shape)],
+                broadcast_dimensions=dimensions,
+            )
+        )
+        self.sizes[result] = sizes
+        return result
+
+    def broadcast_like(
+        self,
+        value: SSAValue,
+        other: SSAValue,
+        dimensions: Sequence[int] | None = None,
+    ) -> SSAValue:
+        """Broadcast a value to the shape of another one: see `broadcast`."""
+        if shape_of(value) == shape_of(other):
+            return value
+        return self.broadcast_to_sizes(value, self.sizes_of(other), dimensions)
+
+    def reshape_to_sizes(self, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+        """Reshape a value to sizes, of which several may be unknown."""
+        shape = _shape_of_sizes(sizes)
+        if DYNAMIC_INDEX not in shape:
+            return self.reshape_to(value, shape)
+        result = self.add(
+            stablehlo.DynamicReshapeOp(
+                value,
+                self._shape_tensor(sizes),
+                result_types=[TensorType(element_type_of(value), shape)],
+            )
+        )
+        self.sizes[result] = sizes
+        return result
 
     def broadcast_shape(self, *shapes: Sequence[int]) -> Sequence[int]:
         """Return the shape to which NumPy broadcasts these shapes."""
@@ -284,6 +420,10 @@ class GraphBuilder(StableHLOBuilder):
             return value
         type_ = TensorType(element_type, shape_of(value))
         return self.op(stablehlo.ConvertOp, (value,), type_)
+
+    def reshape_like(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        """Reshape a value to the shape of another one."""
+        return self.reshape_to_sizes(value, self.sizes_of(other))
 
     # Arithmetic
 
@@ -329,8 +469,11 @@ class GraphBuilder(StableHLOBuilder):
         axes: Sequence[int],
     ) -> SSAValue:
         """Reduce a value along `axes`, which keep the size 1."""
-        shape = [1 if d in axes else n for d, n in enumerate(shape_of(value))]
-        return self.reshape_to(self.reduce(op_type, value, start, axes), shape)
+        sizes = [
+            1 if axis in axes else self.size_of(value, axis)
+            for axis in range(len(shape_of(value)))
+        ]
+        return self.reshape_to_sizes(self.reduce(op_type, value, start, axes), sizes)
 
     # Graphs
 
@@ -395,7 +538,7 @@ class GraphBuilder(StableHLOBuilder):
         if (conversion := self.conversions.get(node.op_type)) is None:
             expanded = self._expanded(node, operands)
             return self._custom_call(node, operands) if expanded is None else expanded
-        if node.op_type not in _SIZE_INDEPENDENT_OPS and any(
+        if node.op_type not in _OPS_OF_UNKNOWN_SIZES and any(
             operand is not None and DYNAMIC_INDEX in shape_of(operand)
             for operand in operands
         ):
@@ -508,4 +651,5 @@ class GraphBuilder(StableHLOBuilder):
                 {tensor.name: tensor for tensor in initializers}
             ),
             values=self.values.new_child(),
+            sizes=self.sizes,
         )

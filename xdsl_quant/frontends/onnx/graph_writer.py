@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     IntegerType,
     NameLoc,
     Signedness,
@@ -37,11 +38,13 @@ from xdsl_quant.runtime.arrays import (
     stored_elements,
 )
 from xdsl_quant.runtime.arrays import shape_of as shape_of_type
-from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.transforms.building.builder import element_type_of
 from xdsl_quant.unsupported import Unsupported
 
 from .files.model_files import ONNXFileError
 from .files.tensors import data_type_of_element, tensor_proto
+
+BroadcastOp: TypeAlias = stablehlo.BroadcastInDimOp | stablehlo.DynamicBroadcastInDimOp
 
 Layout: TypeAlias = "tuple[int, ...]"
 """Order of dimensions: dimension `i` of a tensor is dimension `layout[i]` of its value."""
@@ -126,6 +129,11 @@ def expressed_element_type(value: SSAValue) -> Attribute:
     element_type = element_type_of(value)
     is_quantized = isinstance(element_type, ScaledQuantizedType)
     return element_type.expressed_type if is_quantized else element_type
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """Return the shape of a tensor; that of a scalar is empty."""
+    return shape_of_type(value.type)
 
 
 def identity(rank: int) -> Layout:
@@ -311,7 +319,7 @@ class GraphWriter:
         match value.owner:
             case _ if stored_constant(value) is not None:
                 name = self._constant(value, lambda array: array, layout)
-            case stablehlo.BroadcastInDimOp() as op if not tensors:
+            case op if isinstance(op, BroadcastOp) and not tensors:
                 name = self._expanded(op, layout)
             case _:
                 name = self._transposed(value, layout)
@@ -364,12 +372,19 @@ class GraphWriter:
         )
         return self._dequantized(stored, value.type, layout, name)
 
-    def _expanded(self, op: stablehlo.BroadcastInDimOp, layout: Layout) -> str:
+    def _expanded(self, op: BroadcastOp, layout: Layout) -> str:
         """Write a broadcast that its users need in full."""
         name = self.value_name(op.result)
         small = self.broadcast_operand(op.result, layout)
+        return self.node("Expand", [small, self._expanded_sizes(op, layout)], name)
+
+    def _expanded_sizes(self, op: BroadcastOp, layout: Layout) -> str:
         sizes = [shape_of(op.result)[dimension] for dimension in layout]
-        return self.node("Expand", [small, self.integers(sizes)], name)
+        if DYNAMIC_INDEX not in sizes:
+            return self.integers(sizes)
+        assert isinstance(op, stablehlo.DynamicBroadcastInDimOp)
+        known = self.cast(self.operand(op.output_dimensions), IntegerType(64))
+        return self.node("Gather", [known, self.integers(layout)], "sizes")
 
     def broadcast_operand(self, value: SSAValue, layout: Layout) -> str:
         """
@@ -378,7 +393,7 @@ class GraphWriter:
         """
         value = source(value)
         op = value.owner
-        if not isinstance(op, stablehlo.BroadcastInDimOp):
+        if not isinstance(op, BroadcastOp):
             return self.operand(value, layout)
         if value in self._tensors and layout in self._tensors[value]:
             return self._tensors[value][layout]
@@ -559,7 +574,7 @@ class GraphWriter:
             if (write := self.writers.get(type(op))) is None:
                 raise Unsupported("unsupported op")
             for type_ in (*op.operand_types, *op.result_types):
-                if not isinstance(type_, TensorType):
+                if not isinstance(type_, TensorType | AnyFloat | IntegerType):
                     raise Unsupported(f"value of type '{type_}'; expected a tensor")
             write(self, op)
         except Unsupported as e:
@@ -681,7 +696,7 @@ def known_number(value: SSAValue) -> float | None:
     `None` for other values.
     """
     value = source(value)
-    while isinstance(value.owner, stablehlo.BroadcastInDimOp):
+    while isinstance(value.owner, BroadcastOp):
         value = value.owner.operand
     if not isinstance(value.owner, stablehlo.ConstantOp):
         return None

@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    ArrayAttr,
     DictionaryAttr,
     ModuleOp,
     StringAttr,
@@ -17,7 +18,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.transforms.dead_code_elimination import dce
 
@@ -25,6 +26,7 @@ from xdsl_quant import xdsl_patches
 from xdsl_quant.runtime.arrays import shape_text
 from xdsl_quant.runtime.loading import IRError, verify_module
 
+from .constants import Constants, set_constants
 from .files.model_files import LoadedModel, ONNXFileError, load_model
 from .graph_builder import (
     GraphBuilder,
@@ -33,6 +35,7 @@ from .graph_builder import (
     value_hint,
 )
 from .ops import CONVERSIONS
+from .type_inference import ValueTypes
 
 
 def read_onnx(
@@ -40,6 +43,7 @@ def read_onnx(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     static: bool = False,
+    constants: Constants = (),
 ) -> ModuleOp:
     """
     Read an ONNX model.
@@ -53,19 +57,23 @@ def read_onnx(
         shapes: shapes of the inputs, by name.
         static: use 1 for the remaining symbolic sizes of inputs, which are otherwise
             dynamic (`?`) if all ops support it; if not, they are 1, with a warning.
+        constants: values of inputs that become constants, by name, e.g. `{"sr": 16000}`;
+            or texts such as `sr=16000`, with numbers and lists as in JSON.
 
     Returns:
         The verified module.
 
     Raises:
         ONNXFileError: if the file is damaged or unsupported, an input is incompatible
-            with its shape, or the module is invalid.
+            with its shape or value, or the module is invalid.
         OSError: if the file cannot be read.
         ImportError: if the package `onnx` is not installed.
     """
     model = load_model(source)
     xdsl_patches.apply()
     shapes = shapes or {}
+    if constants:
+        set_constants(model, constants)
     try:
         return _read_module(model, shapes, static)
     except ONNXFileError:
@@ -125,7 +133,7 @@ def _main(
         versions={
             opset.domain or "ai.onnx": opset.version for opset in proto.opset_import
         },
-        types=_inferred_types(proto, types),
+        types=ValueTypes(proto, types),
         folder=model.folder,
         constants_point=end,
         initializers=ChainMap({tensor.name: tensor for tensor in graph.initializer}),
@@ -146,12 +154,19 @@ def _function(graph: onnx.GraphProto, block: Block) -> FuncOp:
     # The attribute with which TensorFlow's importers keep these names.
     function.attributes["tf.entry_function"] = DictionaryAttr(
         {
-            key: StringAttr(",".join(value.name for value in values))
+            key: _names_attribute([value.name for value in values])
             for key, values in (("inputs", graph.input), ("outputs", graph.output))
             if values
         }
     )
     return function
+
+
+def _names_attribute(names: Sequence[str]) -> Attribute:
+    """Return names as text with commas, or as a list if a name has a comma."""
+    if any("," in name for name in names):
+        return ArrayAttr(map(StringAttr, names))
+    return StringAttr(",".join(names))
 
 
 def _input_types(
@@ -170,8 +185,8 @@ def _input_types(
             for size, known in zip(shape, expected, strict=True)
         ):
             raise ONNXFileError(
-                f"input '{name}' cannot have shape {shape_text(shape)}; expected "
-                f"{shape_text(expected)}"
+                f"input '{name}' cannot have shape {shape_text(shape) or '()'}; expected "
+                f"{shape_text(expected) or '()'}"
             )
         types[name] = TensorType(type_.element_type, shape)
     if not static:
@@ -183,31 +198,3 @@ def _input_types(
         )
         for name, type_ in types.items()
     }
-
-
-def _inferred_types(
-    proto: onnx.ModelProto, types: Mapping[str, TensorType]
-) -> Mapping[str, onnx.TypeProto]:
-    """
-    Return the types of values that ONNX infers, by name, for ops without conversion.
-
-    Args:
-        proto: the model.
-        types: types of its inputs.
-    """
-    if all(node.op_type in CONVERSIONS for node in proto.graph.node):
-        return {}
-    sized = onnx.ModelProto()
-    sized.CopyFrom(proto)
-    for value in sized.graph.input:
-        sizes = value.type.tensor_type.shape.dim
-        for dimension, size in zip(sizes, types[value.name].get_shape(), strict=True):
-            if size != DYNAMIC_INDEX:
-                dimension.dim_value = size
-    try:
-        inferred = onnx.shape_inference.infer_shapes(sized, data_prop=True)
-    except Exception:
-        # The package raises errors of many classes for models that it cannot infer.
-        return {}
-    values = (*inferred.graph.value_info, *inferred.graph.output)
-    return {value.name: value.type for value in values}

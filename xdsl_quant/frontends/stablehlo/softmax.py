@@ -10,22 +10,24 @@ from . import dialect as stablehlo
 from .dialect.elementwise import BinaryOp
 from .dialect.reduction import region_op
 
+_Broadcast = stablehlo.BroadcastInDimOp | stablehlo.DynamicBroadcastInDimOp
 
-class Softmax(NamedTuple):
-    """The operand of a softmax, and the dimension along which its results sum to 1."""
+
+class RowOperand(NamedTuple):
+    """The operand of a softmax or reduction, and the dimension of its rows."""
 
     operand: SSAValue
     axis: int
 
 
-def match_softmax(divide: stablehlo.DivideOp) -> Softmax | None:
+def match_softmax(divide: stablehlo.DivideOp) -> RowOperand | None:
     """
     Return the softmax that a division computes; `None` for other divisions.
 
     The powers must be those of differences from the maximum, so that they do not overflow.
     """
     powers = divide.lhs.owner
-    total = _row_reduction(divide.rhs, stablehlo.AddOp)
+    total = row_reduction(divide.rhs, stablehlo.AddOp)
     if not isinstance(powers, stablehlo.ExponentialOp) or total is None:
         return None
     difference = powers.operand.owner
@@ -33,18 +35,21 @@ def match_softmax(divide: stablehlo.DivideOp) -> Softmax | None:
         difference, stablehlo.SubtractOp
     ):
         return None
-    largest = _row_reduction(difference.rhs, stablehlo.MaximumOp)
+    largest = row_reduction(difference.rhs, stablehlo.MaximumOp)
     return largest if largest == (difference.lhs, total.axis) else None
 
 
-def _row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> Softmax | None:
-    """Return the operand and the dimension of a reduction that is broadcast again."""
+def row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> RowOperand | None:
+    """
+    Return the operand and the dimension of a reduction along one dimension that is
+    broadcast to the shape of the operand; `None` for other values.
+    """
     dimensions = range(rank := len(shape_of(value)))
-    while isinstance(op := value.owner, stablehlo.BroadcastInDimOp):
+    while isinstance(op := value.owner, _Broadcast):
         dimensions = [dimensions[d] for d in op.broadcast_dimensions.get_values()]
         value = op.operand
     kept = value
-    if isinstance(op, stablehlo.ReshapeOp):
+    if isinstance(op, stablehlo.ReshapeOp | stablehlo.DynamicReshapeOp):
         op = op.operand.owner
     if not isinstance(op, stablehlo.ReduceOp) or not isinstance(region_op(op), op_type):
         return None
@@ -58,4 +63,4 @@ def _row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> Softmax | None:
         is_matched = [*shape_of(kept)] == shape and [*dimensions] == [*range(rank)]
     else:
         is_matched = [*dimensions] == [d for d in range(rank) if d != axis]
-    return Softmax(operand, axis) if is_matched else None
+    return RowOperand(operand, axis) if is_matched else None

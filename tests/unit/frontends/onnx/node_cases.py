@@ -42,7 +42,6 @@ LEFT_OUT: Mapping[str, str] = {
     "test_loop11|test_range_.*_delta_expanded": (
         "the number of iterations, which is the size of a result, depends on data"
     ),
-    "test_maxpool_with_argmax_.*": "indices of maxima",
     "test_(adagrad|adam|momentum|nesterov_momentum)(_multiple)?": "training",
     "test_(ai_onnx_ml|image_decoder|tfidfvectorizer|melweightmatrix).*": (
         "no conversion: preparation of data"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from onnx import helper, numpy_helper
 
 from xdsl_quant.execution import compile
-from xdsl_quant.frontends.onnx import ONNXFileError, read_onnx
+from xdsl_quant.frontends.onnx import ONNXFileError, read_onnx, write_onnx
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.arrays import Array
 
@@ -145,6 +145,49 @@ def check_node(
     for found in results:
         for result, array in zip(found, expected, strict=True):
             check_close(result, array, rtol, atol)
+
+
+def check_written_node(
+    op_type: str,
+    *values: ArrayLike | None,
+    constants: Sequence[int] = (),
+    result_count: int = 1,
+    opset: int = 21,
+    atol: float = 0,
+    nodes: Sequence[str] | None = None,
+    **attributes: Any,
+) -> None:
+    """
+    Compare the file written for a node that is read with the node itself, in onnxruntime.
+
+    Args:
+        op_type: name of the op.
+        values: operands; `None` for an absent one.
+        constants: indices of operands that are initializers.
+        result_count: number of results.
+        opset: version of ONNX's ops.
+        atol: absolute tolerance.
+        nodes: ops of the file; by default not compared.
+        attributes: attributes of the node.
+    """
+    names, known, arguments = _operands(values, constants)
+    model = node_model(
+        op_type,
+        arguments,
+        operands=names,
+        constants=known,
+        results=[f"y{i}" for i in range(result_count)],
+        opset=opset,
+        **attributes,
+    )
+    file = write_onnx(read_onnx(model))
+    results = (runtime_results(each, arguments) for each in (file, model))
+    for found, expected in zip(*results, strict=True):
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+    if nodes is not None:
+        proto = onnx.load_from_string(file)
+        assert [node.op_type for node in proto.graph.node] == [*nodes]
 
 
 def import_error(

@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from tests.unit.frontends.onnx.node_models import NodeModel, node_model, refusal
 from xdsl_quant.execution import CompilationError, compile
-from xdsl_quant.frontends.onnx import read_onnx
+from xdsl_quant.frontends.onnx import read_onnx, type_inference
 from xdsl_quant.machines.numpy import run_function
 
 _X = np.zeros((2, 3), np.float32)
@@ -62,6 +62,25 @@ def test_results_of_unknown_ops_have_the_sizes_of_the_inputs() -> None:
     module = read_onnx(model.proto.SerializeToString(), shapes={"x0": (2, 3)})
     assert "@onnx.NonZero(%x0)" in str(module)
     assert "(tensor<2x3xf32>) -> tensor<2x?xi64>" in str(module)
+
+
+@pytest.mark.parametrize(
+    "program", ["import os; os.abort()", "import sys; sys.stdout.write('no model')"]
+)
+def test_an_inference_that_fails(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The inference of invalid nodes may abort its process."""
+    monkeypatch.setattr(type_inference, "_PROGRAM", program)
+    model = node_model("NonZero", [_X])
+    assert "-> tensor<2x?xi64>" in str(model.module())
+    del model.proto.graph.output[:], model.proto.graph.value_info[:]
+    node = onnx.helper.make_node("Cast", ["y0"], ["y"], to=1)
+    model.proto.graph.node.append(node)
+    model.proto.graph.output.add(name="y").type.CopyFrom(
+        onnx.helper.make_tensor_type_proto(1, [2, None])
+    )
+    assert refusal(model) == (
+        "node 'y0' (NonZero): unsupported op; the type of 'y0' is unknown"
+    )
 
 
 def test_computing_an_unknown_op_names_it() -> None:

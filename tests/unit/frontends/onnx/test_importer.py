@@ -57,6 +57,15 @@ def test_given_shapes():
     assert "tensor<4x13xf32>" in str(module)
 
 
+@pytest.mark.parametrize(
+    ("shape", "text"), [((), "()"), ((13,), "13"), ((2, 3), "2x3")]
+)
+def test_shapes_that_do_not_match(shape: tuple[int, ...], text: str):
+    with pytest.raises(ONNXFileError) as e:
+        read_onnx(_WINE, shapes={"x": shape})
+    assert str(e.value).endswith(f"input 'x' cannot have shape {text}; expected ?x13")
+
+
 def test_unsigned_results():
     module = read_onnx(model("Cast", to=TensorProto.UINT8), static=True)
     (result,) = run_function(module, None, np.array([[200, 3]], np.float32))

@@ -7,11 +7,16 @@ from typing import Literal
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import AnyFloat, f32, f64, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, f32, f64, i64
 from xdsl.ir import SSAValue
 
 from xdsl_quant.frontends.onnx.files.tensors import array_of, element_type_of_data
-from xdsl_quant.frontends.onnx.graph_builder import Conversion, GraphBuilder, Number
+from xdsl_quant.frontends.onnx.graph_builder import (
+    Conversion,
+    GraphBuilder,
+    Number,
+    Size,
+)
 from xdsl_quant.frontends.onnx.node import Node
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect import ComparisonDirection
@@ -80,7 +85,9 @@ def _size(b: GraphBuilder, node: Node, x: SSAValue) -> SSAValue:
 
 
 def _reshape(b: GraphBuilder, node: Node, x: SSAValue, shape: SSAValue) -> SSAValue:
-    old, requested = b.static_shape(x), b.integers(shape, "sizes")
+    old, requested = shape_of(x), b.integers(shape, "sizes")
+    if DYNAMIC_INDEX in old:
+        return _reshape_unknown(b, node, x, requested)
     sizes = [*requested]
     if not node.flag("allowzero"):
         copied = zip(sizes, (*old, *[0] * len(sizes)), strict=False)
@@ -97,12 +104,56 @@ def _reshape(b: GraphBuilder, node: Node, x: SSAValue, shape: SSAValue) -> SSAVa
     return b.reshape_to(x, sizes)
 
 
+def _reshape_unknown(
+    b: GraphBuilder, node: Node, x: SSAValue, requested: Sequence[int]
+) -> SSAValue:
+    """
+    Reshape a tensor of unknown sizes. The size -1 is their product, divided by the known
+    sizes that the result does not have.
+    """
+    sizes: list[Size] = [*requested]
+    if not node.flag("allowzero"):
+        for axis, size in enumerate(requested[: len(shape_of(x))]):
+            sizes[axis] = size or b.size_of(x, axis)
+    known = math.prod(size for size in sizes if isinstance(size, int) and size != -1)
+    copied = [
+        axis
+        for axis, size in enumerate(requested)
+        if not size and shape_of(x)[axis : axis + 1] == (DYNAMIC_INDEX,)
+    ]
+    rest = [
+        b.size_of(x, axis) for axis in range(len(shape_of(x))) if axis not in copied
+    ]
+    total = math.prod(size for size in rest if isinstance(size, int))
+    unknown = [size for size in rest if isinstance(size, SSAValue)]
+    if sizes.count(-1) != 1 or min(requested) < -1 or not known:
+        if -1 in sizes or unknown or known != total or 0 in sizes:
+            raise Unsupported(
+                f"cannot reshape [{shape_text(shape_of(x))}] to {[*requested]}; "
+                f"{b.sizes_hint}"
+            )
+        return b.reshape_to_sizes(x, sizes)
+    divisor = math.gcd(total, known)
+    size = b.product_of_sizes([total // divisor, *unknown])
+    if known != divisor:
+        if isinstance(size, int):
+            raise Unsupported(
+                f"cannot reshape [{shape_text(shape_of(x))}] to {[*requested]}; expected "
+                "equal element counts"
+            )
+        number = b.tensor(np.array([known // divisor], np.int32))
+        size = b.add(stablehlo.DivideOp(size, number))
+    sizes[sizes.index(-1)] = size
+    return b.reshape_to_sizes(x, sizes)
+
+
 def _flatten(b: GraphBuilder, node: Node, x: SSAValue) -> SSAValue:
-    shape = b.static_shape(x)
+    sizes = b.sizes_of(x)
     # The axis may be the rank.
-    (axis,) = b.axes([node.integer("axis", 1)], len(shape) + 1)
+    (axis,) = b.axes([node.integer("axis", 1)], len(sizes) + 1)
     axis -= node.integer("axis", 1) < 0
-    return b.reshape_to(x, [math.prod(shape[:axis]), math.prod(shape[axis:])])
+    parts = sizes[:axis], sizes[axis:]
+    return b.reshape_to_sizes(x, [*map(b.product_of_sizes, parts)])
 
 
 def _given_axes(
@@ -117,27 +168,28 @@ def _given_axes(
 def _squeeze(
     b: GraphBuilder, node: Node, x: SSAValue, axes: SSAValue | None = None
 ) -> SSAValue:
-    shape = b.static_shape(x)
     if (given := _given_axes(b, node, axes)) is None:
-        return b.reshape_to(x, [size for size in shape if size != 1])
+        return b.reshape_to(x, [size for size in b.static_shape(x) if size != 1])
+    shape = shape_of(x)
     dropped = b.axes(given, len(shape))
     for axis in dropped:
-        if shape[axis] != 1:
+        if shape[axis] not in (1, DYNAMIC_INDEX):
             raise Unsupported(f"axis {axis} has size {shape[axis]}; expected 1")
-    return b.reshape_to(x, [s for axis, s in enumerate(shape) if axis not in dropped])
+    kept = [axis for axis in range(len(shape)) if axis not in dropped]
+    return b.reshape_to_sizes(x, [b.size_of(x, axis) for axis in kept])
 
 
 def _unsqueeze(
     b: GraphBuilder, node: Node, x: SSAValue, axes: SSAValue | None = None
 ) -> SSAValue:
-    shape = [*b.static_shape(x)]
+    sizes = [*b.sizes_of(x)]
     given = _given_axes(b, node, axes) or ()
-    added = b.axes(given, len(shape) + len(given))
+    added = b.axes(given, len(sizes) + len(given))
     if len({*added}) < len(added):
         raise Unsupported(f"axes {[*given]} have duplicates")
     for axis in sorted(added):
-        shape.insert(axis, 1)
-    return b.reshape_to(x, shape)
+        sizes.insert(axis, 1)
+    return b.reshape_to_sizes(x, sizes)
 
 
 def _transpose(b: GraphBuilder, node: Node, x: SSAValue) -> SSAValue:
@@ -258,7 +310,7 @@ def _pad(
     fill: SSAValue | None = None,
     axes: SSAValue | None = None,
 ) -> SSAValue:
-    rank, numbers = len(b.static_shape(x)), b.integers(pads, "pads")
+    rank, numbers = len(shape_of(x)), b.integers(pads, "pads")
     along = b.axes(range(rank) if axes is None else b.integers(axes, "axes"), rank)
     count = len(along)
     if len(numbers) != 2 * count:
@@ -273,6 +325,7 @@ def _pad(
         raise Unsupported(
             f"unknown mode '{mode}'; expected constant, reflect, edge or wrap"
         )
+    b.static_shape(x)
     removed = [min(number, 0) for number in low], [min(number, 0) for number in high]
     value = _pad_by_value(b, x, b.scalar(0, element_type_of(x)), *removed)
     for axis in range(rank):

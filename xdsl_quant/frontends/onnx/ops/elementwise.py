@@ -295,7 +295,9 @@ def _dropout(
     if training_mode is not None and any(b.integers(training_mode, "training modes")):
         if ratio is None or b.array(ratio, "ratios").any():
             raise Unsupported("training mode is unsupported; export for inference")
-    return x, b.broadcast(b.tensor(np.array(True)), shape_of(x))
+    if not any(node.result_names[1:]):
+        return [x]
+    return x, b.broadcast_like(b.tensor(np.array(True)), x)
 
 
 ELEMENTWISE: Mapping[str, Conversion] = {

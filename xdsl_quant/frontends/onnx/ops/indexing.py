@@ -300,7 +300,8 @@ def _top_k(b: GraphBuilder, node: Node, x: SSAValue, k: SSAValue) -> Sequence[SS
     is_float = isinstance(element_type_of(x), AnyFloat)
     # The complement of an integer reverses the order without overflow.
     reverse = stablehlo.NegateOp if is_float else stablehlo.NotOp
-    x = b.permute(x if is_largest else b.add(reverse(x)), order)
+    x = b.permute(x, order)
+    x = x if is_largest else b.add(reverse(x))
     top = TopKOp(x, k=count, result_types=[x.type, x.type])
     top.infer_result_types()
     b.add(top)

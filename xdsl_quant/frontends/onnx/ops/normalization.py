@@ -1,7 +1,6 @@
 """Normalization ops."""
 
 from collections.abc import Mapping, Sequence
-from math import prod
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
@@ -35,7 +34,7 @@ def _checked_channel_count(x: SSAValue) -> int:
 def _mean(b: GraphBuilder, x: SSAValue, axes: Sequence[int]) -> SSAValue:
     """Build the mean along axes, which keep the size 1."""
     total = b.reduce_keeping(stablehlo.AddOp, x, 0, axes)
-    count = prod(shape_of(x)[axis] for axis in axes)
+    count = b.known_count(x, axes)
     return b.compute(stablehlo.DivideOp, total, count)
 
 
@@ -66,7 +65,7 @@ def _scaled_channels(
     b: GraphBuilder, x: SSAValue, scale: SSAValue, bias: SSAValue
 ) -> SSAValue:
     """Multiply by a factor and add an offset, both per channel, i.e. along dimension 1."""
-    factors, offsets = (b.broadcast(value, shape_of(x), [1]) for value in (scale, bias))
+    factors, offsets = (b.broadcast_like(value, x, [1]) for value in (scale, bias))
     return _scaled_and_shifted(b, x, factors, offsets)
 
 

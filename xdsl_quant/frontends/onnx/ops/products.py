@@ -88,10 +88,12 @@ def _gemm(
         )
     contracting = 1 - node.flag("transA"), int(node.flag("transB"))
     product = _with_factor(b, _dot(b, x, y, contracting), node.number("alpha", 1))
-    if bias is None:
+    factor = node.number("beta", 1)
+    # onnxruntime does not multiply NaN by a factor 0.
+    if bias is None or not factor:
         return product
-    bias = _with_factor(b, bias, node.number("beta", 1))
-    bias = b.broadcast_like_numpy(bias, shape_of(product))
+    bias = _with_factor(b, bias, factor)
+    bias = b.broadcast_like(bias, product)
     return b.add(stablehlo.AddOp(product, bias))
 
 
@@ -147,7 +149,7 @@ def _convolution(
     )
     if bias is None:
         return result
-    bias = b.broadcast(bias, shape_of(result), [1])
+    bias = b.broadcast_like(bias, result, [1])
     return b.add(stablehlo.AddOp(result, bias))
 
 

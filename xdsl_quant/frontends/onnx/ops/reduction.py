@@ -37,7 +37,8 @@ _SUM = partial(_fold, stablehlo.AddOp, 0)
 
 
 def _mean(b: GraphBuilder, x: SSAValue, axes: Sequence[int]) -> SSAValue:
-    count = prod(shape_of(x)[axis] for axis in axes)
+    # The mean of no elements is 0 in onnxruntime.
+    count = max(b.known_count(x, axes), 1)
     return b.compute(stablehlo.DivideOp, _SUM(b, x, axes), count)
 
 
@@ -64,7 +65,7 @@ def _log_sum_exp(b: GraphBuilder, x: SSAValue, axes: Sequence[int]) -> SSAValue:
     offset = b.select(is_finite, largest, 0)
     powers = b.add(stablehlo.ExponentialOp(b.compute(stablehlo.SubtractOp, x, offset)))
     result = _log_sum(b, powers, axes)
-    return b.compute(stablehlo.AddOp, result, b.reshape_to(offset, shape_of(result)))
+    return b.compute(stablehlo.AddOp, result, b.reshape_like(offset, result))
 
 
 # Types in which the formulas compute
@@ -99,7 +100,8 @@ def _reduce_along_axes(
     result = convert_elements(b, result, type_)
     if not node.flag("keepdims", default=True):
         return result
-    return b.reshape_to(result, [1 if d in reduced else n for d, n in enumerate(shape)])
+    sizes = [1 if d in reduced else b.size_of(x, d) for d in range(len(shape))]
+    return b.reshape_to_sizes(result, sizes)
 
 
 # Positions
@@ -206,7 +208,8 @@ def _normalized_along_axis(
     is_flattened = node.version < 13
     (axis,) = b.axes([node.integer("axis", 1 if is_flattened else -1)], len(shape))
     x = b.single(x)
-    if is_flattened:
+    if is_flattened and axis < len(shape) - 1:
+        x, shape = b.single(x), b.static_shape(x)
         x = b.reshape_to(x, [prod(shape[:axis]), prod(shape[axis:])])
         axis = 1
     return b.convert(b.reshape_to(formula(b, x, axis), shape), type_)

@@ -1,11 +1,11 @@
 """Pooling: reductions over windows and over whole images."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
 from xdsl.ir import SSAValue
 
 from xdsl_quant.frontends.onnx.graph_builder import Conversion, GraphBuilder
@@ -83,12 +83,99 @@ def _over_windows(
     return b.add(op)
 
 
-def _max_windows(b: GraphBuilder, node: Node, x: SSAValue) -> SSAValue:
-    if any(node.result_names[1:]):
-        raise Unsupported("has the unsupported result 'Indices'")
+def _max_windows(
+    b: GraphBuilder, node: Node, x: SSAValue
+) -> SSAValue | tuple[SSAValue, SSAValue]:
     windows = _pooling_windows(b, node, x)
     windows = _with_last_windows(b, node, windows, shape_of(x)[2:])
+    if any(node.result_names[1:]):
+        return _max_windows_with_positions(b, node, x, windows)
     return _over_windows(b, stablehlo.MaximumOp, x, -np.inf, windows)
+
+
+# Maxima with positions
+
+
+def _max_windows_with_positions(
+    b: GraphBuilder, node: Node, x: SSAValue, windows: Sequence[WindowDimension]
+) -> tuple[SSAValue, SSAValue]:
+    """
+    Build the first maximum of each window, and its position in the flattened tensor.
+
+    Each element of the window is a strided slice of the padded images, compared with the
+    largest one so far. Elements in the padding have the position -1.
+    """
+    batch, features, *sizes = b.static_shape(x)
+    if (count := prod(along.size for along in windows)) > _MAX_POSITIONS:
+        raise Unsupported(
+            f"result 'Indices' of windows of {count} elements; expected at most "
+            f"{_MAX_POSITIONS}"
+        )
+    # Partial windows that are dropped may end before the image.
+    pads = [(along.padding.low, max(along.padding.high, 0)) for along in windows]
+    if any(low < 0 for low, _ in pads):
+        raise Unsupported("result 'Indices' of windows with negative padding")
+    least = b.scalar(-np.inf, element_type_of(x))
+    padded = b.pad(x, least, *zip((0, 0), (0, 0), *pads, strict=True))
+    order = "F" if node.flag("storage_order") else "C"
+    places = np.arange(prod(sizes)).reshape(sizes, order=order)
+    places = np.pad(places, pads, constant_values=-1)
+    elements: list[tuple[SSAValue, SSAValue]] = []
+    for offsets in np.ndindex(*(along.size for along in windows)):
+        bounds = _slice_bounds(windows, offsets, sizes)
+        starts, limits, strides = zip(*bounds, strict=True)
+        value = b.slice(
+            padded, [0, 0, *starts], [batch, features, *limits], [1, 1, *strides]
+        )
+        place = b.tensor(places[tuple(slice(*bound) for bound in bounds)])
+        place = b.broadcast(place, shape_of(value), range(2, len(sizes) + 2))
+        elements.append((value, place))
+    value, place = reduce(partial(_better, b), elements)
+    return value, _with_image_offsets(b, place, prod(sizes), features)
+
+
+_MAX_POSITIONS = 256
+"""Maximum element count of windows whose positions are computed."""
+
+
+def _slice_bounds(
+    windows: Sequence[WindowDimension], offsets: Sequence[int], sizes: Sequence[int]
+) -> Sequence[tuple[int, int, int]]:
+    """Return start, limit and stride of an element of all windows, by dimension."""
+    bounds: list[tuple[int, int, int]] = []
+    for along, offset, size in zip(windows, offsets, sizes, strict=True):
+        start = offset * along.dilation
+        last = start + (along.positions(size) - 1) * along.stride
+        bounds.append((start, max(last + 1, start), along.stride))
+    return bounds
+
+
+def _better(
+    b: GraphBuilder, best: tuple[SSAValue, SSAValue], other: tuple[SSAValue, SSAValue]
+) -> tuple[SSAValue, SSAValue]:
+    """Select larger elements, and elements of the image rather than padding."""
+    is_larger = b.compare(stablehlo.ComparisonDirection.GT, other[0], best[0])
+    is_first = b.compare(stablehlo.ComparisonDirection.LT, best[1], 0)
+    is_inside = b.compare(stablehlo.ComparisonDirection.GE, other[1], 0)
+    is_better = b.add(
+        stablehlo.AndOp(b.add(stablehlo.OrOp(is_larger, is_first)), is_inside)
+    )
+    value, place = (
+        b.select(is_better, new, old) for new, old in zip(other, best, strict=True)
+    )
+    return value, place
+
+
+def _with_image_offsets(
+    b: GraphBuilder, places: SSAValue, size: int, features: int
+) -> SSAValue:
+    """Add the position of the image to positions in it."""
+    shape = shape_of(places)
+    images, channels = (b.iota(shape, axis, i64) for axis in (0, 1))
+    number = b.compute(stablehlo.MultiplyOp, images, features)
+    number = b.compute(stablehlo.AddOp, number, channels)
+    start = b.compute(stablehlo.MultiplyOp, number, size)
+    return b.compute(stablehlo.AddOp, start, places)
 
 
 # Averages
@@ -138,16 +225,14 @@ def _divided_by_counts(
 ) -> SSAValue:
     element_type = element_type_of(total)
     divisor = b.tensor(counts.astype(numpy_dtype(element_type)), element_type)
-    divisor = b.broadcast(divisor, shape_of(total), dimensions)
+    divisor = b.broadcast_like(divisor, total, dimensions)
     return b.add(stablehlo.DivideOp(total, divisor))
 
 
 def _global_average_pool(b: GraphBuilder, node: Node, x: SSAValue) -> SSAValue:
-    sizes = shape_of(x)[2:]
-    if DYNAMIC_INDEX in sizes:
-        raise Unsupported(f"divides by an unknown size; {b.sizes_hint}")
+    count = b.known_count(x, range(2, len(shape_of(x))))
     total = _over_spatial(b, stablehlo.AddOp, b.single(x), 0)
-    mean = b.compute(stablehlo.DivideOp, total, prod(sizes))
+    mean = b.compute(stablehlo.DivideOp, total, count)
     return b.convert(mean, element_type_of(x))
 
 

@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, StringAttr
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    IntegerType,
+    Signedness,
+    StringAttr,
+)
+from xdsl.dialects.tensor import FromElementsOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant import (
@@ -16,6 +23,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.dynamic_ops import DynamicCastOp
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.onnx.graph_writer import (
     GraphWriter,
     Writer,
@@ -25,6 +33,7 @@ from xdsl_quant.frontends.onnx.graph_writer import (
     stored_constant,
 )
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.runtime.arrays import integer_width, numpy_dtype
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
@@ -107,20 +116,29 @@ def _dynamic_cast(op_type: str, w: GraphWriter, op: DynamicCastOp) -> None:
     """Write a cast whose scales and zero points are tensors."""
     stored, name = _type_of_stored_values(op), w.value_name(op.result)
     inputs = [w.operand(op.input), w.operand(op.scale)]
-    if op.zero_point is None:
-        scales = w.node("Shape", [inputs[1]], f"{name}_shape")
-        zero_points = w.node("Expand", [w.number(0, stored), scales], name)
-    else:
-        zero_points = _node_of_conversion(
-            w, w.operand(op.zero_point), op.zero_point, stored
-        )
     if op.input is op.stored:
         inputs[0] = _node_of_conversion(w, inputs[0], op.input, stored)
-    attributes = _block_attributes(w, op)
-    tensor = w.node(op_type, [*inputs, zero_points], name, **attributes)
+    if op.zero_point is not None:
+        zero_point = w.operand(op.zero_point)
+        inputs.append(_node_of_conversion(w, zero_point, op.zero_point, stored))
+    elif op.input is not op.stored:
+        # It has the type of the results.
+        inputs.append(_zeros_like(w, op.scale, stored))
+    if integer_width(stored) not in (8, 32):
+        w.require_narrow_types()
+    tensor = w.node(op_type, inputs, name, **_block_attributes(w, op))
     if op.result is op.stored and stored != element_type_of(op.result):
         tensor = w.cast(tensor, element_type_of(op.result))
     w.result(op.result, tensor)
+
+
+def _zeros_like(w: GraphWriter, scale: SSAValue, stored: Attribute) -> str:
+    """Return the tensor of a zero point 0 for each scale."""
+    if DYNAMIC_INDEX not in (shape := shape_of(scale)):
+        zeros = np.zeros(shape, numpy_dtype(stored))
+        return w.initializer(zeros, stored, "zero_point")
+    sizes = w.node("Shape", [w.operand(scale)], "scale_shape")
+    return w.node("Expand", [w.number(0, stored), sizes], "zero_point")
 
 
 def _node_of_conversion(
@@ -154,7 +172,19 @@ def _choose_parameters(w: GraphWriter, op: ChooseParametersOp) -> None:
     inputs = [w.operand(op.input)]
     _, scale, zero_point = w.multi_node("DynamicQuantizeLinear", inputs, names, {})
     w.result(op.scale, scale)
-    w.result(op.zero_point, w.cast(zero_point, element_type_of(op.zero_point)))
+    w.result(
+        op.zero_point, w.cast(zero_point, scalar_or_element_type(op.zero_point.type))
+    )
+
+
+def _scalar_tensor(w: GraphWriter, op: FromElementsOp) -> None:
+    """Write a scalar that becomes a tensor: both are tensors of one element in ONNX."""
+    if len(op.elements) != 1:
+        raise Unsupported("tensor of several scalars")
+    tensor = w.operand(op.elements[0])
+    if sizes := shape_of(op.result):
+        tensor = w.node("Reshape", [tensor, w.integers(sizes)], w.value_name(op.result))
+    w.result(op.result, tensor)
 
 
 CAST_WRITERS: Mapping[type[Operation], Writer] = {
@@ -162,6 +192,7 @@ CAST_WRITERS: Mapping[type[Operation], Writer] = {
     ChooseParametersOp: _choose_parameters,
     DequantizeCastOp: write_at_use,
     DynamicDequantizeCastOp: partial(_dynamic_cast, "DequantizeLinear"),
+    FromElementsOp: _scalar_tensor,
     DynamicQuantizeCastOp: partial(_dynamic_cast, "QuantizeLinear"),
     StorageCastOp: _scast,
     stablehlo.UniformQuantizeOp: _quantize,

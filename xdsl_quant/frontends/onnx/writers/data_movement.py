@@ -5,6 +5,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 import onnx
+from onnx.version_converter import convert_version
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     I64,
@@ -17,6 +18,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Operation
 
@@ -43,17 +45,35 @@ def _transpose(w: GraphWriter, op: stablehlo.TransposeOp) -> None:
     w.alias(op.result, op.operand, lambda layout: composed(layout, permutation))
 
 
-def _reshape(w: GraphWriter, op: stablehlo.ReshapeOp) -> None:
-    shape = shape_of(op.result)
-    if shape.count(DYNAMIC_INDEX) > 1:
-        raise Unsupported("several dynamic sizes")
-    sizes = w.integers(
-        [-1 if size == DYNAMIC_INDEX else size for size in shape], "shape"
-    )
+_Reshape = stablehlo.ReshapeOp | stablehlo.DynamicReshapeOp
+
+
+def _reshape(w: GraphWriter, op: _Reshape) -> None:
+    operand, shape = op.operand, shape_of(op.result)
+    while isinstance(operand.owner, _Reshape) and (
+        element_type_of(operand) == element_type_of(operand.owner.operand)
+    ):
+        operand = operand.owner.operand
+    if operand.type == op.result.type and DYNAMIC_INDEX not in shape:
+        w.alias(op.result, operand, lambda layout: layout)
+        return
+    inputs, name = [w.operand(operand), _sizes(w, op)], w.value_name(op.result)
     # Without `allowzero`, 0 copies a size of the operand.
     attributes = {"allowzero": 1} if 0 in shape else {}
-    inputs, name = [w.operand(op.operand), sizes], w.value_name(op.result)
     w.result(op.result, w.node("Reshape", inputs, name, **attributes))
+
+
+def _sizes(w: GraphWriter, op: _Reshape) -> str:
+    """Return the tensor with the sizes of a result, of which one may be -1."""
+    shape = shape_of(op.result)
+    unknown = shape.count(DYNAMIC_INDEX)
+    if unknown > 1 or (unknown and 0 in shape):
+        if isinstance(op, stablehlo.ReshapeOp):
+            raise Unsupported("several dynamic sizes")
+        return w.cast(w.operand(op.output_shape), i64)
+    return w.integers(
+        [-1 if size == DYNAMIC_INDEX else size for size in shape], "shape"
+    )
 
 
 def _concatenate(w: GraphWriter, op: stablehlo.ConcatenateOp) -> None:
@@ -156,8 +176,6 @@ def _custom_call(w: GraphWriter, op: stablehlo.CustomCallOp) -> None:
     version = _config_entry(config, "opset_version", IntegerAttr).value.data
     if domain:
         w.versions[domain] = max(version, w.versions.get(domain, 0))
-    elif _version_of_op(op_type, version) != _version_of_op(op_type, OPSET):
-        raise Unsupported(f"opset {version} defines '{op_type}' otherwise than {OPSET}")
     inputs = [w.operand(value) for value in op.inputs]
     names = [w.value_name(result) for result in op.result]
     for key, present in (("absent_operands", inputs), ("absent_results", names)):
@@ -166,8 +184,44 @@ def _custom_call(w: GraphWriter, op: stablehlo.CustomCallOp) -> None:
     attributes = _config_entry(config, "attributes", DictionaryAttr).data
     values = {name: _python_value(value) for name, value in attributes.items()}
     results = [*filter(None, w.multi_node(op_type, inputs, names, values, domain))]
+    if not domain and (
+        _version_of_op(op_type, version) != _version_of_op(op_type, OPSET)
+    ):
+        _convert_last_node(w, op, version)
     for result, tensor in zip(op.result, results, strict=True):
         w.set_tensor(result, tensor)
+
+
+def _convert_last_node(
+    w: GraphWriter, op: stablehlo.CustomCallOp, version: int
+) -> None:
+    """Convert the last node, which has another definition in a version, to `OPSET`."""
+    node = w.nodes.pop()
+    values = (*zip(filter(None, node.input), op.inputs, strict=True),)
+    results = (*zip(filter(None, node.output), op.result, strict=True),)
+    inputs, outputs = (
+        [w.declaration(name, value) for name, value in dict(pairs).items()]
+        for pairs in (values, results)
+    )
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "node", inputs, outputs),
+        opset_imports=[onnx.helper.make_opsetid("", version)],
+    )
+    try:
+        converted = convert_version(model, OPSET).graph.node
+    except Exception as e:  # its C++ code raises errors of many classes
+        raise Unsupported(
+            f"opset {version} defines '{node.op_type}' otherwise than {OPSET}, and it "
+            "cannot be converted"
+        ) from e
+    names = {name: name for name, _ in (*values, *results)}
+    for each in converted:
+        for tensors in (each.input, each.output):
+            for index, name in enumerate(tensors):
+                if name and name not in names:
+                    names[name] = w.name(f"{node.name}{name}")
+                tensors[index] = names.get(name, "")
+    w.nodes.extend(converted)
 
 
 def _config_integers(attribute: Attribute) -> Sequence[int]:
@@ -207,6 +261,8 @@ def _python_value(attribute: Attribute) -> object:
 
 MOVEMENT_WRITERS: Mapping[type[Operation], Writer] = {
     stablehlo.BroadcastInDimOp: write_at_use,
+    stablehlo.DynamicBroadcastInDimOp: write_at_use,
+    stablehlo.DynamicReshapeOp: _reshape,
     stablehlo.ConcatenateOp: _concatenate,
     stablehlo.ConstantOp: write_at_use,
     stablehlo.CustomCallOp: _custom_call,

@@ -4,11 +4,20 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IntegerType,
+    Signedness,
+    i1,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.frontends.onnx.graph_writer import (
+    BroadcastOp,
     GraphWriter,
     Layout,
     Writer,
@@ -30,7 +39,7 @@ def _common_layout(w: GraphWriter, values: Sequence[SSAValue]) -> Layout:
     """Return the layout of the first operand that is already written."""
     for value in values:
         if stored_constant(value) is None and not isinstance(
-            source(value).owner, stablehlo.BroadcastInDimOp
+            source(value).owner, BroadcastOp
         ):
             return w.layout(value)
     return identity(len(shape_of(values[0])))
@@ -41,10 +50,7 @@ def _broadcast_operands(
 ) -> Sequence[str]:
     """Return the tensors of operands that the node broadcasts to the shape of the op."""
     rank = len(layout)
-    is_full = [
-        not isinstance(source(value).owner, stablehlo.BroadcastInDimOp)
-        for value in values
-    ]
+    is_full = [not isinstance(source(value).owner, BroadcastOp) for value in values]
     if not any(is_full):
         is_full[0] = True
     return [
@@ -56,12 +62,45 @@ def _broadcast_operands(
     ]
 
 
+_LACKING_TYPES: Mapping[str, Mapping[Attribute, Attribute]] = {
+    "Where": {
+        i1: IntegerType(8, Signedness.UNSIGNED),
+        i16: i32,
+        IntegerType(16, Signedness.UNSIGNED): i32,
+        IntegerType(64, Signedness.UNSIGNED): i64,
+    },
+    "Max": {i16: i32, IntegerType(16, Signedness.UNSIGNED): i32},
+    "Min": {i16: i32, IntegerType(16, Signedness.UNSIGNED): i32},
+}
+"""Types that onnxruntime lacks, and the type in which they are computed, by op."""
+
+
+def _supported_node(
+    w: GraphWriter,
+    op_type: str,
+    tensors: Sequence[str],
+    element_type: Attribute,
+    name: str,
+) -> str:
+    """
+    Write a node whose results have the type of its operands, but for the condition of
+    `Where`, in a type that onnxruntime supports.
+    """
+    wide = _LACKING_TYPES.get(op_type, {}).get(element_type)
+    if wide is None:
+        return w.node(op_type, tensors, name)
+    first = 1 if op_type == "Where" else 0
+    values = [w.cast(tensor, wide) for tensor in tensors[first:]]
+    return w.cast(w.node(op_type, [*tensors[:first], *values], name), element_type)
+
+
 def write_elementwise(op_type: str, w: GraphWriter, op: Operation) -> None:
     """Write an op as a node on operands that are broadcast."""
     layout = _common_layout(w, op.operands)
     tensors = _broadcast_operands(w, op.operands, layout)
-    result = op.results[0]
-    w.result(result, w.node(op_type, tensors, w.value_name(result)), layout)
+    result, element_type = op.results[0], expressed_element_type(op.results[0])
+    name = w.value_name(result)
+    w.result(result, _supported_node(w, op_type, tensors, element_type, name), layout)
 
 
 def _node_chain(op_types: Sequence[str], w: GraphWriter, op: Operation) -> None:
@@ -91,7 +130,7 @@ def _is_storage_bound(
     if type_ is None or not type_.is_per_tensor or op.results[0].type != value.type:
         return False
     constant = source(number)
-    while isinstance(constant.owner, stablehlo.BroadcastInDimOp):
+    while isinstance(constant.owner, BroadcastOp):
         constant = constant.owner.operand
     if element_type_of(constant) != type_:
         return False
@@ -202,7 +241,8 @@ def _shifted_bits(
         tensor = w.cast(tensor, element_type)
     if amounts is None or (amounts < 0).any() or (amounts >= width).any():
         is_small = w.node("Less", [inputs[1], w.number(width, unsigned)], "is_small")
-        tensor = w.node("Where", [is_small, tensor, w.number(0, element_type)], name)
+        operands = [is_small, tensor, w.number(0, element_type)]
+        tensor = _supported_node(w, "Where", operands, element_type, name)
     return tensor
 
 
@@ -213,16 +253,22 @@ def _shift_right_arithmetic(w: GraphWriter, op: Operation) -> None:
     (result,), name = op.results, w.value_name(op.results[0])
     zero = w.number(0, element_type_of(result))
     is_negative = w.node("Less", [value, zero], "is_negative")
-    positive = _complement_if(w, is_negative, value)
+    type_ = element_type_of(result)
+    positive = _complement_if(w, is_negative, value, type_)
     shifted = _shifted_bits("RIGHT", w, op, [positive, amount])
-    w.result(result, _complement_if(w, is_negative, shifted, name), layout)
+    w.result(result, _complement_if(w, is_negative, shifted, type_, name), layout)
 
 
 def _complement_if(
-    w: GraphWriter, condition: str, tensor: str, name: str = "magnitude"
+    w: GraphWriter,
+    condition: str,
+    tensor: str,
+    type_: Attribute,
+    name: str = "magnitude",
 ) -> str:
     complement = w.node("BitwiseNot", [tensor], "complement")
-    return w.node("Where", [condition, complement, tensor], name)
+    operands = [condition, complement, tensor]
+    return _supported_node(w, "Where", operands, type_, name)
 
 
 def _convert_bits(w: GraphWriter, op: stablehlo.BitcastConvertOp) -> None:

@@ -1,9 +1,10 @@
 """Writers of gathers, scatters, slices at positions of data, and sorting."""
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.frontends.onnx.graph_writer import (
@@ -208,12 +209,36 @@ def _scatter_node(
 
 
 def _top_k(w: GraphWriter, op: chlo.TopKOp) -> None:
+    operand, result = op.operand, op.values
+    attributes: dict[str, int] = {}
+    if (smallest := _smallest(op)) is not None:
+        operand, result = smallest
+        w.written.add(cast(Operation, result.owner))
+        attributes["largest"] = 0
     count = w.integers([op.k.value.data], "k")
-    names = [w.value_name(result) for result in op.results]
-    inputs = [w.operand(op.operand), count]
-    values, positions = w.multi_node("TopK", inputs, names, {})
-    w.result(op.values, values)
-    w.result(op.indices, w.cast(positions, i32))
+    names = [w.value_name(result), w.value_name(op.indices)]
+    inputs = [w.operand(operand), count]
+    values, positions = w.multi_node("TopK", inputs, names, attributes)
+    w.result(result, values)
+    match [use.operation for use in op.indices.uses]:
+        case [stablehlo.ConvertOp() as wide] if element_type_of(wide.result) == i64:
+            w.written.add(wide)
+            w.result(wide.result, positions)
+        case _:
+            w.result(op.indices, w.cast(positions, i32))
+
+
+def _smallest(op: chlo.TopKOp) -> tuple[SSAValue, SSAValue] | None:
+    """
+    Return the operand and the result of the smallest elements, as the largest of negated
+    ones; `None` for others. NaN, the largest element of ONNX, has no negation.
+    """
+    reverse, uses = op.operand.owner, [*op.values.uses]
+    is_reversed = isinstance(reverse, stablehlo.NegateOp | stablehlo.NotOp)
+    if not is_reversed or element_type_of(op.operand) == i1 or len(uses) != 1:
+        return None
+    back = uses[0].operation
+    return (reverse.operand, back.results[0]) if type(back) is type(reverse) else None
 
 
 def _is_descending(op: stablehlo.SortOp) -> bool:

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.frontends.onnx.graph_writer import (
+    BroadcastOp,
     GraphWriter,
     Layout,
     Writer,
@@ -27,7 +28,12 @@ def _bias(
     w: GraphWriter, op: stablehlo.ConvolutionOp | stablehlo.DotGeneralOp, features: int
 ) -> tuple[stablehlo.AddOp, SSAValue] | None:
     """Return the sum of a product and of a bias along a dimension, and the bias."""
-    uses = [*op.result.uses]
+    # Sizes are those of the sum, too.
+    uses = [
+        use
+        for use in op.result.uses
+        if not isinstance(use.operation, stablehlo.GetDimensionSizeOp)
+    ]
     if len(uses) != 1 or not isinstance(add := uses[0].operation, stablehlo.AddOp):
         return None
     if quantized_type(op.result.type) is not None or (
@@ -36,7 +42,7 @@ def _bias(
         return None
     other = source(add.operands[1 - uses[0].index]).owner
     if (
-        not isinstance(other, stablehlo.BroadcastInDimOp)
+        not isinstance(other, BroadcastOp)
         or [*other.broadcast_dimensions.get_values()] != [features]
         or shape_of(other.operand) != (shape_of(op.result)[features],)
         or not w.is_available(other.operand)
@@ -49,18 +55,32 @@ def _product_node(
     w: GraphWriter,
     op: stablehlo.ConvolutionOp | stablehlo.DotGeneralOp,
     op_type: str,
+    values: Sequence[SSAValue],
     inputs: Sequence[str],
     **attributes: object,
 ) -> str:
-    """Write `MatMul` or `Conv`; of 8-bit integers, the op that returns i32."""
-    values, name = (op.lhs, op.rhs), w.value_name(op.result)
+    """
+    Write `MatMul` or `Conv`; of 8-bit integers, the op that returns i32.
+
+    Args:
+        w: the writer.
+        op: the op.
+        op_type: name of the node for floats.
+        values: operands of the node, which may be those of the op before subtraction of
+            zero points.
+        inputs: tensors of the operands; then bias, or zero points.
+        attributes: attributes of the node.
+    """
+    name = w.value_name(op.result)
     element_type, types = element_type_of(op.result), [*map(element_type_of, values)]
     is_integer = all(isinstance(type_, IntegerType) for type_ in types)
-    if is_integer and all(integer_width(type_) == 8 for type_ in types):
+    is_narrow = is_integer and all(integer_width(type_) == 8 for type_ in types)
+    if is_narrow and op_type in ("MatMul", "Conv"):
         tensor = w.node(f"{op_type}Integer", inputs, name, **attributes)
         return tensor if element_type == i32 else w.cast(tensor, element_type)
     if is_integer and op_type != "MatMul":
-        raise Unsupported("integers of more than 8 bits")
+        where = "in a transposed convolution" if is_narrow else "of more than 8 bits"
+        raise Unsupported(f"integers {where}")
     products = [
         tensor
         if expressed_element_type(value) == expressed_element_type(op.result)
@@ -69,6 +89,58 @@ def _product_node(
     ]
     inputs = [*products, *inputs[2:]]
     return w.node(op_type, inputs, name, **attributes)
+
+
+def _byte_operands(
+    w: GraphWriter,
+    op: stablehlo.ConvolutionOp | stablehlo.DotGeneralOp,
+    features: int | None,
+) -> tuple[Sequence[SSAValue], Sequence[str]]:
+    """
+    Return 8-bit operands from which zero points are subtracted, and tensors of the zero
+    points; or the operands of the op, and nothing.
+
+    Args:
+        w: the writer.
+        op: product of integers.
+        features: dimension of the second operand along which zero points may differ.
+    """
+    found = [_byte_operand(op.lhs, None), _byte_operand(op.rhs, features)]
+    pairs = [pair for pair in found if pair is not None]
+    if len(pairs) < 2:
+        return (op.lhs, op.rhs), ()
+    values, zero_points = zip(*pairs, strict=True)
+    tensors = [
+        w.number(0, element_type_of(value)) if point is None else w.operand(point)
+        for value, point in pairs
+    ]
+    return values, tensors if any(zero_points) else ()
+
+
+def _byte_operand(
+    value: SSAValue, features: int | None
+) -> tuple[SSAValue, SSAValue | None] | None:
+    """Return a converted 8-bit value and its zero point; `None` for other values."""
+    op, zero_point = value.owner, None
+    if isinstance(op, stablehlo.SubtractOp):
+        op, point = op.lhs.owner, op.rhs.owner
+        dimensions: Sequence[int] = ()
+        if isinstance(point, BroadcastOp):
+            dimensions = point.broadcast_dimensions.get_values()
+            point = point.operand.owner
+        if not isinstance(point, stablehlo.ConvertOp) or [*dimensions] not in (
+            [],
+            [features],
+        ):
+            return None
+        zero_point = point.operand
+    if not isinstance(op, stablehlo.ConvertOp) or integer_width(op.operand.type) != 8:
+        return None
+    if zero_point is not None and (
+        element_type_of(zero_point) != element_type_of(op.operand)
+    ):
+        return None
+    return op.operand, zero_point
 
 
 def _convolution(w: GraphWriter, op: stablehlo.ConvolutionOp) -> None:
@@ -83,25 +155,28 @@ def _convolution(w: GraphWriter, op: stablehlo.ConvolutionOp) -> None:
     if len(reversals) > 1:
         raise Unsupported("kernel that is reversed along some dimensions")
     is_reversed, groups, window = reversals == {True}, op.feature_group_count, op.window
-    tensor, count = w.operand(op.lhs, lhs), groups.value.data
+    values, zero_points = _byte_operands(w, op, rhs[1])
+    tensor, count = w.operand(values[0], lhs), groups.value.data
     attributes: dict[str, object] = {
         "group": count,
         "dilations": [along.dilation for along in window],
     }
     if any(along.padding.interior for along in window):
-        weights = _transposed_kernel(w, op.rhs, kernel, count, not is_reversed)
+        weights = _transposed_kernel(w, values[1], kernel, count, not is_reversed)
         op_type, others = "ConvTranspose", _transposed_window(window)
     else:
-        weights = _kernel(w, op.rhs, kernel, is_reversed)
+        weights = _kernel(w, values[1], kernel, is_reversed)
         tensor, others = cropped(w, tensor, window)
         op_type = "Conv"
-    inputs, result = [tensor, weights], op.result
+    inputs, result = [tensor, weights, *zero_points], op.result
     if (bias := _bias(w, op, out[1])) is not None:
         add, value = bias
         inputs.append(w.operand(value))
         w.written.add(add)
         result = add.result
-    w.result(result, _product_node(w, op, op_type, inputs, **attributes, **others), out)
+    tensor = _product_node(w, op, op_type, values, inputs, **attributes, **others)
+    w.result(op.result, tensor, out)
+    w.result(result, tensor, out)
 
 
 def cropped(
@@ -169,15 +244,17 @@ def _transposed_window(
 
 def _dot_general(w: GraphWriter, op: stablehlo.DotGeneralOp) -> None:
     batching, contracting = op.dot_dimension_numbers.pairs()
-    values, result = (op.lhs, op.rhs), op.result
+    result = op.result
     free = [
         [
             d
             for d in range(len(shape_of(value)))
             if d not in (*batching[side], *contracting[side])
         ]
-        for side, value in enumerate(values)
+        for side, value in enumerate((op.lhs, op.rhs))
     ]
+    columns = free[1][0] if len(free[1]) == 1 else None
+    values, zero_points = _byte_operands(w, op, columns)
     layouts: Sequence[Layout] = (
         (*batching[0], *free[0], *contracting[0]),
         (*batching[1], *contracting[1], *free[1]),
@@ -192,12 +269,14 @@ def _dot_general(w: GraphWriter, op: stablehlo.DotGeneralOp) -> None:
         add, value = bias
         w.written.add(add)
         inputs.append(w.operand(value))
-        w.result(add.result, w.node("Gemm", inputs, w.value_name(add.result)))
+        tensor = w.node("Gemm", inputs, w.value_name(add.result))
+        w.result(result, tensor)
+        w.result(add.result, tensor)
         return
     is_plain = counts == (1, 1, 1) or (not batching[0] and counts[1:] == (1, 1))
     if not is_plain:
         inputs = _as_matrices(w, op, inputs, batching[0], (free, contracting))
-    tensor = _product_node(w, op, "MatMul", inputs)
+    tensor = _product_node(w, op, "MatMul", values, [*inputs, *zero_points])
     if not is_plain:
         sizes = w.integers(shape_of(result), "shape")
         tensor = w.node("Reshape", [tensor, sizes], w.value_name(result))

@@ -1,11 +1,20 @@
 """Writers of reductions over dimensions and over windows."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IntegerType,
+    Signedness,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant import QuantizedType, ScaledQuantizedType
 from xdsl_quant.frontends.onnx.graph_writer import (
@@ -16,14 +25,32 @@ from xdsl_quant.frontends.onnx.graph_writer import (
 )
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.reduction import ReductionOp, region_op
+from xdsl_quant.frontends.stablehlo.dialect.rules import Padding, WindowDimension
 from xdsl_quant.runtime.arrays import constant_elements, numpy_dtype
 from xdsl_quant.transforms.building.builder import element_type_of
 from xdsl_quant.unsupported import Unsupported
 
 from .products import cropped
 
-_BYTE = IntegerType(8, Signedness.UNSIGNED)
-"""Type of booleans in reductions, which onnxruntime lacks for `i1`."""
+_UI8, _UI16, _UI32, _UI64 = (
+    IntegerType(width, Signedness.UNSIGNED) for width in (8, 16, 32, 64)
+)
+
+_WIDER_TYPES: Mapping[Attribute, Attribute] = {
+    i1: _UI8,
+    i16: i32,
+    _UI16: i32,
+    _UI32: i64,
+}
+"""Types that reductions of onnxruntime lack, and types that have their values."""
+
+_SUM_TYPES: Mapping[Attribute, Attribute] = {
+    **_WIDER_TYPES,
+    i8: i32,
+    _UI8: i32,
+    _UI64: i64,
+}
+"""The same for sums and products, which wrap."""
 
 _REDUCTIONS: Mapping[type[Operation], str] = {
     stablehlo.AddOp: "ReduceSum",
@@ -52,6 +79,8 @@ _COMBINATIONS: Mapping[str, str] = {
     "ReduceProd": "Mul",
 }
 """Ops that combine a reduction with its initial value."""
+
+_BOOLEAN_COMBINATIONS: Mapping[str, str] = {"ReduceMax": "Or", "ReduceMin": "And"}
 
 
 def _reduction_node(op: ReductionOp) -> str:
@@ -98,7 +127,9 @@ def _with_initial(
     (value,) = op.init_values
     if _is_neutral(op_type, value):
         return tensor
-    return w.node(_COMBINATIONS[op_type], [tensor, w.operand(value)], name)
+    is_boolean = element_type_of(value) == i1
+    combinations = _BOOLEAN_COMBINATIONS if is_boolean else _COMBINATIONS
+    return w.node(combinations[op_type], [tensor, w.operand(value)], name)
 
 
 def is_sum(op: ReductionOp) -> bool:
@@ -112,13 +143,16 @@ def is_sum(op: ReductionOp) -> bool:
     )
 
 
-def _reduce(w: GraphWriter, op: stablehlo.ReduceOp) -> None:
+def write_reduction(w: GraphWriter, op: stablehlo.ReduceOp) -> None:
+    """Write a reduction by one op."""
     op_type, name = _reduction_node(op), w.value_name(op.results[0])
-    if element_type_of(op.inputs[0]) == i1:
-        tensor, layout = reduced(w, op, op_type, name, is_boolean=True)
-        w.result(op.results[0], w.cast(tensor, i1), layout)
-        return
-    tensor, layout = reduced(w, op, op_type, name)
+    element_type = element_type_of(op.inputs[0])
+    is_sum_or_product = op_type in ("ReduceSum", "ReduceProd")
+    types = _SUM_TYPES if is_sum_or_product else _WIDER_TYPES
+    computed_type = types.get(element_type)
+    tensor, layout = reduced(w, op, op_type, name, computed_type)
+    if computed_type is not None:
+        tensor = w.cast(tensor, element_type)
     w.result(op.results[0], _with_initial(w, op_type, op, tensor, name), layout)
 
 
@@ -127,16 +161,27 @@ def reduced(
     op: stablehlo.ReduceOp,
     op_type: str,
     name: str,
-    *,
-    is_boolean: bool = False,
+    computed_type: Attribute | None = None,
 ) -> tuple[str, Layout]:
-    """Write a reduction without its initial value; return the tensor and its layout."""
+    """
+    Write a reduction without its initial value.
+
+    Args:
+        w: the writer.
+        op: the reduction.
+        op_type: name of the node.
+        name: name of its result.
+        computed_type: element type of the node, by default that of the operand.
+
+    Returns:
+        The tensor and its layout.
+    """
     (value,) = op.inputs
     layout, dimensions = w.layout(value), op.dimensions.get_values()
     axes = sorted(layout.index(dimension) for dimension in dimensions)
     tensor = w.operand(value, layout)
-    if is_boolean:
-        tensor = w.cast(tensor, _BYTE)
+    if computed_type is not None:
+        tensor = w.cast(tensor, computed_type)
     remaining = [d for d in layout if d not in dimensions]
     # Without axes, all of them would be reduced.
     attributes = {"keepdims": 0} | ({} if axes else {"noop_with_empty_axes": 1})
@@ -173,15 +218,36 @@ def pooled(
     along = [op.window[d] for d in layout[2:]]
     if any(each.padding.interior for each in along):
         raise Unsupported("windows of a dilated operand")
-    if any(max(each.padding.low, each.padding.high) >= each.size for each in along):
-        raise Unsupported("padding as large as the window")
-    tensor, attributes = cropped(w, w.operand(value, layout), along)
+    tensor, along = _with_padding(w, op, op_type, w.operand(value, layout), along)
+    tensor, attributes = cropped(w, tensor, along)
     attributes = {**attributes, "kernel_shape": [each.size for each in along]}
     # The default of `dilations` is 1; `AveragePool` has it since opset 19.
     if any(each.dilation != 1 for each in along):
         attributes["dilations"] = [each.dilation for each in along]
     others = {"count_include_pad": 1} if op_type == "AveragePool" else {}
     return w.node(op_type, [tensor], name, **attributes, **others), layout
+
+
+def _with_padding(
+    w: GraphWriter,
+    op: stablehlo.ReduceWindowOp,
+    op_type: str,
+    tensor: str,
+    along: Sequence[WindowDimension],
+) -> tuple[str, Sequence[WindowDimension]]:
+    """
+    Write padding that pools lack: as large as the window, or with elements that change the
+    result. Return the padded tensor, and the windows without padding.
+    """
+    (value,), pads = op.init_values, [each.padding[:2] for each in along]
+    is_large = any(max(each.padding[:2]) >= each.size for each in along)
+    reduction = "ReduceMax" if op_type == "MaxPool" else "ReduceSum"
+    if not is_large and (_is_neutral(reduction, value) or not any(map(any, pads))):
+        return tensor, along
+    sides = [[0, 0, *side] for side in zip(*pads, strict=True)]
+    inputs = [tensor, w.integers([*sides[0], *sides[1]], "pads"), w.operand(value)]
+    padded = w.node("Pad", inputs, f"{tensor}_padded")
+    return padded, [each._replace(padding=Padding()) for each in along]
 
 
 def _pool_layout(w: GraphWriter, op: stablehlo.ReduceWindowOp) -> Layout:
@@ -203,7 +269,6 @@ def _pool_layout(w: GraphWriter, op: stablehlo.ReduceWindowOp) -> Layout:
 
 
 REDUCTION_WRITERS: Mapping[type[Operation], Writer] = {
-    stablehlo.ReduceOp: _reduce,
     stablehlo.ReduceWindowOp: _reduce_window,
 }
 """Writers of reductions, by op."""

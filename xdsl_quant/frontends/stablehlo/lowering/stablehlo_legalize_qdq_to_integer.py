@@ -11,6 +11,7 @@ for the arithmetic.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -18,14 +19,21 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.dialects.quant.ops import rounding_attributes
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.building import StableHLOBuilder
+from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 
 from .adoption import adopt_ops
-from .integers.elementwise import Form, replace_with_form
+from .integers.elementwise import Form, Multiplication, replace_with_form
 from .integers.qdq_groups import QDQGroup, QuantizeOp, qdq_group
 from .stablehlo_legalize_quant_to_integer import integer_patterns
+
+MultiplierKind = Literal["f32", "fixed-point"]
+"""A float, or a 32-bit multiplier and a shift."""
+
+_RESCALED_OPS = (ProductOp, stablehlo.AddOp, stablehlo.MultiplyOp, stablehlo.ReduceOp)
 
 
 @dataclass(frozen=True)
@@ -35,8 +43,15 @@ class QDQGroupToIntegers(CheckedPattern[QDQGroup]):
     signed: bool = False
     """True to replace ops on signed tensors, too."""
 
+    multiplier: MultiplierKind = "f32"
+    """Kind of the factor that rescales sums and products."""
+
     def plan(self, op: Operation) -> QDQGroup | None:
-        return qdq_group(op, allows_signed=self.signed)
+        group = qdq_group(op, allows_signed=self.signed)
+        if self.multiplier == "f32" or group is None:
+            return group
+        # The others have no integer form, or one with multipliers of their own.
+        return group if isinstance(group.op, _RESCALED_OPS) else None
 
     def rewrite(self, op: Operation, plan: QDQGroup, rewriter: PatternRewriter) -> None:
         if plan.is_float:
@@ -50,13 +65,17 @@ class QDQGroupToIntegers(CheckedPattern[QDQGroup]):
         rewriter.replace(op, (), (value,))
         _erase_unused_chain(unused)
         # Before replacement: the sum of a mean is bounded by the types of its terms.
-        forms = [(quantized_op, _integer_form(quantized_op)) for quantized_op in ops]
+        rounding = "f32" if self.multiplier == "f32" else "single"
+        forms = [
+            (quantized_op, _integer_form(quantized_op, rounding))
+            for quantized_op in ops
+        ]
         for quantized_op, form in forms:
             replace_with_form(quantized_op, form, PatternRewriter(quantized_op))
 
 
-def _integer_form(op: Operation) -> Form:
-    forms = (pattern.form(op) for pattern in integer_patterns("f32"))
+def _integer_form(op: Operation, rounding: Multiplication) -> Form:
+    forms = (pattern.form(op) for pattern in integer_patterns(rounding))
     return next(form for form in forms if form is not None)
 
 
@@ -87,6 +106,13 @@ class StablehloLegalizeQdqToIntegerPass(PatternPass):
     """
     True to replace ops on signed tensors, too, as onnxruntime does with the session option
     `session.qdqisint8allowed`.
+    """
+
+    multiplier: MultiplierKind = "f32"
+    """
+    Kind of the factor that rescales sums and products: `f32`, as in onnxruntime, or
+    `fixed-point`, as in `stablehlo-legalize-quant-to-integer`, which leaves `logistic` and
+    softmax as floats.
     """
 
     op_types = QuantizeOp

@@ -111,6 +111,7 @@ def read_tflite(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     static: bool = False,
+    constants: Sequence[str] = (),
 ) -> ModuleOp:
     """
     Read a TensorFlow Lite model.
@@ -124,6 +125,7 @@ def read_tflite(
         shapes: shapes of the inputs of `@main` by tensor name or signature name.
         static: use the file's static shapes of inputs, in which unknown sizes are 1,
             instead of dynamic sizes (`?`).
+        constants: unsupported; must be empty.
 
     Returns:
         The verified module.
@@ -134,6 +136,11 @@ def read_tflite(
         OSError: if the file cannot be read.
         ImportError: if the package `tflite` is not installed.
     """
+    if constants:
+        raise TFLiteFileError(
+            f"{'<bytes>' if isinstance(source, bytes) else source}: error: inputs of "
+            f".tflite files cannot become constants, found '{constants[0]}'"
+        )
     if isinstance(source, bytes):
         return _imported("<bytes>", source, shapes or {}, static)
     return _imported(str(source), Path(source).read_bytes(), shapes or {}, static)

@@ -40,6 +40,12 @@ def test_matrix_product_of_integers() -> None:
     check_node("MatMul", x, y)
 
 
+def test_gemm_with_factor_0() -> None:
+    """NaN is not multiplied by 0."""
+    bias = np.array([np.nan, 1], np.float32)
+    check_node("Gemm", _floats(2, 3), _floats(3, 2), bias, beta=0.0, rtol=1e-5)
+
+
 @pytest.mark.parametrize("bias", [(), (1,), (2,), (4, 1), (1, 2), (4, 2)])
 @pytest.mark.parametrize("transposed", [0, 1])
 def test_gemm(bias: Sequence[int], transposed: int) -> None:

@@ -31,6 +31,12 @@ def test_axes_are_attributes_before_opset_18(name: str):
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_of_nothing(name: str):
+    x = np.ones((2, 0, 3), np.float32)
+    check_node(f"Reduce{name}", x, integers([1]), constants=[1], keepdims=0)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
 def test_axes_are_an_operand_since_opset_18(name: str):
     x = drawn((2, 3, 4))
     check_node(f"Reduce{name}", x, integers([-2]), constants=[1], keepdims=0)

@@ -98,6 +98,42 @@ def test_windows_with_strides_dilations_and_cropped_padding():
     check(text, floats(1, 8, 8, 3), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("op", "init", "pads", "nodes"),
+    [
+        # As large as the window, which onnxruntime refuses.
+        ("maximum", "0xFF800000", "[2, 1], [0, 2]", ["Pad", "MaxPool"]),
+        ("add", "0.0", "[2, 3], [2, 0]", ["Pad", "AveragePool", "Mul"]),
+        # Padding counts as the initial value.
+        ("add", "1.5", "[1, 0], [0, 1]", ["Pad", "AveragePool", "Mul", "Add"]),
+        ("maximum", "0.5", "[1, 0], [0, 1]", ["Pad", "MaxPool", "Max"]),
+        ("maximum", "0xFF800000", "[1, 0], [0, 1]", ["MaxPool"]),
+    ],
+)
+def test_padding_of_windows(op: str, init: str, pads: str, nodes: list[str]):
+    options = f"{_WINDOW}, padding = dense<[[0, 0], {pads}, [0, 0]]> : tensor<4x2xi64>"
+    numbers = [
+        int(number) for number in pads.replace("[", "").replace("]", "").split(",")
+    ]
+    rows, columns = 7 + sum(numbers[:2]), 7 + sum(numbers[2:])
+    text = _windows(op, init, options, f"1x{rows}x{columns}x3")
+    check(
+        text,
+        floats(1, 8, 8, 3),
+        atol=1e-5,
+        nodes=["Transpose", *nodes, "Transpose"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "init", "node"), [("or", "true", "Or"), ("and", "false", "And")]
+)
+def test_initial_truth_values(op: str, init: str, node: str):
+    x = floats(2, 3, 4) > 0
+    proto = check(_reduce(op, init, "i1"), x)
+    assert proto.graph.node[-1].op_type == node
+
+
 def test_unsupported_reductions():
     text = _windows("multiply", "1.0", _WINDOW, "1x7x7x3")
     assert refusal(text).endswith(
