@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import fail, location_prefix, op_name, warn
@@ -35,6 +35,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.plugins import optional_module
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantizeConstant
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import patched_pass
@@ -93,8 +94,12 @@ class QuantExportPass(CountingPass):
                 "option push-rescales=false has no effect in mode 'fixed', expected mode "
                 "'codegen'"
             )
-        reference = self._reference(op)
         is_undecided = _warn_without_parameters(op)
+        slice_ = optional_module("transforms.composites.export")
+        composites: list[Operation] = (
+            [] if slice_ is None else slice_.export_composites(op, self.mode)
+        )
+        reference = self._reference(op)
         export: KernelExport
         if is_fixed:
             export = FixedExport(op)
@@ -114,9 +119,11 @@ class QuantExportPass(CountingPass):
                 map(StringAttr, _descriptions(export.in_float))
             )
         unexpected = [] if is_undecided else [*_unexpected(export)]
+        op.body.block.add_ops(composites)
+        found = [*export.regions, *composites]
         return PassOutcome(
-            export.regions,
-            len(export.regions) - len(unexpected),
+            found,
+            len(found) - len(unexpected),
             "a 'quant.region' with a quantized form, which 'quant-fuse-kernels' creates",
             [*filter(_is_decided, unexpected)],
             f"'{FLOAT_KERNELS}' says why they stay in floating point",
