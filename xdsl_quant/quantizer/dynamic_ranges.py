@@ -47,8 +47,11 @@ def prepare(
         entry: the function that takes the samples. It is never removed.
         targets: targets whose composites are not inlined.
     """
-    if (inlining := optional_module("transforms.composites.inlining")) is not None:
+    inlining = optional_module("transforms.composites.inlining")
+    if inlining is not None:
         kept = {name for target in targets for name in target.op_names}
         inlining.inline_small_functions(module, entry, kept)
     for op in [*module.walk()]:
         model_dialect(op).simplify(op)
+    if inlining is not None:
+        inlining.erase_unused_functions(module, entry)

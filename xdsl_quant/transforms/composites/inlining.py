@@ -21,6 +21,10 @@ MAX_INLINED_OPS = 64
 """Maximum number of ops of an inlined function."""
 
 
+_FAKE_QUANT = "composite quant.fake_quant"
+"""Pattern name of fake quantization, which states parameters that its function hides."""
+
+
 def inline_small_functions(
     module: ModuleOp, entry: FuncOp, kept: Container[str] = ()
 ) -> None:
@@ -32,8 +36,13 @@ def inline_small_functions(
     done: set[str] = set()
     for name in functions:
         _inline_calls_in(name, functions, done, kept)
+    erase_unused_functions(module, entry)
+
+
+def erase_unused_functions(module: ModuleOp, entry: FuncOp) -> None:
+    """Erase private functions, except `entry`, that nothing references."""
     used = {*referenced_symbols(module)}
-    for name, function in functions.items():
+    for name, function in functions_by_name(module).items():
         if _is_private(function) and function is not entry and name not in used:
             Rewriter.erase_op(function)
 
@@ -46,7 +55,9 @@ def _inline_calls_in(
     done.add(name)
     for call in [op for op in functions[name].walk() if composite_name(op) is not None]:
         callee, *_ = referenced_symbols(call)
-        if callee not in functions or callee == name or pattern_names(call)[-1] in kept:
+        pattern = pattern_names(call)[-1]
+        is_kept = pattern in kept or pattern == _FAKE_QUANT
+        if callee not in functions or callee == name or is_kept:
             continue
         _inline_calls_in(callee, functions, done, kept)
         if _is_inlined(call, functions[callee]):

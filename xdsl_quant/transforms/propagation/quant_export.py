@@ -8,7 +8,7 @@ A kernel stays in floating point if a port has no uniform type, or an op does no
 the quantized types. It then reads dequantized operands, and constants unchanged.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -95,10 +95,7 @@ class QuantExportPass(CountingPass):
                 "'codegen'"
             )
         is_undecided = _warn_without_parameters(op)
-        slice_ = optional_module("transforms.composites.export")
-        composites: list[Operation] = (
-            [] if slice_ is None else slice_.export_composites(op, self.mode)
-        )
+        composites = self._exported_composites(op)
         reference = self._reference(op)
         export: KernelExport
         if is_fixed:
@@ -128,6 +125,13 @@ class QuantExportPass(CountingPass):
             [*filter(_is_decided, unexpected)],
             f"'{FLOAT_KERNELS}' says why they stay in floating point",
         )
+
+    def _exported_composites(self, module: ModuleOp) -> Sequence[Operation]:
+        """Export kernels that call a function, and return new functions to add."""
+        composites = optional_module("transforms.composites.export")
+        if composites is None:
+            return []
+        return composites.export_composites(module, self.mode)
 
     def _reference(self, module: ModuleOp) -> KernelExport | None:
         """Return a trial export of a copy; `None` if no option depends on its outcome."""
