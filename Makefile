@@ -152,6 +152,7 @@ oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.oracles $(ORACLES)
 	$(BIN)/python -m tests.oracles.tosa
 	$(BIN)/python -m tests.oracles.qdq
+	$(BIN)/python -m tests.oracles.fake_quantization
 	$(BIN)/python -m tests.oracles.onnx_files
 	$(BIN)/python -m tests.oracles.onnx_quantized
 	$(BIN)/python -m tests.oracles.stablehlo_to_tfl

@@ -68,6 +68,7 @@ SLICES = (
     "numerics.formats",
     "proving",
     "quantizer.bit_search",
+    "quantizer.simulation",
     "rosetta",
     "tools.compare",
     "tools.inspect",
@@ -75,6 +76,7 @@ SLICES = (
     "tools.prove_claims",
     "tools.rosetta",
     "tools.target",
+    "transforms.composites",
     "transforms.float_layers",
 )
 """Files and folders of slices, which may import every room; the rest is the core."""

@@ -31,6 +31,7 @@ NAMES = {
     "proving": r"prov(e|ing)\b",
     "quantizer.bit_search": r"bit_search|budget|\bmixed|search",
     "rosetta": r"rosetta",
+    "transforms.composites": r"composite|inlin",
     "transforms.float_layers": (
         r"float_layers|(fold|equalize|smooth|split)-(batch|layers|activations|reductions)"
     ),

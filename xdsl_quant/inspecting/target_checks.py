@@ -14,6 +14,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable
 from xdsl_quant.transforms.propagation.kernel_matching import (
+    COMPOSITE,
     unsupported_reason,
     without_options,
 )
@@ -79,9 +80,12 @@ def _patterns(
 ) -> Iterator[tuple[str, str, OpPattern | MatchFn]]:
     """Yield TOML key, text and pattern for each entry of `ops` and `patterns`."""
     patterns = iter(kernel.patterns)
-    if "ops" in entry and isinstance(ops := next(patterns), OpPattern):
+    has_ops = "ops" in entry or "composites" in entry
+    if has_ops and isinstance(ops := next(patterns), OpPattern):
         for name in ops.steps[0].names:
-            yield "ops", name, OpPattern([PatternStep([name])])
+            key = "composites" if name.startswith(COMPOSITE) else "ops"
+            text = name.removeprefix(COMPOSITE)
+            yield key, text, OpPattern([PatternStep([name])])
     for text, pattern in zip(entry.texts("patterns"), patterns, strict=False):
         yield "patterns", text, pattern
 
@@ -93,6 +97,8 @@ def _op_names(pattern: OpPattern | MatchFn) -> Iterator[tuple[str, bool]]:
     """Yield each op name in a pattern, with True if the op is in a region."""
     for step in pattern.steps if isinstance(pattern, OpPattern) else ():
         for name in step.names:
+            if name.startswith(COMPOSITE):
+                continue
             outer, *inner = re.findall(r"[\w.]+", name)
             yield outer, False
             yield from ((each, True) for each in inner)

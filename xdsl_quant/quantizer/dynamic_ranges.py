@@ -3,19 +3,16 @@ Preparation of float models by dialect: inlining and simplification before kerne
 fused, and integer contractions that quantize their activations at run time.
 """
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.rewriter import Rewriter
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.runtime.entry_function import (
-    functions_by_name,
-    inline_call,
-    referenced_symbols,
-)
 from xdsl_quant.runtime.model_dialects import ModelDialect
-from xdsl_quant.runtime.plugins import plugins
+from xdsl_quant.runtime.plugins import optional_module, plugins
+from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
 _UNKNOWN = ModelDialect()
 
@@ -38,11 +35,9 @@ def quantize_activations(module: ModuleOp) -> None:
         dialect.quantize_activations(module)
 
 
-_MAX_INLINED_OPS = 64
-"""Maximum number of ops of an inlined function."""
-
-
-def prepare(module: ModuleOp, entry: FuncOp) -> None:
+def prepare(
+    module: ModuleOp, entry: FuncOp, targets: Sequence[TargetSpec] = ()
+) -> None:
     """
     Inline small private functions, which jax emits, and simplify ops: for example,
     remove casts to the same type and fold data movement of constants.
@@ -50,49 +45,13 @@ def prepare(module: ModuleOp, entry: FuncOp) -> None:
     Args:
         module: the float model, which changes.
         entry: the function that takes the samples. It is never removed.
+        targets: targets whose composites are not inlined.
     """
-    inline_small_functions(module, entry)
+    inlining = optional_module("transforms.composites.inlining")
+    if inlining is not None:
+        kept = {name for target in targets for name in target.op_names}
+        inlining.inline_small_functions(module, entry, kept)
     for op in [*module.walk()]:
         model_dialect(op).simplify(op)
-
-
-def inline_small_functions(module: ModuleOp, entry: FuncOp) -> None:
-    """Inline calls of small private functions, and remove unused private functions."""
-    functions = functions_by_name(module)
-    done: set[str] = set()
-    for name in functions:
-        _inline_calls_in(name, functions, done)
-    used = {*referenced_symbols(module)}
-    for name, function in functions.items():
-        if _is_private(function) and function is not entry and name not in used:
-            Rewriter.erase_op(function)
-
-
-def _inline_calls_in(name: str, functions: dict[str, FuncOp], done: set[str]) -> None:
-    if name in done:
-        return
-    done.add(name)
-    for call in [op for op in functions[name].walk() if isinstance(op, CallOp)]:
-        callee = call.callee.root_reference.data
-        if callee not in functions or callee == name:
-            continue
-        _inline_calls_in(callee, functions, done)
-        if _is_inlined(functions[callee]):
-            inline_call(call, functions[callee])
-
-
-def _is_private(function: FuncOp) -> bool:
-    visibility = function.sym_visibility
-    return visibility is not None and visibility.data == "private"
-
-
-def _is_inlined(function: FuncOp) -> bool:
-    if not _is_private(function) or len(function.body.blocks) != 1:
-        return False
-    ops = [*function.walk()]
-    return (
-        isinstance(function.body.block.last_op, ReturnOp)
-        and len(ops) <= _MAX_INLINED_OPS
-        # Recursive functions still contain calls here.
-        and not any(isinstance(op, CallOp) for op in ops)
-    )
+    if inlining is not None:
+        inlining.erase_unused_functions(module, entry)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -118,7 +118,9 @@ def as_stored(values: Floats, type_: UniformType | BlockScaledQuantizedType) -> 
 def export_kernels(module: ModuleOp) -> None:
     """Export kernels as ops of their dialect, or else as integer arithmetic."""
     has_ops = all(
-        dialect_ops_of(kernel) is not QUANT_OPS for kernel in kernels_of(module)
+        isinstance(kernel.body.block.first_op, CallOp)
+        or dialect_ops_of(kernel) is not QUANT_OPS
+        for kernel in kernels_of(module)
     )
     mode = "fixed" if has_ops else "codegen"
     apply_passes(module, [QuantExportPass(mode=mode)], is_routine=True)

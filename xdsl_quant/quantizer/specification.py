@@ -50,7 +50,7 @@ def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> Targ
         TargetError: if none of the targets can be read.
         ValueError: if no target has a kernel for the module.
     """
-    specs, mistakes = _known_targets(targets)
+    specs, mistakes = known_targets(targets)
     for mistake in mistakes:
         warn_user(f"{mistake}; trying the other targets of the recipe")
     counts = [fuse_kernels(module.clone(), spec) for spec in specs]
@@ -61,7 +61,7 @@ def chosen_target(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> Targ
     return specs[counts.index(max(counts))]
 
 
-def _known_targets(
+def known_targets(
     targets: Sequence[str | TargetSpec],
 ) -> tuple[Sequence[TargetSpec], Sequence[TargetError]]:
     """Return the readable targets, and the errors of unreadable ones."""
@@ -81,7 +81,7 @@ def warn_of_activations(recipe: Recipe, target: TargetSpec) -> None:
     """Warn if `target` and the targets of the recipe share no activation width."""
     if recipe.targets == Recipe.targets:
         return
-    known, _ = _known_targets(recipe.targets)
+    known, _ = known_targets(recipe.targets)
     recipe_widths = {bits for each in known for bits in result_widths(each)}
     if recipe_widths.isdisjoint(widths := result_widths(target)):
         expected, found = (

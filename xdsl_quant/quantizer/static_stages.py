@@ -3,7 +3,7 @@ Stages of static quantization: kernels with integer operands and results, and pa
 calibrated on samples.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -50,6 +50,7 @@ from .specification import (
     ask_for_weights,
     check_has_quantized_kernel,
     chosen_target,
+    known_targets,
     set_ranges,
     specify,
     warn_of_activations,
@@ -94,11 +95,16 @@ class StaticPipeline(Pipeline):
             "export": self.export,
         }
 
+    @property
+    def _targets(self) -> Sequence[str | TargetSpec]:
+        given = self.request.target
+        return self.recipe.targets if given is None else [given]
+
     # Stages
 
     def prepare(self, module: ModuleOp) -> ModuleOp:
         """Inline small functions, fold constants, and separate mask constants."""
-        prepare(module, self.entry_function(module))
+        prepare(module, self.entry_function(module), known_targets(self._targets)[0])
         if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):
             warn_user(
                 "each batch starts with the initial state: found 'tfl.assign_variable' in "
@@ -118,11 +124,9 @@ class StaticPipeline(Pipeline):
 
     def fuse(self, module: ModuleOp) -> ModuleOp:
         """Fuse ops into kernels of the target with the most kernels for the model."""
-        given = self.request.target
-        targets = self.recipe.targets if given is None else [given]
-        self.target = chosen_target(module, targets)
+        self.target = chosen_target(module, self._targets)
         fuse_kernels(module, self.target)
-        if given is not None:
+        if self.request.target is not None:
             warn_of_activations(self.recipe, self.target)
         return module
 

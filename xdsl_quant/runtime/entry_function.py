@@ -91,9 +91,13 @@ def symbols_of(module: ModuleOp) -> dict[str, Operation]:
 
 def reachable_symbols(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
     """Return a function and all symbols that it references, also indirectly."""
+    return symbols_from(module, [function.sym_name.data])
+
+
+def symbols_from(module: ModuleOp, todo: list[str]) -> dict[str, Operation]:
+    """Return the symbols with these names and all symbols that they reference."""
     symbols = symbols_of(module)
     reached: dict[str, Operation] = {}
-    todo = [function.sym_name.data]
     while todo:
         name = todo.pop()
         if name in symbols and name not in reached:

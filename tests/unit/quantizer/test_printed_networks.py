@@ -12,9 +12,10 @@ from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.dialects.quant.types import PerAxisType, scalar_or_element_type
 from xdsl_quant.quantizer import ModelReport, QuantizedModel, quantize, read_recipe
-from xdsl_quant.quantizer.dynamic_ranges import inline_small_functions, prepare
+from xdsl_quant.quantizer.dynamic_ranges import prepare
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.transforms.composites.inlining import inline_small_functions
 
 from .models import PLAIN, samples
 

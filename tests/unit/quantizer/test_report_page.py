@@ -17,11 +17,11 @@ from xdsl_quant.inspecting.times import Latency, Times
 from xdsl_quant.quantizer import (
     KernelReport,
     ModelReport,
-    dynamic_ranges,
     quantize,
     read_recipe,
 )
 from xdsl_quant.quantizer.accuracy import Accuracy
+from xdsl_quant.transforms.composites import inlining
 
 from .models import PLAIN, dense_layers, mixed_model, samples
 
@@ -119,7 +119,7 @@ def test_kernels_of_called_functions_are_in_the_order_of_execution(
     monkeypatch: pytest.MonkeyPatch,
 ):
     # Only large functions stay functions.
-    monkeypatch.setattr(dynamic_ranges, "_MAX_INLINED_OPS", 0)
+    monkeypatch.setattr(inlining, "MAX_INLINED_OPS", 0)
     found = quantize(CALLED, DATA, PLAIN).report(DATA, times=True)
     order = ["stablehlo.tanh", "stablehlo.multiply", "stablehlo.logistic"]
     assert [kernel.kernel for kernel in found.kernels] == order

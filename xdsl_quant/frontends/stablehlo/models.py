@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import Rewriter
 
+from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.arrays import constant_elements, elements_attr
 from xdsl_quant.runtime.loading import apply_passes
@@ -28,6 +30,7 @@ from .lowering.integers.hybrid_products import (
     DequantizedWeightToStablehlo,
     HybridProductToIntegers,
 )
+from .lowering.stablehlo_legalize_quant_composite import LegalizeFakeQuant
 from .lowering.stablehlo_legalize_quant_to_integer import ConstantToIntegers
 
 _TO_INTEGERS = (
@@ -41,6 +44,8 @@ class _StableHLOModels(ModelDialect):
     has_zero_points = False
 
     def simplify(self, op: Operation) -> None:
+        # Calibration runs casts of the quant dialect; both dialects' become constraints.
+        LegalizeFakeQuant(QUANT_OPS).match_and_rewrite(op, PatternRewriter(op))
         _remove_identity_cast(op)
         _remove_neutral_operand(op)
         _fold_moved_constant(op)

@@ -77,6 +77,7 @@ SLICE = QuantizationUniverse(
             "quant-casts-to-stablehlo",
             "stablehlo-casts-to-quant",
             "stablehlo-legalize-qdq-to-integer",
+            "stablehlo-legalize-quant-composite",
             "stablehlo-legalize-qdq-to-quantized-op",
             "stablehlo-legalize-quant-to-integer",
             "stablehlo-legalize-quantized-op-to-qdq",

@@ -14,6 +14,7 @@ _HERE = "frontends.tflite"
 
 SLICE = QuantizationUniverse(
     all_dialects={
+        "tf": lazy(f"{_HERE}.dialect.tf", "TF"),
         "tf_type": lazy(f"{_HERE}.dialect", "TFType"),
         "tfl": lazy(f"{_HERE}.dialect", "TFL"),
     },
@@ -24,6 +25,7 @@ SLICE = QuantizationUniverse(
             "convert-tfl-to-linalg",
             "convert-tfl-to-stablehlo",
             "convert-tfl-to-tosa",
+            "tf-to-quant",
             "tfl-fuse-qdq",
             "tfl-infer-shapes",
             "tfl-variables-to-arguments",

@@ -16,7 +16,14 @@ from functools import cache
 from itertools import compress, product
 from operator import itemgetter
 
-from xdsl.dialects.builtin import MemRefType, ModuleOp, UnrankedMemRefType
+from xdsl.dialects.builtin import (
+    DictionaryAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    UnrankedMemRefType,
+)
+from xdsl.dialects.func import CallOp
 from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import ConstantLike, IsTerminator, get_effects
@@ -193,12 +200,32 @@ def unsupported_reason(op_type: type[Operation], name: str) -> str | None:
     return None
 
 
+COMPOSITE = "composite "
+"""Prefix of the names of composite ops and functions in patterns."""
+
+
+def composite_name(op: Operation) -> str | None:
+    """Return the name of a composite op, or else of the function that a call calls."""
+    name = op.get_attr_or_prop("name")
+    if isinstance(entries := op.attributes.get("tfl.composite"), DictionaryAttr):
+        name = entries.data.get("name")
+    if isinstance(name, StringAttr) and (
+        isinstance(op, CallOp) or op_name(op) == "stablehlo.composite"
+    ):
+        return name.data
+    return op.callee.string_value() if isinstance(op, CallOp) else None
+
+
 def pattern_names(op: Operation) -> Sequence[str]:
     """
     Return the names of an op in patterns: the op's name and, if there is a region, the
     name with the ops in the region, e.g. `linalg.generic[arith.addf,arith.maximumf]`.
+    Calls and composites are named after the function or composite op, after `COMPOSITE`.
     """
     name = op_name(op)
+    if (composite := composite_name(op)) is not None:
+        is_call = isinstance(op, CallOp)
+        return (*(() if is_call else (name,)), COMPOSITE + composite)
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return (name,)
     body = (inner for inner in op.regions[0].block.ops if inner.next_op is not None)
@@ -274,7 +301,7 @@ class _Matcher:
         """Return the kernel that the ops form, or `None`."""
         if any(
             not isinstance(op, _STATISTICS)
-            and unsupported_reason(type(op), op_name(op))
+            and unsupported_reason(type(op), pattern_names(op)[0])
             for op in ops
         ):
             return None

@@ -1,10 +1,10 @@
 """Find the kernels of a module and the float ops outside of kernels."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
@@ -18,6 +18,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.runtime.entry_function import referenced_symbols, symbols_from
 
 from .kernel_matching import COMPUTATIONS, DIALECTS_OF_CONTROL_FLOW, is_constant
 from .target_spec import KernelSpec, Signature
@@ -96,11 +97,25 @@ def float_ops_outside_kernels(op: Operation) -> Iterator[Operation]:
     return filter(_is_of_floats, _ops_that_may_be_kernels(op))
 
 
+def functions_called_by(module: ModuleOp, ops: Iterable[Operation]) -> set[Operation]:
+    """Return the functions that ops or their regions call, directly or indirectly."""
+    names = [name for op in ops for name in referenced_symbols(op)]
+    return {*symbols_from(module, names).values()}
+
+
+def functions_in_kernels(op: Operation) -> set[Operation]:
+    """Return the functions that kernels call, if `op` is a module."""
+    is_module = isinstance(op, ModuleOp)
+    return functions_called_by(op, kernels_of(op)) if is_module else set()
+
+
 def _ops_that_may_be_kernels(op: Operation) -> Iterator[Operation]:
+    in_kernels = functions_in_kernels(op)
     for block in _blocks(op):
         for inner in block.ops:
-            yield inner
-            yield from _ops_that_may_be_kernels(inner)
+            if inner not in in_kernels:
+                yield inner
+                yield from _ops_that_may_be_kernels(inner)
 
 
 def _blocks(op: Operation) -> Iterator[Block]:

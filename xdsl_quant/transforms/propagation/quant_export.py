@@ -8,7 +8,7 @@ A kernel stays in floating point if a port has no uniform type, or an op does no
 the quantized types. It then reads dequantized operands, and constants unchanged.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import fail, location_prefix, op_name, warn
@@ -35,6 +35,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
+from xdsl_quant.runtime.plugins import optional_module
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantizeConstant
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import patched_pass
@@ -93,8 +94,9 @@ class QuantExportPass(CountingPass):
                 "option push-rescales=false has no effect in mode 'fixed', expected mode "
                 "'codegen'"
             )
-        reference = self._reference(op)
         is_undecided = _warn_without_parameters(op)
+        composites = self._exported_composites(op)
+        reference = self._reference(op)
         export: KernelExport
         if is_fixed:
             export = FixedExport(op)
@@ -114,13 +116,22 @@ class QuantExportPass(CountingPass):
                 map(StringAttr, _descriptions(export.in_float))
             )
         unexpected = [] if is_undecided else [*_unexpected(export)]
+        op.body.block.add_ops(composites)
+        found = [*export.regions, *composites]
         return PassOutcome(
-            export.regions,
-            len(export.regions) - len(unexpected),
+            found,
+            len(found) - len(unexpected),
             "a 'quant.region' with a quantized form, which 'quant-fuse-kernels' creates",
             [*filter(_is_decided, unexpected)],
             f"'{FLOAT_KERNELS}' says why they stay in floating point",
         )
+
+    def _exported_composites(self, module: ModuleOp) -> Sequence[Operation]:
+        """Export kernels that call a function, and return new functions to add."""
+        composites = optional_module("transforms.composites.export")
+        if composites is None:
+            return []
+        return composites.export_composites(module, self.mode)
 
     def _reference(self, module: ModuleOp) -> KernelExport | None:
         """Return a trial export of a copy; `None` if no option depends on its outcome."""

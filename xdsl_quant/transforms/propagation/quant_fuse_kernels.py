@@ -34,7 +34,6 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 
@@ -42,11 +41,12 @@ from .kernel_matching import (
     KernelMatch,
     constant_values,
     kernel_matches,
+    pattern_names,
     uses_from_outside,
 )
-from .module_kernels import blocks_with_kernels, kernels_of
+from .module_kernels import blocks_with_kernels, functions_called_by, kernels_of
 from .target_files import target_of_option
-from .target_spec import OpPattern, TargetSpec
+from .target_spec import TargetSpec
 
 POSITIONS = "quant.positions"
 """
@@ -66,15 +66,8 @@ class QuantFuseKernelsPass(CountingPass):
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         target = target_of_option(self.target)
-        names = {
-            name
-            for kernel in target.kernels.values()
-            for pattern in kernel.patterns
-            if isinstance(pattern, OpPattern)
-            for step in pattern.steps
-            for name in step.names
-        }
-        candidates = [inner for inner in op.walk() if op_name(inner) in names]
+        names = target.op_names
+        candidates = [x for x in op.walk() if not names.isdisjoint(pattern_names(x))]
         before = len(kernels_of(op))
         return PassOutcome(
             candidates,
@@ -99,11 +92,13 @@ def fuse_kernels(module: ModuleOp, target: TargetSpec) -> int:
     blocks = [*blocks_with_kernels(module)]
     count = sum(isinstance(op, RegionOp) for block in blocks for op in block.ops)
     # Match everything before the first change, so a failing pattern changes nothing.
-    matches_by_block = [kernel_matches(block, target, constants) for block in blocks]
-    for matches in matches_by_block:
-        for match in matches:
+    matches = [m for block in blocks for m in kernel_matches(block, target, constants)]
+    ops = (op for match in matches for op in match.ops)
+    in_kernels = functions_called_by(module, ops)
+    for match in matches:
+        if not any(function.is_ancestor(match.ops[0]) for function in in_kernels):
             _wrap(match)
-        count += len(matches)
+            count += 1
     return count
 
 

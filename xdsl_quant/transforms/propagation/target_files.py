@@ -40,6 +40,7 @@ from xdsl_quant.dialects.quant import AnyQuantizedType, Quant, traits
 from xdsl_quant.runtime.atomic_files import has_suffix
 from xdsl_quant.runtime.toml_tables import TomlError, TomlFile, TomlTable, toml_text
 
+from .kernel_matching import COMPOSITE
 from .target_extensions import target_extensions
 from .target_spec import (
     CoefficientOfOp,
@@ -71,7 +72,10 @@ CONSTRAINTS: Mapping[str, type[Any]] = {
 
 _RANGE_RULES: Sequence[RangeRule] = get_args(RangeRule)
 _SIGNATURE_KEYS = ("inputs", "outputs", "constraints")
-_KERNEL_KEYS = ("name", "ops", "patterns", "signatures", *_SIGNATURE_KEYS)
+_KERNEL_KEYS = (
+    *("name", "ops", "composites", "patterns", "signatures"),
+    *_SIGNATURE_KEYS,
+)
 _TARGET_KEYS = ("name", "description", "extends", "range-rule", "kernels")
 
 _PORT = re.compile(
@@ -262,6 +266,7 @@ def _kernels(
     table.check_keys(_KERNEL_KEYS, "a kernel")
     name = _entry_name(table)
     ops = [_op_name(table, "ops", text, text) for text in table.texts("ops")]
+    ops += [_composite(table, text) for text in table.texts("composites")]
     texts = table.texts("patterns")
     if name is not None and name in extended and not ops and not texts:
         return [replace(extended[name], signatures=_signatures(table))]
@@ -274,7 +279,10 @@ def _kernels(
     signatures = _signatures(table)
     if name is None:
         return [
-            KernelSpec(op, signatures, [OpPattern([PatternStep([op])])]) for op in ops
+            KernelSpec(
+                op.removeprefix(COMPOSITE), signatures, [OpPattern([PatternStep([op])])]
+            )
+            for op in ops
         ]
     of_ops = [OpPattern([_pattern_step(table, "ops", ops)])] if ops else []
     patterns = [*of_ops, *(_pattern(table, text) for text in texts)]
@@ -282,6 +290,15 @@ def _kernels(
 
 
 # Patterns
+
+
+def _composite(table: TomlTable, name: str) -> str:
+    """Return the name in patterns of a composite op or function."""
+    if re.fullmatch(r"[\w.$-]+", name) is None:
+        problem = f"expected the name of a composite op or function, found '{name}'"
+        remedy = "write it without '@' and quotes, e.g. 'odml.group_norm'"
+        table.fail(f"{problem}; {remedy}", "composites", name)
+    return COMPOSITE + name
 
 
 def _op_name(table: TomlTable, key: str, name: str, found: str) -> str:

@@ -12,6 +12,7 @@ indices in signatures count ports.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -306,3 +307,15 @@ class TargetSpec:
     """Rule that derives parameters from a range."""
 
     description: str = ""
+
+    @property
+    def op_names(self) -> AbstractSet[str]:
+        """Names in the patterns of the kernels."""
+        return {
+            name
+            for kernel in self.kernels.values()
+            for pattern in kernel.patterns
+            if isinstance(pattern, OpPattern)
+            for step in pattern.steps
+            for name in step.names
+        }

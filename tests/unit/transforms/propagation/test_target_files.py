@@ -218,8 +218,8 @@ MISTAKES = [
     (
         KERNEL + "xyz = []",
         "5",
-        "unknown key, found 'xyz' in a kernel; use one of 'name', 'ops', 'patterns', "
-        "'signatures', 'inputs', 'outputs', 'constraints'",
+        "unknown key, found 'xyz' in a kernel; use one of 'name', 'ops', 'composites', "
+        "'patterns', 'signatures', 'inputs', 'outputs', 'constraints'",
     ),
     (
         KERNEL.replace('["i8"]', '["i8", 3]', 1),

@@ -25,7 +25,7 @@ from xdsl_quant.diagnostics import location_prefix, warn
 from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.dialects.quant.types import QuantizedType
 
-from ..module_kernels import kernels_of
+from ..module_kernels import kernels_of, ops_outside_kernels
 from ..port_ranges import PORT_STATS
 
 _PRIVATE = StringAttr("private")
@@ -85,7 +85,7 @@ def separate_calls(module: ModuleOp) -> SeparatedCalls:
 
 
 def _calls(function: FuncOp) -> Sequence[CallOp]:
-    return [op for op in function.walk() if isinstance(op, CallOp)]
+    return [op for op in ops_outside_kernels(function) if isinstance(op, CallOp)]
 
 
 def _called_elsewhere(module: ModuleOp, functions: Mapping[str, FuncOp]) -> set[FuncOp]:

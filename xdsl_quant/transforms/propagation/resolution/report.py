@@ -19,7 +19,12 @@ from xdsl_quant.dialects.quant.types import (
 )
 
 from ..kernel_matching import is_constant
-from ..module_kernels import float_ops_outside_kernels, is_float_value, ports_of
+from ..module_kernels import (
+    float_ops_outside_kernels,
+    functions_in_kernels,
+    is_float_value,
+    ports_of,
+)
 from .kernels import Graph, Kernel, PortValue
 from .writing import conflicts_of
 
@@ -215,9 +220,10 @@ def build_report(
         graph: the decisions.
         copies: the duplicated functions with their originals.
     """
-    description = _Description(graph)
+    description, in_kernels = _Description(graph), functions_in_kernels(module)
     for top in module.body.block.ops:
-        description.add(top)
+        if top not in in_kernels:
+            description.add(top)
     return PropagationReport(
         target,
         description.values,

@@ -1,0 +1,1 @@
+"""Composite ops and outlined functions: inlining, and export of their kernels."""
