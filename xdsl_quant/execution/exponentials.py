@@ -207,7 +207,7 @@ def _is_negated_square(value: ir.Value) -> bool:
 
 
 _LOWEST_NORMAL = -86.5
-"""Smallest argument for which the exponent of the result is increased as an integer."""
+"""Smallest argument whose result is not 0: `2**n` is a normal number down to it."""
 
 
 def _exp_of_negated_square(value: ir.Value) -> ir.Value:
@@ -216,21 +216,19 @@ def _exp_of_negated_square(value: ir.Value) -> ir.Value:
     relative error is below `2**-23 - x * 2**-28`. That of rounding `x`, a square, is
     `-x * 2**-24`.
     """
-    ordered, zero = arith.CmpFPredicate, _f32_constant(0)
-    # NaN is kept, as all comparisons with it are false.
-    outside = arith.select(arith.cmpf(ordered.OLT, value, zero), zero, value)
-    is_inside = arith.cmpf(ordered.OGE, value, _f32_constant(_LOWEST_NORMAL))
-    rounding = _f32_constant(1.5 * 2.0**23)
-    shifted = math_dialect.fma(value, _f32_constant(1 / math.log(2)), rounding)
+    fma = math_dialect.fma
+    # True for NaN, which the arithmetic keeps
+    is_inside = arith.cmpf(
+        arith.CmpFPredicate.UGE, value, _f32_constant(_LOWEST_NORMAL)
+    )
+    rounding = _f32_constant(1.5 * 2.0**23 + 127)
+    shifted = fma(value, _f32_constant(1 / math.log(2)), rounding)
     n = arith.subf(shifted, rounding)
-    r = math_dialect.fma(n, _f32_constant(-math.log(2)), value)
-    curve = math_dialect.fma(_polynomial(r, _EXP), arith.mulf(r, r), r)
-    i32, one = ir.IntegerType.get_signless(32), _f32_constant(1)
-    # The last bits are n.
-    exponent = arith.shli(arith.bitcast(i32, shifted), _i32_constant(23))
-    power = arith.addi(arith.bitcast(i32, arith.addf(curve, one)), exponent)
-    power = arith.bitcast(ir.F32Type.get(), power)
-    return arith.select(is_inside, power, outside)
+    r = fma(n, _f32_constant(-math.log(2)), value)
+    curve = fma(_polynomial(r, _EXP), arith.mulf(r, r), r)
+    # The last bits are n plus the exponent bias.
+    scale = _with_exponent(arith.bitcast(ir.IntegerType.get_signless(32), shifted))
+    return arith.select(is_inside, fma(curve, scale, scale), _f32_constant(0))
 
 
 def _polynomial(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:

@@ -11,7 +11,9 @@ MLIR documentation: <https://mlir.llvm.org/docs/Dialects/Linalg/>
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import auto
+from functools import cache
 from typing import ClassVar, cast
 
 from xdsl.builder import ImplicitBuilder
@@ -33,7 +35,8 @@ from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
-from xdsl.irdl import irdl_attr_definition, irdl_op_definition, opt_prop_def
+from xdsl.irdl import OpDef, irdl_attr_definition, opt_prop_def
+from xdsl.irdl.operations import get_accessors_from_op_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -392,6 +395,12 @@ class _ProductOp(_LayoutOp):
         return self.indexing_maps or super().get_indexing_maps()
 
 
+@cache
+def _definition_of(base: type[_LayoutOp]) -> OpDef:
+    """Return the definition that the ops of a base share except for the name."""
+    return OpDef.from_pyrdl(type(base.__name__, (base,), {"name": "linalg"}))
+
+
 def _named_op(name: str) -> type[_LayoutOp]:
     if re.search(r"\.(batch_|batch_reduce_)?matmul$", name):
         base = _ProductOp
@@ -402,8 +411,12 @@ def _named_op(name: str) -> type[_LayoutOp]:
     words = [word.capitalize() for word in name.removeprefix("linalg.").split("_")]
     dimensions, _, _ = LAYOUTS[name].partition(" ")
     namespace = {"name": name, "__doc__": f"`{dimensions}`", "__module__": __name__}
-    op = type(f"{''.join(words)}Op", (base,), namespace)
-    return irdl_op_definition(cast(type[_LayoutOp], op))
+    op = cast(type[_LayoutOp], type(f"{''.join(words)}Op", (base,), namespace))
+    # `irdl_op_definition` would convert the same declarations 57 times.
+    definition = replace(_definition_of(base), name=name)
+    for attribute, value in get_accessors_from_op_def(definition, op.verify_).items():
+        setattr(op, attribute, value)
+    return op
 
 
 NAMED_OPS: Sequence[type[NamedOperation]] = [*map(_named_op, LAYOUTS)]

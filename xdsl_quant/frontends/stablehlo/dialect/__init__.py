@@ -83,7 +83,7 @@ _EXPORTED = [
 
 StableHLO = Dialect(
     "stablehlo",
-    [value for value in _EXPORTED if issubclass(value, Operation)],
-    [value for value in _EXPORTED if issubclass(value, Attribute)],
+    [value for value in _EXPORTED if Operation in value.__mro__],
+    [value for value in _EXPORTED if Attribute in value.__mro__],
 )
 """StableHLO dialect with all ops, attributes and types of this package."""

@@ -54,7 +54,7 @@ _EXPORTED = [
 
 TFL = Dialect(
     "tfl",
-    [value for value in _EXPORTED if issubclass(value, Operation)],
+    [value for value in _EXPORTED if Operation in value.__mro__],
     [ConstBytesAttr, LSTMKernelAttr, MirrorPadAttr],
 )
 """Dialect `tfl` with the ops and attributes of this package."""
