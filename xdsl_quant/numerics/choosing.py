@@ -186,10 +186,7 @@ def _is_zero_range(widths: Array, rule: RangeRule) -> NDArray[np.bool_]:
 
 
 def _affine_choice(
-    ranges: Ranges,
-    bounds: tuple[int, int],
-    rule: RangeRule,
-    power_of_two: bool,
+    ranges: Ranges, bounds: tuple[int, int], rule: RangeRule, power_of_two: bool
 ) -> tuple[Array, Array]:
     (smallest, largest), (low, high) = ranges, bounds
     if rule == "onnx":
@@ -211,10 +208,7 @@ def _affine_choice(
 
 
 def _symmetric_choice(
-    ranges: Ranges,
-    bounds: tuple[int, int],
-    rule: RangeRule,
-    power_of_two: bool,
+    ranges: Ranges, bounds: tuple[int, int], rule: RangeRule, power_of_two: bool
 ) -> tuple[Array, Array]:
     (smallest, largest), (low, high) = ranges, bounds
     zero_point = 0 if low < 0 else (high + 1) // 2

@@ -19,7 +19,7 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.building.type_replacement import defined_values
 
 from .recipe import Budget, Recipe, SearchOptions, parse_budget
-from .recipe_files import read_recipe
+from .recipe_files import read_recipe, with_target_of_file
 from .results import Model, QuantizedModel, module_of, read_model
 from .samples import Data, LabelData, Progress
 from .stages import Pipeline, Request
@@ -58,7 +58,8 @@ def quantize(
         model: the model, which does not change.
         data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
         recipe: a recipe, its name, or the path of a file.
-        target: by default, the recipe's target with the most kernels for the model.
+        target: by default, the recipe's target with the most kernels for the model, or
+            `onnxruntime-u8s8` for `.onnx` files if the recipe names no other targets.
         budget: the budget of a search, e.g. `"20 kB"`; by default that of the recipe.
         labels: the classes of the samples, for a budget such as `"0.5 %"` of accuracy.
         entry: the function to quantize; by default the only public function, or `main`.
@@ -91,7 +92,7 @@ def pipeline(request: Request) -> Pipeline:
         RecipeError: if the recipe cannot be read.
         TypeError, ValueError: errors of `quantize` that are found before the first stage.
     """
-    recipe = _recipe_of(request.recipe)
+    recipe = with_target_of_file(_recipe_of(request.recipe), request.model)
     options = _search_options(recipe, request.budget, request.labels)
     module = read_model(request.model)
     entry_function(module, request.entry)

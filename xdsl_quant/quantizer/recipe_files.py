@@ -51,6 +51,7 @@ from typing import TypeAlias, get_args
 
 from xdsl_quant.diagnostics import quoted
 from xdsl_quant.runtime.atomic_files import has_suffix
+from xdsl_quant.runtime.loading import model_format
 from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable, toml_text
 
 from .recipe import (
@@ -112,6 +113,21 @@ def read_recipe(source: str | Path) -> Recipe:
                 "of them, or the path of a .toml file"
             )
     return _recipe(TomlFile.read(path, RecipeError).table(), path.stem)
+
+
+def with_target_of_file(recipe: Recipe, model: object) -> Recipe:
+    """
+    Return the recipe with the default target of the model's file format.
+
+    Args:
+        recipe: a recipe, which keeps its `targets` if they are not the default ones, or
+            contain the target of the format.
+        model: the path of a model file; other objects have no format.
+    """
+    file_format, known = model_format(model), (*recipe.targets,)
+    if not file_format or known != Recipe.targets or file_format.target in known:
+        return recipe
+    return replace(recipe, targets=(file_format.target,))
 
 
 def parse_recipe(

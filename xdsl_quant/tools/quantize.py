@@ -20,7 +20,7 @@ from xdsl_quant.quantizer import (
 from xdsl_quant.quantizer.dynamic_ranges import quantize_activations
 from xdsl_quant.quantizer.labels import Labels
 from xdsl_quant.quantizer.recipe import parse_budget
-from xdsl_quant.quantizer.recipe_files import RecipeError
+from xdsl_quant.quantizer.recipe_files import RecipeError, with_target_of_file
 from xdsl_quant.quantizer.samples import DataError, batches_of
 from xdsl_quant.quantizer.weight_only import quantize_weights
 from xdsl_quant.runtime.atomic_files import has_suffix
@@ -141,7 +141,7 @@ def _read_recipe(
     options: argparse.Namespace,
 ) -> tuple[Recipe, Budget | None, TargetSpec | None]:
     with naming_failures("--recipe", RecipeError):
-        recipe = read_recipe(options.recipe)
+        recipe = with_target_of_file(read_recipe(options.recipe), options.module)
     if options.checkpoint is not None and recipe.mode != "static":
         raise Failure(
             f"--checkpoint {options.checkpoint}: error: unsupported checkpoint in mode "

@@ -1,10 +1,10 @@
-"""Order of the loops of reductions other than contractions and windows."""
+"""Loops of reductions other than contractions: their order, and inputs of windows."""
 
 from .. import mlir_bindings as mlir
 from ..building import indexing_maps, input_count, iterator_types_of
 from ..float_reductions import has_sum_in_lanes
 from ..mlir_bindings import ir
-from .contractions import contraction_of
+from .contractions import Factor, contraction_of, materialize_operand
 
 _MIN_SIZE = 16
 """Minimum trip count of a vectorized loop."""
@@ -40,6 +40,21 @@ def move_contiguous_loops_inside(module: ir.Module) -> None:
         )
         types = [*mlir.attribute_of(op, "iterator_types", ir.ArrayAttr)]
         op.attributes["iterator_types"] = mlir.array_attr(types[i] for i in order)
+
+
+def store_window_inputs(module: ir.Module) -> None:
+    """
+    Store the computed inputs of windows in memory. Otherwise MLIR computes an element for
+    each window that contains it, in loops that are too short for vectors.
+    """
+    for op in mlir.ops_in(module, "linalg.generic"):
+        if contraction_of(op) is not None:
+            continue
+        maps = indexing_maps(op)
+        for i, value in enumerate([*op.operands][: input_count(op)]):
+            factor = Factor(value, maps[i].results, None)
+            if not maps[i].is_projected_permutation and factor.is_computed:
+                materialize_operand(op, i)
 
 
 def _contiguous_loop(op: ir.Operation) -> int | None:

@@ -289,7 +289,7 @@ class Transposition(NamedTuple):
     """Loop over bytes that are contiguous in the target."""
 
     size: int
-    """Number of bytes of the target."""
+    """Number of bytes of a padded target; 0 if its rows are not padded."""
 
 
 def transposition_text(
@@ -299,13 +299,13 @@ def transposition_text(
     Return the MLIR text of a private function that transposes matrices of bytes.
 
     Args:
-        transposition: loops; target rows are padded to 64 bytes, and padding is
-            overwritten.
+        transposition: loops; the padding of target rows to 64 bytes is overwritten.
         name: function name.
         memrefs: source and target.
     """
     code, rows = Code(), transposition.rows
-    transposer = _Transposer(code, rows, transposition.columns)
+    is_padded = transposition.size > 0
+    transposer = _Transposer(code, rows, transposition.columns, is_padded)
     with code.nest(transposition.batches, code.arguments(memrefs)) as pointers:
         steps = [LANES * step for step in rows.steps]
         for cursors, count in code.tiles(pointers, rows.size, LANES, steps):
@@ -320,6 +320,7 @@ class _Transposer:
     code: Code
     rows: Axis
     columns: Axis
+    is_padded: bool
 
     def add_columns(self, pointers: Names, row_count: int) -> None:
         code, size = self.code, 4 * LANES
@@ -340,7 +341,20 @@ class _Transposer:
             vector = interleave_bytes(code, parts) if parts else code.splat(0, BYTES)
             groups.append(bitcast_to_sums(code, vector))
         for i, row in enumerate(_transpose_lanes(code, groups)[:row_count]):
-            code.store_lanes(code.at(target, i * self.rows.steps[1]), row, "i32")
+            place = code.at(target, i * self.rows.steps[1])
+            if self.is_padded or count == 4 * LANES:
+                code.store_lanes(place, row, "i32")
+            else:
+                self._store_bytes(place, row, count)
+
+    def _store_bytes(self, place: str, row: str, count: int) -> None:
+        """Store the first `count` bytes of a row: whole groups of four, then the rest."""
+        code, whole = self.code, count // 4
+        code.store_lanes(place, row, "i32", whole)
+        bytes_ = bitcast_to_bytes(code, row)
+        for i in range(4 * whole, count):
+            byte = code.shuffle(bytes_, bytes_, BYTES, [i])
+            code.store(byte, code.at(place, i), "vector<1xi8>")
 
 
 class RowSums(NamedTuple):

@@ -14,10 +14,12 @@ from .buffer_planning import plan_buffers
 from .byte_functions import look_up_byte_functions
 from .byte_products import call_byte_products, mark_byte_products
 from .channel_multipliers import fold_constant_sums, merge_channels
+from .channels_last import move_channels_last
 from .constant_codes import decode_constants, look_up_whole_bytes, select_from_tables
 from .destinations import lower_strided_copies, share_destinations
 from .integer_extremes import compare_integers
-from .loop_order import move_contiguous_loops_inside
+from .loop_order import move_contiguous_loops_inside, store_window_inputs
+from .narrow_factors import narrow_factors
 from .outlining import (
     keep_small_loops_scalar,
     mark_buffers_as_distinct,
@@ -41,6 +43,7 @@ from .streaming_stores import (
     writes_more_than_it_reads,
 )
 from .tiling import tile_contractions
+from .transpositions import call_transpositions
 
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
@@ -70,9 +73,12 @@ class FastSchedule(Schedule):
         self._run(compare_integers, module)
         self._run(store_repeated_terms, module)
         if self._cpu.vnni_bits:
+            self._run(narrow_factors, module)
+            self._run(move_channels_last, module)
             self._run(merge_channels, module)
             self._run(mark_byte_products, module)
             self._run(mark_block_products, module)
+        self._run(store_window_inputs, module)
         self._run(move_contiguous_loops_inside, module)
         self._run(tile_contractions, module)
 
@@ -88,6 +94,8 @@ class FastSchedule(Schedule):
         self._run(call_block_products, module, self._cpu.vnni_bits)
         called = self._run(call_byte_products, module, self._cpu, self._threads)
         self.thread_functions = called or {}
+        if "avx512f" in self._cpu.features:
+            self._run(call_transpositions, module)
         if "avx512vbmi" in self._cpu.features:
             self._run(look_up_byte_functions, module)
         # Here, as later steps take time for each op.

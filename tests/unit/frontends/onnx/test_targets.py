@@ -1,14 +1,20 @@
 """The target `onnxruntime-u8s8`, and models with the integers of onnxruntime's kernels."""
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import DTypeLike
 
 from tests.oracles.onnx_kernels import kernel_differences
-from xdsl_quant.quantizer import quantize
+from xdsl_quant.quantizer import Recipe, Request, pipeline, quantize
+from xdsl_quant.quantizer.static_stages import StaticPipeline
 from xdsl_quant.runtime.loading import apply_passes, as_module
+from xdsl_quant.tools.quantize import main
 
 from .quantized_models import DRAWS, quantized_graph
+from .test_quantizer_files import image_graph
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
@@ -45,3 +51,31 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x3xf32> {
     assert "i32:f32:1" in text
     passes = "verify-quant-constraints{rules=stablehlo}"
     apply_passes(quantized.module, passes, is_routine=True)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "target"),
+    [
+        ("int8", "onnxruntime-u8s8"),
+        ("int16x8", "stablehlo-int16x8"),
+        (Recipe(targets=["stablehlo-int8"]), "stablehlo-int8"),
+    ],
+)
+def test_default_target_of_files(recipe: str | Recipe, target: str, tmp_path: Path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(image_graph().model((1, 5), opset=17))
+    stages = pipeline(Request(path, [], recipe))
+    assert isinstance(stages, StaticPipeline)
+    stages.run(until="fuse")
+    assert stages.target.name == target
+
+
+def test_default_target_of_the_command(tmp_path: Path):
+    output = tmp_path / "quantized.onnx"
+    command = ["docs/examples/wine.onnx", "--static", "--recipe", "int8"]
+    command += ["--data", "docs/examples/wine_samples.npz", "-o", str(output)]
+    assert main(command) == 0
+    proto = onnx.load_from_string(output.read_bytes())
+    types = {each.name: each.data_type for each in proto.graph.initializer}
+    casts = [node for node in proto.graph.node if node.op_type == "QuantizeLinear"]
+    assert {types[node.input[2]] for node in casts} == {onnx.TensorProto.UINT8}

@@ -116,10 +116,21 @@ def _layer() -> str:
     return _LAYER.replace("WEIGHTS", str(weights.tolist()))
 
 
-def test_a_layer_has_stored_weights_and_bias_and_no_saturating_maximum():
+_STORED_ZERO = """
+  %z = stablehlo.constant() <{value = dense<-128> : tensor<1x6x6x4xi8>}> : ()
+    -> tensor<1x6x6x4x!y>"""
+_QUANTIZED_ZERO = """
+  %f = stablehlo.constant dense<0.0> : tensor<f32>
+  %g = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<1x6x6x4xf32>
+  %z = stablehlo.uniform_quantize %g : (tensor<1x6x6x4xf32>) -> tensor<1x6x6x4x!y>"""
+
+
+@pytest.mark.parametrize("zero", [_STORED_ZERO, _QUANTIZED_ZERO])
+def test_a_layer_has_stored_weights_and_bias_and_no_saturating_maximum(zero: str):
     x = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 3), np.int8)
     nodes = ["Transpose", "Conv", "Transpose"]
-    proto = check(_layer(), x, nodes=nodes)
+    assert _STORED_ZERO in _layer()
+    proto = check(_layer().replace(_STORED_ZERO, zero), x, nodes=nodes)
     types = {tensor.name: tensor.data_type for tensor in proto.graph.initializer}
     assert types["w_quantized"] == TensorProto.INT8
     assert types["c_quantized"] == TensorProto.INT32
