@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.frontends.stablehlo.lowering.linalg.running import (
     TYPES,
+    Array,
     run,
     same_bits,
     stablehlo_results,
@@ -92,11 +93,19 @@ def test_scalars():
     assert actual.tolist() == 11
 
 
+FLOATS = (
+    "stablehlo-legalize-quantized-op-to-qdq,stablehlo-casts-to-quant,lower-quant-ops,"
+    "convert-stablehlo-to-linalg,strip-func-quant-types"
+)
+INTEGERS = (
+    "stablehlo-legalize-quant-to-integer,convert-stablehlo-to-linalg,"
+    "strip-func-quant-types"
+)
 QUANTIZED = "!quant.uniform<i8:f32, 5.000000e-01:3>"
 
 
-def test_quantized():
-    """Comparisons and sums of the region are computed with floats, as in StableHLO."""
+@pytest.mark.parametrize("passes", [FLOATS, INTEGERS])
+def test_quantized(passes: str):
     types = [
         f"tensor<4x6x{QUANTIZED}>",
         f"tensor<2x3x{QUANTIZED}>",
@@ -105,7 +114,7 @@ def test_quantized():
     window = "window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>"
     text = select_and_scatter(types, window)
     module = parse_module(text)
-    apply_passes(module, "convert-quantized-stablehlo-to-linalg,strip-func-quant-types")
+    apply_passes(module, passes)
     random = np.random.default_rng(3)
     values = random.integers(-128, 128, (4, 6)).astype(np.int8)
     source = random.integers(-128, 128, (2, 3)).astype(np.int8)
@@ -116,6 +125,35 @@ def test_quantized():
         a, b = np.unravel_index(np.argmax(part), part.shape)
         expected[2 * i + a, 2 * j + b] = source[i, j]
     assert np.asarray(actual).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("inner", ["add", "maximum"])
+@pytest.mark.parametrize("storage", ["i8", "u8", "i16"])
+def test_integers_are_floats(inner: str, storage: str):
+    """Sums of overlapping windows saturate in each step."""
+    element = f"!quant.uniform<{storage}:f32, 5.000000e-01:3>"
+    types = [
+        f"tensor<4x6x{element}>",
+        f"tensor<3x3x{element}>",
+        f"tensor<{element}>",
+    ]
+    window = "window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 1, 2>"
+    text = select_and_scatter(types, window, inner=inner)
+    random, dtype = (
+        np.random.default_rng(3),
+        np.dtype(TYPES[storage.replace("u", "ui")]),
+    )
+    limits = np.iinfo(dtype)
+    values = random.integers(limits.min, limits.max + 1, (4, 6)).astype(dtype)
+    source = random.integers(limits.min, limits.max + 1, (3, 3)).astype(dtype)
+    results: list[Array] = []
+    for passes in (FLOATS, INTEGERS):
+        module = parse_module(text)
+        apply_passes(module, passes)
+        initial = np.array(limits.min if inner == "maximum" else 3, dtype)
+        (result,) = run_function(module, None, values, source, initial)
+        results.append(np.asarray(result))
+    assert results[0].tolist() == results[1].tolist()
 
 
 def test_unknown_sizes():
