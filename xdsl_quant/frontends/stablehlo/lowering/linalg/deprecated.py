@@ -127,11 +127,11 @@ def _sum_by_letters(
         for letters, value in zip(operands, args, strict=True)
     ]
     result_sizes = [sizes[letter] for letter in result]
-    _check_shape(op, result_sizes)
+    _check_result_shape(op, result_sizes)
     return sum_of_products(builder, op, factors, result_sizes, len(summed))
 
 
-def _check_shape(op: Operation, sizes: Sequence[Size]) -> None:
+def _check_result_shape(op: Operation, sizes: Sequence[Size]) -> None:
     """Raise `Unsupported` if the result has another shape; the verifiers accept any."""
     expected, actual = static_sizes(sizes), shape_of(op.results[0])
     if not are_compatible_shapes(expected, [*actual]):
@@ -164,7 +164,7 @@ class LowerTorchIndexSelect(LinalgLowering[TorchIndexSelectOp]):
             raise Unsupported(f"has indices of type '{index_type}', expected integers")
         inner = len(index_sizes) - batch
         result_sizes = [*sizes[:dim], *index_sizes[batch:], *sizes[dim + 1 :]]
-        _check_shape(op, result_sizes)
+        _check_result_shape(op, result_sizes)
         if (element_type := element_type_of(op.result)) != element_type_of(op.operand):
             raise Unsupported(
                 f"has a result of '{element_type}', expected elements of the operand"
