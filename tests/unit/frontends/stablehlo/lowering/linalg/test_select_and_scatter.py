@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from xdsl.utils.exceptions import InterpretationError
 
 from tests.unit.frontends.stablehlo.lowering.linalg.running import (
     TYPES,
@@ -14,7 +15,7 @@ from tests.unit.frontends.stablehlo.lowering.linalg.running import (
     tensor,
 )
 from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 PADDED = (
     "window_dimensions = array<i64: 3, 2>, window_strides = array<i64: 2, 3>, "
@@ -156,10 +157,28 @@ def test_integers_are_floats(inner: str, storage: str):
     assert results[0].tolist() == results[1].tolist()
 
 
+def test_windows_in_padding():
+    """Elements of the source are dropped if their whole window is padding."""
+    types = ["tensor<1xf32>", "tensor<3xf32>", "tensor<f32>"]
+    padding = "padding = dense<1> : tensor<1x2xi64>"
+    text = select_and_scatter(types, f"window_dimensions = array<i64: 1>, {padding}")
+    values, source = np.array([5], np.float32), np.array([1, 2, 4], np.float32)
+    (actual,) = run(text, values, source, np.float32(0))
+    assert actual.tolist() == [2]
+
+
 def test_unknown_sizes():
-    types = ["tensor<?xf32>", "tensor<?xf32>", "tensor<f32>"]
-    module = parse_module(
-        select_and_scatter(types, "window_dimensions = array<i64: 2>")
-    )
-    with pytest.raises(IRError, match="has an operand of unknown size"):
-        apply_passes(module, "convert-stablehlo-to-linalg")
+    types = ["tensor<?x4xf32>", "tensor<?x2xf32>", "tensor<f32>"]
+    window = "window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>"
+    text = select_and_scatter(types, window)
+    values = np.arange(16, dtype=np.float32).reshape(4, 4)
+    source = np.array([[1, 2], [3, 4]], np.float32)
+    (actual,) = run(text, values, source, np.float32(0))
+    expected = np.zeros((4, 4), np.float32)
+    expected[1::2, 1::2] = source
+    same_bits(actual, expected)
+    module = parse_module(text)
+    apply_passes(module, "convert-stablehlo-to-linalg")
+    message = "has another number of windows than elements of its source"
+    with pytest.raises(InterpretationError, match=message):
+        run_function(module, None, values, source[:1], np.float32(0))
