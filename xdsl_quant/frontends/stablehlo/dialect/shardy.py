@@ -16,7 +16,12 @@ from xdsl.dialects.builtin import (
     SymbolNameConstraint,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Dialect, ParametrizedAttribute
+from xdsl.ir import (
+    Attribute,
+    Dialect,
+    ParametrizedAttribute,
+    SpacedOpaqueSyntaxAttribute,
+)
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -52,19 +57,36 @@ class ShardyAttr(ParametrizedAttribute, ABC):
     body: StringAttr
 
     @classmethod
+    def parse_body(cls, parser: AttrParser) -> str:
+        """Parse `<...>`, and return the text between the brackets."""
+        return parser._parse_dialect_symbol_body()  # pyright: ignore[reportPrivateUsage] no public way
+
+    @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        body = parser._parse_dialect_symbol_body()  # pyright: ignore[reportPrivateUsage] no public way
-        return (StringAttr(body),)
+        return (StringAttr(cls.parse_body(parser)),)
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<{self.body.data}>")
 
 
 @irdl_attr_definition
-class ManualAxesAttr(ShardyAttr):
-    """`#sdy<manual_axes{"x"}>`"""
+class ManualAxesAttr(ParametrizedAttribute, SpacedOpaqueSyntaxAttribute):
+    """`#sdy<manual_axes {"x", "y"}>`"""
 
     name = "sdy.manual_axes"
+
+    axes: ArrayAttr[StringAttr]
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        axes = parser.parse_comma_separated_list(
+            parser.Delimiter.BRACES, parser.parse_str_literal
+        )
+        return (ArrayAttr(map(StringAttr, axes)),)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_braces():
+            printer.print_list(self.axes, printer.print_attribute)
 
 
 @irdl_attr_definition
@@ -207,9 +229,9 @@ class ManualComputationOp(IRDLOperation):
     name = "sdy.manual_computation"
 
     inputs = var_operand_def()
-    in_shardings = prop_def(ArrayAttr[TensorShardingAttr])
-    out_shardings = prop_def(ArrayAttr[TensorShardingAttr])
-    manual_axes = prop_def(ArrayAttr[StringAttr])
+    in_shardings = prop_def(TensorShardingPerValueAttr)
+    out_shardings = prop_def(TensorShardingPerValueAttr)
+    manual_axes = prop_def(ManualAxesAttr)
     body = region_def("single_block")
     results_ = var_result_def()
 
@@ -225,9 +247,7 @@ class ManualComputationOp(IRDLOperation):
         }
         parser.parse_keyword("manual_axes")
         parser.parse_punctuation("=")
-        axes = parser.parse_comma_separated_list(
-            parser.Delimiter.BRACES, parser.parse_str_literal
-        )
+        axes = ManualAxesAttr.new(ManualAxesAttr.parse_parameters(parser))
         arguments = parser.parse_comma_separated_list(paren, parser.parse_argument)
         region = parser.parse_region(arguments)
         attributes = parser.parse_optional_attr_dict()
@@ -236,10 +256,7 @@ class ManualComputationOp(IRDLOperation):
         return cls.build(
             operands=[parser.resolve_operands(operands, type_.inputs.data, pos)],
             result_types=[type_.outputs.data],
-            properties={
-                **shardings,
-                "manual_axes": ArrayAttr(map(StringAttr, axes)),
-            },
+            properties={**shardings, "manual_axes": axes},
             attributes=attributes,
             regions=[region],
         )
@@ -251,12 +268,9 @@ class ManualComputationOp(IRDLOperation):
             ("in_shardings", self.in_shardings),
             ("out_shardings", self.out_shardings),
         ):
-            printer.print_string(f" {name}=")
-            with printer.in_square_brackets():
-                printer.print_list(shardings, lambda s: s.print_parameters(printer))
+            printer.print_string(f" {name}={shardings.body.data}")
         printer.print_string(" manual_axes=")
-        with printer.in_braces():
-            printer.print_list(self.manual_axes, printer.print_attribute)
+        self.manual_axes.print_parameters(printer)
         printer.print_string(" ")
         with printer.in_parens():
             printer.print_list(self.body.block.args, printer.print_block_argument)
@@ -267,14 +281,15 @@ class ManualComputationOp(IRDLOperation):
         printer.print_function_type(self.operand_types, self.result_types)
 
 
-def _parse_shardings(parser: Parser, name: str) -> ArrayAttr[TensorShardingAttr]:
+def _parse_shardings(parser: Parser, name: str) -> TensorShardingPerValueAttr:
     """Parse `name=[<...>, ...]`."""
     parser.parse_keyword(name)
     parser.parse_punctuation("=")
     bodies = parser.parse_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: TensorShardingAttr.parse_parameters(parser)
+        parser.Delimiter.SQUARE, lambda: TensorShardingAttr.parse_body(parser)
     )
-    return ArrayAttr(map(TensorShardingAttr.new, bodies))
+    body = ", ".join(f"<{body}>" for body in bodies)
+    return TensorShardingPerValueAttr.new([StringAttr(f"[{body}]")])
 
 
 def erase_shardings(module: ModuleOp) -> None:

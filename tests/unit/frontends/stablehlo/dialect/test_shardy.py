@@ -1,9 +1,11 @@
 """Shardings as JAX prints them."""
 
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.printer import Printer
 
 from xdsl_quant.execution import compile
 from xdsl_quant.machines.numpy import run_function
@@ -66,6 +68,10 @@ def test_manual_computation():
     module = parse_module(MANUAL)
     module.verify()
     assert str(module) == MANUAL
+    stream = StringIO()
+    Printer(stream, print_generic_format=True).print_op(module)
+    assert str(parse_module(stream.getvalue())) == MANUAL
+    assert '#sdy<manual_axes {"x"}>' in stream.getvalue()
     message = "'sdy.manual_computation' op has no conversion to linalg"
     with pytest.raises(IRError, match=message):
         apply_passes(module, "convert-stablehlo-to-linalg")
