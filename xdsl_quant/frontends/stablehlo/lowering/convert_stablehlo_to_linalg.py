@@ -35,7 +35,10 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
 )
 from xdsl_quant.frontends.stablehlo.dialect import MapOp, ReturnOp, ScatterOp, SortOp
-from xdsl_quant.frontends.stablehlo.dialect.shardy import erase_shardings
+from xdsl_quant.frontends.stablehlo.dialect.shardy import (
+    ManualComputationOp,
+    erase_shardings,
+)
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import defined_values
@@ -149,7 +152,9 @@ def _check_cast(op: Operation) -> None:
 def _is_lowered(op: Operation) -> bool:
     """Return True if the pass must replace an op."""
     name = op_name(op)
-    return name.startswith(("chlo.", "stablehlo.")) or name in elementwise.FORMULAS
+    is_manual = name == ManualComputationOp.name
+    is_own = name.startswith(("chlo.", "stablehlo.")) or is_manual
+    return is_own or name in elementwise.FORMULAS
 
 
 def _is_lowered_with_parent(op: Operation) -> bool:

@@ -51,12 +51,12 @@ from typing import Literal, cast
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp, f32, i32
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import fail, fail_for_all, refuse
-from xdsl_quant.dialects.quant import StorageCastOp, UniformQuantizedType
+from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.dialects.quant.ops import rounding_attributes, stated_attributes
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
@@ -85,7 +85,6 @@ from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.transforms.building.quantization_arithmetic import (
     unsupported_cast_reason,
 )
-from xdsl_quant.transforms.building.type_replacement import set_type
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .adoption import adopt_ops
@@ -110,6 +109,7 @@ from .integers.elementwise import (
 from .integers.float_logistic import LogisticToFloats
 from .integers.partial_sums import applies_one_op
 from .integers.products import ProductToIntegers
+from .integers.regions import SelectAndScatterToIntegers, convert_to_stored
 from .linalg.data_movement import elements_of_type
 from .stablehlo_casts_to_quant import ONNX_ROUNDING
 from .stablehlo_legalize_quantized_op_to_qdq import decompose, has_quantized_operands
@@ -279,30 +279,13 @@ class ReductionToIntegers(IntegerPattern):
         narrowings = _requantizations((sum_type,), result_type, self.rounding)
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
-            _convert_to_stored(block)
+            convert_to_stored(block)
             operands = _requantized(builder, stored, widenings)
             regions = [op.detach_region(0)]
             sums = builder.same_op(op, operands, [storage_of(sum_type)], regions)
             return _requantized(builder, sums, narrowings)
 
         return build
-
-
-def _convert_to_stored(block: Block) -> None:
-    """Convert quantized arguments and results of a block to stored values."""
-    first, last = block.first_op, block.last_op
-    assert first is not None
-    assert last is not None
-    for i, result in enumerate(last.operands):
-        cast_op = StorageCastOp(result, storage_of(result.type))
-        block.insert_op_before(cast_op, last)
-        last.operands[i] = cast_op.result
-    for argument in block.args:
-        cast_op = StorageCastOp(argument, argument.type)
-        argument.replace_all_uses_with(cast_op.result)
-        cast_op.operands[0] = argument
-        set_type(argument, storage_of(argument.type))
-        block.insert_op_before(cast_op, first)
 
 
 ONNXRUNTIME_FORMULAS = {
@@ -335,6 +318,7 @@ def integer_patterns(rounding: Multiplication = "single") -> Sequence[IntegerPat
         IotaToIntegers(rounding),
         SizeToIntegers(),
         ReductionToIntegers(rounding),
+        SelectAndScatterToIntegers(),
         SameScaleToIntegers(rounding),
         ComparisonToIntegers(),
         ProductToIntegers(rounding),

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from xdsl_quant.dialects.verification import are_compatible_shapes
 from xdsl_quant.frontends.stablehlo.dialect import (
     BroadcastOp,
     DotOp,
@@ -15,6 +16,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     TorchIndexSelectOp,
     UnaryEinsumOp,
 )
+from xdsl_quant.frontends.stablehlo.dialect.attributes import dimension_size_text
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     Size,
@@ -125,7 +127,18 @@ def _sum_by_letters(
         for letters, value in zip(operands, args, strict=True)
     ]
     result_sizes = [sizes[letter] for letter in result]
+    _check_result_shape(op, result_sizes)
     return sum_of_products(builder, op, factors, result_sizes, len(summed))
+
+
+def _check_result_shape(op: Operation, sizes: Sequence[Size]) -> None:
+    """Raise `Unsupported` if the result has another shape; the verifiers accept any."""
+    expected, actual = static_sizes(sizes), shape_of(op.results[0])
+    if not are_compatible_shapes(expected, [*actual]):
+        raise Unsupported(
+            f"has a result of type '{op.results[0].type}', expected sizes "
+            f"{', '.join(map(dimension_size_text, expected))}"
+        )
 
 
 class LowerTorchIndexSelect(LinalgLowering[TorchIndexSelectOp]):
@@ -151,6 +164,11 @@ class LowerTorchIndexSelect(LinalgLowering[TorchIndexSelectOp]):
             raise Unsupported(f"has indices of type '{index_type}', expected integers")
         inner = len(index_sizes) - batch
         result_sizes = [*sizes[:dim], *index_sizes[batch:], *sizes[dim + 1 :]]
+        _check_result_shape(op, result_sizes)
+        if (element_type := element_type_of(op.result)) != element_type_of(op.operand):
+            raise Unsupported(
+                f"has a result of '{element_type}', expected elements of the operand"
+            )
         last = builder.plus(sizes[dim], -1)
         along = [*range(dim), -1, *range(dim + inner, len(result_sizes))]
 

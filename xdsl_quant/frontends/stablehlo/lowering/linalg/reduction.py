@@ -223,10 +223,10 @@ def inline_block(builder: LoweringBuilder, block: Block, args: Values) -> Values
     for op in block.ops:
         for value in (*op.operands, *op.results):
             _check_scalar(op, value.type)
-        try:
-            args = [scalars[operand] for operand in op.operands]
-        except KeyError:
-            raise _unsupported_body(op, "which uses a value from outside of the body")
+        for operand in op.operands:
+            if operand not in scalars:
+                scalars[operand] = _outer_constant(builder, op, operand)
+        args = [scalars[operand] for operand in op.operands]
         if isinstance(op, ReturnOp | LinalgYieldOp):
             return args
         results = (
@@ -236,6 +236,17 @@ def inline_block(builder: LoweringBuilder, block: Block, args: Values) -> Values
         )
         scalars.update(zip(op.results, results, strict=True))
     raise AssertionError("a block ends with its results")
+
+
+def _outer_constant(
+    builder: LoweringBuilder, op: Operation, operand: SSAValue
+) -> SSAValue:
+    """Return a constant from outside of the body as a scalar."""
+    owner = operand.owner
+    if not isinstance(owner, ConstantOp | arith.ConstantOp):
+        raise _unsupported_body(op, "which uses a value from outside of the body")
+    _check_scalar(owner, operand.type)
+    return _scalar_result(builder, owner, ())
 
 
 def _unsupported_body(op: Operation, problem: str) -> Unsupported:

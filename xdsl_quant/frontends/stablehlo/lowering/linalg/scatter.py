@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, scf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -12,14 +12,15 @@ from xdsl_quant.frontends.stablehlo.dialect import ScatterOp
 from xdsl_quant.transforms.building.builder import (
     INDEX,
     LoweringBuilder,
+    Size,
     element_type_of,
     shape_of,
 )
 
 from .elementwise import convert_scalar
-from .lowering import LinalgLowering, Values, without_linalg
+from .lowering import LinalgLowering, Values
 from .reduction import inline_block
-from .sizes import as_index
+from .sizes import as_index, assert_size
 
 
 class LowerScatter(LinalgLowering[ScatterOp]):
@@ -30,18 +31,34 @@ class LowerScatter(LinalgLowering[ScatterOp]):
     def lower(self, builder: LoweringBuilder, op: ScatterOp, args: Values) -> Values:
         count = len(op.inputs)
         inputs, indices, updates = args[:count], args[count], args[count + 1 :]
-        shapes = [shape_of(value) for value in (inputs[0], indices, updates[0])]
-        if any(DYNAMIC_INDEX in shape for shape in shapes):
-            raise without_linalg("has an operand of unknown size")
+        bounds, sizes = builder.sizes(inputs[0]), builder.sizes(updates[0])
+        _assert_batch_sizes(builder, op, builder.sizes(indices), sizes)
 
         def update(
             builder: LoweringBuilder, position: Values, results: Values
         ) -> Values:
             place = _place(builder, op, indices, position)
-            is_inside = is_in_bounds(builder, place, shapes[0])
+            is_inside = is_in_bounds(builder, place, bounds)
             return _updated(builder, op, is_inside, place, position, results, updates)
 
-        return nested_loops(builder, shapes[2], inputs, update)
+        return nested_loops(builder, sizes, inputs, update)
+
+
+def _assert_batch_sizes(
+    builder: LoweringBuilder,
+    op: ScatterOp,
+    index_sizes: Sequence[Size],
+    update_sizes: Sequence[Size],
+) -> None:
+    """Assert that there is an index vector for each slice of the updates."""
+    numbers = op.scatter_dimension_numbers
+    windows, vector = numbers.numbers()[0], numbers.index_vector_dim.data
+    batches = [size for d, size in enumerate(index_sizes) if d != vector]
+    scattered = [size for d, size in enumerate(update_sizes) if d not in windows]
+    for size, bound in zip(scattered, batches, strict=True):
+        if not (isinstance(size, int) and isinstance(bound, int)):
+            problem = "has another number of updates than of indices"
+            assert_size(builder, op, "eq", size, bound, problem)
 
 
 _LoopBody = Callable[[LoweringBuilder, Values, Values], Values]
@@ -50,7 +67,7 @@ _LoopBody = Callable[[LoweringBuilder, Values, Values], Values]
 
 def nested_loops(
     builder: LoweringBuilder,
-    sizes: Sequence[int],
+    sizes: Sequence[Size],
     carried: Values,
     body: _LoopBody,
     indices: Values = (),
@@ -63,8 +80,8 @@ def nested_loops(
     index, *current = block.args
     results = nested_loops(inner, sizes[1:], current, body, (*indices, index))
     inner.insert(scf.YieldOp(*results))
-    bounds = [builder.index(number) for number in (0, sizes[0], 1)]
-    loop = scf.ForOp(bounds[0], bounds[1], bounds[2], carried, block)
+    start, end, step = (builder.size_value(number) for number in (0, sizes[0], 1))
+    loop = scf.ForOp(start, end, step, carried, block)
     builder.insert(loop)
     return loop.results
 
@@ -93,12 +110,12 @@ def _place(
 
 
 def is_in_bounds(
-    builder: LoweringBuilder, place: Sequence[SSAValue], shape: Sequence[int]
+    builder: LoweringBuilder, place: Sequence[SSAValue], sizes: Sequence[Size]
 ) -> SSAValue:
     """Return whether each index is in bounds; negative ones are large if unsigned."""
     inside = builder.number(1, i1)
-    for index, size in zip(place, shape, strict=True):
-        is_less = builder.add(arith.CmpiOp(index, builder.index(size), "ult"))
+    for index, size in zip(place, sizes, strict=True):
+        is_less = builder.add(arith.CmpiOp(index, builder.size_value(size), "ult"))
         inside = builder.add(arith.AndIOp(inside, is_less))
     return inside
 

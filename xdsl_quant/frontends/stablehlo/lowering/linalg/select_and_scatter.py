@@ -3,24 +3,28 @@ Lowering of `select_and_scatter` to loops: over the source and, for each of its 
 over the window that the element is scattered into. The padding is never selected.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, i1
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xdsl_quant.frontends.stablehlo.dialect import SelectAndScatterOp
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
+    Size,
     element_type_of,
-    shape_of,
+    static_sizes,
 )
 
+from .data_movement import window_count
 from .elementwise import convert_scalar
-from .lowering import LinalgLowering, Values, stored_type, without_linalg
+from .lowering import LinalgLowering, Values, stored_type
 from .reduction import inline_block
 from .scatter import is_in_bounds, nested_loops
+from .sizes import assert_size
 
 
 class LowerSelectAndScatter(LinalgLowering[SelectAndScatterOp]):
@@ -32,14 +36,18 @@ class LowerSelectAndScatter(LinalgLowering[SelectAndScatterOp]):
         self, builder: LoweringBuilder, op: SelectAndScatterOp, args: Values
     ) -> Values:
         operand, source, init_value = args
-        shapes = shape_of(operand), shape_of(source)
-        if any(DYNAMIC_INDEX in shape for shape in shapes):
-            raise without_linalg("has an operand of unknown size")
+        sizes, source_sizes = builder.sizes(operand), builder.sizes(source)
+        for along, size, count in zip(op.window, sizes, source_sizes, strict=True):
+            if not (isinstance(size, int) and isinstance(count, int)):
+                padding = along.padding.low + along.padding.high
+                positions = window_count(builder, along, builder.plus(size, padding))
+                problem = "has another number of windows than elements of its source"
+                assert_size(builder, op, "eq", positions, count, problem)
         result_type = stored_type(op.result.type)
         types = element_type_of(op.init_value), element_type_of(op.result)
         initial = builder.fill(
-            TensorType(result_type.element_type, shapes[0]),
-            shapes[0],
+            TensorType(result_type.element_type, static_sizes(sizes)),
+            sizes,
             init_value,
             lambda body, values: convert_scalar(body, values[0], *types),
         )
@@ -47,12 +55,18 @@ class LowerSelectAndScatter(LinalgLowering[SelectAndScatterOp]):
         def update(
             builder: LoweringBuilder, position: Values, results: Values
         ) -> Values:
-            search = _WindowSearch(op, operand, position)
-            selected = search.selected(builder)
+            search = _WindowSearch(op, operand, sizes, position)
+            has_any, selected = search.selected(builder)
             element = _element_at(builder, source, position)
-            return [_with_with_scattered(builder, op, results[0], element, selected)]
+            block = Block()
+            inner = LoweringBuilder(
+                InsertPoint.at_end(block), location=builder.location
+            )
+            result = _with_scattered(inner, op, results[0], element, selected)
+            inner.insert(scf.YieldOp(result))
+            return _if_else(builder, has_any, (block, Block([scf.YieldOp(*results)])))
 
-        return nested_loops(builder, shapes[1], [initial], update)
+        return nested_loops(builder, source_sizes, [initial], update)
 
 
 def _element_at(builder: LoweringBuilder, value: SSAValue, at: Values) -> SSAValue:
@@ -78,19 +92,20 @@ class _WindowSearch:
 
     op: SelectAndScatterOp
     operand: SSAValue
+    sizes: Sequence[Size]
     position: Values
     """Indices of the window, which are those of an element of the source."""
 
-    def selected(self, builder: LoweringBuilder) -> Values:
-        """Return the indices of the selected element; zeros if all is padding."""
+    def selected(self, builder: LoweringBuilder) -> tuple[SSAValue, Values]:
+        """Return the indices of the selected element, and false if all is padding."""
         window, rank = self.op.window, len(self.position)
         none = builder.number(0, i1)
         zeros = [builder.index(0)] * rank
         value = builder.number(0, element_type_of(self.operand))
         sizes = [along.size for along in window]
         carried = (none, value, *zeros)
-        _, _, *indices = nested_loops(builder, sizes, carried, self._step)
-        return indices
+        has_any, _, *indices = nested_loops(builder, sizes, carried, self._step)
+        return has_any, indices
 
     def _step(
         self, builder: LoweringBuilder, offsets: Values, current: Values
@@ -104,7 +119,7 @@ class _WindowSearch:
             index = builder.add(arith.AddiOp(start, offset))
             low = builder.index(along.padding.low)
             place.append(builder.add(arith.SubiOp(index, low)))
-        is_inside = is_in_bounds(builder, place, shape_of(self.operand))
+        is_inside = is_in_bounds(builder, place, self.sizes)
         block = Block()
         inner = LoweringBuilder(InsertPoint.at_end(block), location=builder.location)
         element = _element_at(inner, self.operand, place)
@@ -129,7 +144,7 @@ class _WindowSearch:
         ]
 
 
-def _with_with_scattered(
+def _with_scattered(
     builder: LoweringBuilder,
     op: SelectAndScatterOp,
     result: SSAValue,

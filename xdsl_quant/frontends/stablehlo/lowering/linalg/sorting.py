@@ -10,8 +10,8 @@ Source: K. Batcher, "Sorting networks and their applications", 1968.
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, linalg, scf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, i32
+from xdsl.dialects import arith, linalg, math, scf, tensor
+from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -20,8 +20,10 @@ from xdsl_quant.frontends.stablehlo.dialect.chlo import TopKOp
 from xdsl_quant.transforms.building.builder import (
     INDEX,
     LoweringBuilder,
+    Size,
     element_type_of,
     shape_of,
+    static_sizes,
 )
 
 from .elementwise import in_total_order
@@ -30,10 +32,9 @@ from .lowering import (
     Values,
     is_floating,
     is_unsigned_type,
-    stored_type,
-    without_linalg,
 )
 from .reduction import inline_block
+from .sizes import assert_size
 
 _Comparator = Callable[[LoweringBuilder, Values], SSAValue]
 """Function of two elements of each tensor that builds whether the first comes first."""
@@ -72,7 +73,11 @@ class LowerTopK(LinalgLowering[TopKOp]):
 
         dimension = len(shape_of(value)) - 1
         order = _sorted_indices(builder, args, dimension, is_larger)
-        sizes = stored_type(op.values.type).get_shape()
+        sizes, count = builder.sizes(value), op.k.value.data
+        problem = f"has fewer than {count} elements in its last dimension"
+        if not isinstance(sizes[dimension], int):
+            assert_size(builder, op, "uge", sizes[dimension], count, problem)
+        sizes[dimension] = count
         largest = _gathered(builder, value, order, dimension, sizes)
         offsets, strides = [0] * len(sizes), [1] * len(sizes)
         return [largest, builder.extract_slice(order, offsets, sizes, strides)]
@@ -85,20 +90,22 @@ def _sorted_indices(
     comes_first: _Comparator,
 ) -> SSAValue:
     """Return the index of each sorted element along `dimension`, padded to a power of 2."""
-    shape = [*shape_of(values[0])]
-    if DYNAMIC_INDEX in shape:
-        raise without_linalg("has an operand of unknown size")
-    size = shape[dimension]
-    levels = max(size - 1, 0).bit_length()
-    shape[dimension] = 1 << levels
-    type_ = TensorType(i32, shape)
+    sizes = builder.sizes(values[0])
+    size = sizes[dimension]
+    levels = _bit_length(builder, builder.at_least_zero(builder.plus(size, -1)))
+    sizes[dimension] = (
+        1 << levels
+        if isinstance(levels, int)
+        else builder.add(arith.ShLIOp(builder.index(1), levels))
+    )
+    type_ = TensorType(i32, static_sizes(sizes))
 
     def index(body: LoweringBuilder, _: Values) -> SSAValue:
         position = body.add(linalg.ops.IndexOp(dimension))
         return body.op(arith.IndexCastOp, (position,), i32)
 
-    order = builder.map((), type_, shape, index)
-    if not size:
+    order = builder.map((), type_, sizes, index)
+    if size == 0:
         return order
 
     def exchanged(
@@ -108,22 +115,32 @@ def _sorted_indices(
 
         def element(body: LoweringBuilder, _: Values) -> SSAValue:
             network = _Exchange(body, values, dimension, size, comes_first)
-            return network.exchanged_index(order, run, distance, len(shape))
+            return network.exchanged_index(order, run, distance, len(sizes))
 
-        return builder.map((), type_, shape, element)
+        return builder.map((), type_, sizes, element)
 
     return _network(builder, order, levels, exchanged)
+
+
+def _bit_length(builder: LoweringBuilder, size: Size) -> Size:
+    """Return the number of bits of a size, 0 for 0."""
+    if isinstance(size, int):
+        return size.bit_length()
+    wide = builder.op(arith.IndexCastOp, (size,), i64)
+    zeros = builder.add(math.CountLeadingZerosOp(wide))
+    length = builder.add(arith.SubiOp(builder.number(64, i64), zeros))
+    return builder.op(arith.IndexCastOp, (length,), INDEX)
 
 
 _Step = Callable[[LoweringBuilder, SSAValue, SSAValue, SSAValue], SSAValue]
 
 
 def _network(
-    builder: LoweringBuilder, order: SSAValue, levels: int, step: _Step
+    builder: LoweringBuilder, order: SSAValue, levels: Size, step: _Step
 ) -> SSAValue:
     """Build the loops over the lengths of sorted runs, and over halved distances."""
     zero, one = (builder.index(number) for number in (0, 1))
-    last = builder.index(levels)
+    last = builder.size_value(levels)
 
     def outer(builder: LoweringBuilder, level: SSAValue, order: SSAValue) -> SSAValue:
         count = builder.add(arith.AddiOp(level, one))
@@ -164,14 +181,15 @@ class _Exchange:
         body: LoweringBuilder,
         values: Values,
         dimension: int,
-        size: int,
+        size: Size,
         comes_first: _Comparator,
     ):
         self.body = body
         self.values = values
         self.dimension = dimension
-        self.size = body.number(size, i32)
-        self.last = body.number(max(size - 1, 0), i32)
+        last = body.at_least_zero(body.plus(size, -1))
+        self.size = body.op(arith.IndexCastOp, (body.size_value(size),), i32)
+        self.last = body.op(arith.IndexCastOp, (body.size_value(last),), i32)
         self.comes_first = comes_first
 
     def exchanged_index(
@@ -239,10 +257,10 @@ def _gathered(
     value: SSAValue,
     order: SSAValue,
     dimension: int,
-    sizes: Sequence[int] | None = None,
+    sizes: Sequence[Size] | None = None,
 ) -> SSAValue:
     """Return the elements of a tensor in a given order along a dimension."""
-    sizes = shape_of(value) if sizes is None else sizes
+    sizes = builder.sizes(value) if sizes is None else sizes
     rank = len(sizes)
 
     def body(body: LoweringBuilder, _: Values) -> SSAValue:
@@ -251,4 +269,5 @@ def _gathered(
         indices[dimension] = body.op(arith.IndexCastOp, (place,), INDEX)
         return body.op(tensor.ExtractOp, (value, *indices), element_type_of(value))
 
-    return builder.map((), TensorType(element_type_of(value), sizes), sizes, body)
+    type_ = TensorType(element_type_of(value), static_sizes(sizes))
+    return builder.map((), type_, sizes, body)

@@ -87,6 +87,7 @@ def test_einsum(config: str, shapes: list[tuple[int, ...]]):
         ("...a,ab->...b", (2, 4), "expected a letter for each dimension"),
         ("ab,bc->ad", (2, 4), "expected a letter for each dimension"),
         ("ab,ac->bc", (3, 4), "sizes 2 and 3 of one dimension"),
+        ("ab,bc->ac", (4, 2), "result of type 'tensor<4x2xf32>', expected sizes 2, 4"),
     ],
 )
 def test_refused_einsum(config: str, result: tuple[int, ...], message: str):
@@ -133,3 +134,15 @@ def test_torch_index_select(
     )
     (actual,) = run(text, table, indices)
     same_bits(actual, expected)
+
+
+def test_refused_torch_index_select():
+    for result, message in (
+        ("tensor<2x4xf32>", "result of type 'tensor<2x4xf32>', expected sizes 2, 3"),
+        ("tensor<2x3xf64>", "has a result of 'f64', expected elements of the operand"),
+    ):
+        properties = "<{batch_dims = 0 : i64, dim = 0 : i64}>"
+        op = f'"stablehlo.torch_index_select"(%0, %1) {properties}'
+        module = parse_module(one_op(op, "tensor<5x3xf32>", "tensor<2xi32>", result))
+        with pytest.raises(IRError, match=message):
+            apply_passes(module, "convert-stablehlo-to-linalg")

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from xdsl.utils.exceptions import InterpretationError
 
 from tests.unit.frontends.stablehlo.lowering.linalg.running import (
     TYPES,
+    Array,
     run,
     same_bits,
     stablehlo_results,
     tensor,
 )
 from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 PADDED = (
     "window_dimensions = array<i64: 3, 2>, window_strides = array<i64: 2, 3>, "
@@ -92,11 +94,19 @@ def test_scalars():
     assert actual.tolist() == 11
 
 
+FLOATS = (
+    "stablehlo-legalize-quantized-op-to-qdq,stablehlo-casts-to-quant,lower-quant-ops,"
+    "convert-stablehlo-to-linalg,strip-func-quant-types"
+)
+INTEGERS = (
+    "stablehlo-legalize-quant-to-integer,convert-stablehlo-to-linalg,"
+    "strip-func-quant-types"
+)
 QUANTIZED = "!quant.uniform<i8:f32, 5.000000e-01:3>"
 
 
-def test_quantized():
-    """Comparisons and sums of the region are computed with floats, as in StableHLO."""
+@pytest.mark.parametrize("passes", [FLOATS, INTEGERS])
+def test_quantized(passes: str):
     types = [
         f"tensor<4x6x{QUANTIZED}>",
         f"tensor<2x3x{QUANTIZED}>",
@@ -105,7 +115,7 @@ def test_quantized():
     window = "window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>"
     text = select_and_scatter(types, window)
     module = parse_module(text)
-    apply_passes(module, "convert-quantized-stablehlo-to-linalg,strip-func-quant-types")
+    apply_passes(module, passes)
     random = np.random.default_rng(3)
     values = random.integers(-128, 128, (4, 6)).astype(np.int8)
     source = random.integers(-128, 128, (2, 3)).astype(np.int8)
@@ -118,10 +128,57 @@ def test_quantized():
     assert np.asarray(actual).tolist() == expected.tolist()
 
 
-def test_unknown_sizes():
-    types = ["tensor<?xf32>", "tensor<?xf32>", "tensor<f32>"]
-    module = parse_module(
-        select_and_scatter(types, "window_dimensions = array<i64: 2>")
+@pytest.mark.parametrize("inner", ["add", "maximum"])
+@pytest.mark.parametrize("storage", ["i8", "u8", "i16"])
+def test_integers_are_floats(inner: str, storage: str):
+    """Sums of overlapping windows saturate in each step."""
+    element = f"!quant.uniform<{storage}:f32, 5.000000e-01:3>"
+    types = [
+        f"tensor<4x6x{element}>",
+        f"tensor<3x3x{element}>",
+        f"tensor<{element}>",
+    ]
+    window = "window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 1, 2>"
+    text = select_and_scatter(types, window, inner=inner)
+    random, dtype = (
+        np.random.default_rng(3),
+        np.dtype(TYPES[storage.replace("u", "ui")]),
     )
-    with pytest.raises(IRError, match="has an operand of unknown size"):
-        apply_passes(module, "convert-stablehlo-to-linalg")
+    limits = np.iinfo(dtype)
+    values = random.integers(limits.min, limits.max + 1, (4, 6)).astype(dtype)
+    source = random.integers(limits.min, limits.max + 1, (3, 3)).astype(dtype)
+    results: list[Array] = []
+    for passes in (FLOATS, INTEGERS):
+        module = parse_module(text)
+        apply_passes(module, passes)
+        initial = np.array(limits.min if inner == "maximum" else 3, dtype)
+        (result,) = run_function(module, None, values, source, initial)
+        results.append(np.asarray(result))
+    assert results[0].tolist() == results[1].tolist()
+
+
+def test_windows_in_padding():
+    """Elements of the source are dropped if their whole window is padding."""
+    types = ["tensor<1xf32>", "tensor<3xf32>", "tensor<f32>"]
+    padding = "padding = dense<1> : tensor<1x2xi64>"
+    text = select_and_scatter(types, f"window_dimensions = array<i64: 1>, {padding}")
+    values, source = np.array([5], np.float32), np.array([1, 2, 4], np.float32)
+    (actual,) = run(text, values, source, np.float32(0))
+    assert actual.tolist() == [2]
+
+
+def test_unknown_sizes():
+    types = ["tensor<?x4xf32>", "tensor<?x2xf32>", "tensor<f32>"]
+    window = "window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>"
+    text = select_and_scatter(types, window)
+    values = np.arange(16, dtype=np.float32).reshape(4, 4)
+    source = np.array([[1, 2], [3, 4]], np.float32)
+    (actual,) = run(text, values, source, np.float32(0))
+    expected = np.zeros((4, 4), np.float32)
+    expected[1::2, 1::2] = source
+    same_bits(actual, expected)
+    module = parse_module(text)
+    apply_passes(module, "convert-stablehlo-to-linalg")
+    message = "has another number of windows than elements of its source"
+    with pytest.raises(InterpretationError, match=message):
+        run_function(module, None, values, source[:1], np.float32(0))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.utils.exceptions import InterpretationError
 
 from tests.unit.frontends.stablehlo.lowering.linalg.running import (
     TYPES,
@@ -114,7 +115,6 @@ def test_sort_of_stored_values():
 @pytest.mark.parametrize(
     ("type_", "comparison", "reason"),
     [
-        ("tensor<?xf32>", less("f32"), "has an operand of unknown size"),
         (
             "tensor<4xf32>",
             "stablehlo.custom_call @less(%a0, %b0) : (tensor<f32>, tensor<f32>) "
@@ -126,4 +126,54 @@ def test_sort_of_stored_values():
 def test_no_conversion(type_: str, comparison: str, reason: str):
     module = parse_module(sort([type_], ["f32"], 0, comparison))
     with pytest.raises(IRError, match=reason):
+        apply_passes(module, "convert-stablehlo-to-linalg")
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5, 8])
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_unknown_sizes(size: int, dimension: int):
+    values = np.random.default_rng(size).integers(0, 9, (size, 4)).astype(np.float32)
+    text = sort(["tensor<?x?xf32>"], ["f32"], dimension, less("f32"))
+    (actual,) = run(text, values)
+    same_bits(actual, np.sort(values, axis=dimension))
+
+
+TOP_2 = """
+func.func @main(%x: tensor<?x?xf32>) -> (tensor<?x2xf32>, tensor<?x2xi32>) {
+  %0, %1 = chlo.top_k(%x, k = 2)
+    : tensor<?x?xf32> -> (tensor<?x2xf32>, tensor<?x2xi32>)
+  return %0, %1 : tensor<?x2xf32>, tensor<?x2xi32>
+}"""
+
+
+def test_top_k_of_unknown_size():
+    values = np.array([[3, 1, 4], [1, 5, 9]], np.float32)
+    largest, indices = run(TOP_2, values)
+    assert largest.tolist() == [[4, 3], [9, 5]]
+    assert indices.tolist() == [[2, 0], [2, 1]]
+    message = "'chlo.top_k' op has fewer than 2 elements in its last dimension"
+    module = parse_module(TOP_2)
+    apply_passes(module, "convert-stablehlo-to-linalg")
+    with pytest.raises(InterpretationError, match=message):
+        run_function(module, None, values[:, :1])
+
+
+def test_constants_from_outside():
+    """JAX exports them so; other values from outside are refused."""
+    text = """
+func.func @main(%x: tensor<5xf32>, %y: tensor<f32>) -> tensor<5xf32> {
+  %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %r = "stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %c = stablehlo.maximum %a, %zero : tensor<f32>
+    %d = stablehlo.maximum %b, %zero : tensor<f32>
+    %e = stablehlo.compare LT, %c, %d : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %e : tensor<i1>
+  }) : (tensor<5xf32>) -> tensor<5xf32>
+  return %r : tensor<5xf32>
+}"""
+    (actual,) = run(text, np.array([3, -1, 2, -2, 1], np.float32), np.float32(0))
+    assert actual.tolist() == [-1, -2, 1, 2, 3]
+    module = parse_module(text.replace("%b, %zero", "%b, %y"))
+    with pytest.raises(IRError, match="uses a value from outside of the body"):
         apply_passes(module, "convert-stablehlo-to-linalg")
