@@ -99,13 +99,13 @@ def _block_scales(
     return scales
 
 
-_F16_AND_BF16 = 2.0**-24, 65280.0
-"""Smallest and largest positive number of both `f16` and `bf16`."""
+LARGEST_F16_SCALE = 65280.0
+"""Largest number of both `f16` and `bf16`."""
 
 
 def _f16_and_bf16(values: Floats) -> Floats:
     """Return the nearest positive numbers of `bf16` that are numbers of `f16`, too."""
-    low, high = _F16_AND_BF16
+    low, high = 2.0**-24, LARGEST_F16_SCALE
     if (is_large := values > high).any():
         raise ValueError(
             f"expected scales of at most {high:.0f}, found {values[is_large][0]:g}"

@@ -126,7 +126,7 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
             f"the model has no product with constant weights, found {found}"
         )
     bits = _bits_of_products(recipe, products)
-    bits = {op: width for op, width in bits.items() if _is_quantizable(op, recipe)}
+    bits = {op: n for op, n in bits.items() if _is_quantizable(op, recipe, n)}
     if not bits:
         raise ValueError(f"recipe '{recipe.name}' keeps all weights in floating point")
     _cast_weights(bits, recipe.weights)
@@ -157,13 +157,13 @@ def _uses_blocks(op: Operation, recipe: Recipe) -> bool:
     return _granularity(recipe.weights.granularity, op) == "block"
 
 
-def _is_quantizable(op: Operation, recipe: Recipe) -> bool:
+def _is_quantizable(op: Operation, recipe: Recipe, bits: int) -> bool:
     """Return False for weights that stay floats; warn of those without whole blocks."""
     options, weight = recipe.weights, constant_weight(op)
     assert weight is not None
     if not _uses_blocks(op, recipe):
         return True
-    if not model_dialect(op).supports_blocks(op):
+    if not model_dialect(op).supports_blocks(op, bits):
         return False
     if options.partial_blocks == "resize" or not weight.contracting_dimensions:
         return True

@@ -19,8 +19,11 @@ class ModelDialect:
     block_scales: BlockScales = "expressed"
     """Type of the scales of blocks: see the pass `quant-quantize-weights`."""
 
-    def supports_blocks(self, op: Operation) -> bool:
-        """Return True if weights of a contraction or lookup may have block scales."""
+    def supports_blocks(self, op: Operation, bits: int) -> bool:
+        """
+        Return True if weights of a contraction or lookup may have block scales. Warn if the
+        scales of these weights, with stored values of `bits`, are out of range.
+        """
         return True
 
     def simplify(self, op: Operation) -> None:

@@ -160,6 +160,36 @@ def test_the_report_shows_what_stays_float():
     assert (product.float_bytes, product.stored_bytes) == (256, 36)
 
 
+@pytest.mark.parametrize(("largest", "is_float"), [(456_959.0, False), (5e5, True)])
+def test_weights_beyond_the_scales_of_f16(largest: float, is_float: bool):
+    """The largest stored value is 7, and the largest number of f16 and bf16 65,280."""
+    weights = RNG.normal(size=(2, 2, 32)).astype(np.float32)
+    weights[0, 1, 3] = -largest
+    rows = [
+        f'%w{i} = "tfl.pseudo_const"() <{{value = dense<{matrix.tolist()}> : '
+        "tensor<2x32xf32>}> : () -> tensor<2x32xf32>\n"
+        f'%y{i} = "tfl.fully_connected"(%x, %w{i}, %n) <{{fused_activation_function = '
+        '"NONE", keep_num_dims = false, weights_format = "DEFAULT"}> : (tensor<1x32xf32>, '
+        "tensor<2x32xf32>, none) -> tensor<1x2xf32>\n"
+        for i, matrix in enumerate(weights)
+    ]
+    text = (
+        "func.func @main(%x: tensor<1x32xf32>) -> (tensor<1x2xf32>, tensor<1x2xf32>) {\n"
+        '%n = "tfl.no_value"() <{value}> : () -> none\n'
+        f"{''.join(rows)}return %y0, %y1 : tensor<1x2xf32>, tensor<1x2xf32>\n}}"
+    )
+    x = RNG.normal(size=(4, 32)).astype(np.float32)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        recipe = replace(read_recipe("int4-blocks-32"), bias_correction=False)
+        types = block_types(quantize(text, x, recipe).module)
+    assert len(types) == (1 if is_float else 2)
+    assert [str(each.message) for each in caught] == [
+        "module:4:1: 'tfl.fully_connected' op has a weight of 500000, expected at most "
+        "456960 in blocks of 4 bits; its weights stay in floating point"
+    ] * is_float
+
+
 PARTIAL = Recipe(
     "mine",
     bias_correction=False,

@@ -27,7 +27,7 @@ from .vector_code import (
     bitcast_to_bytes,
     broadcast_i32,
     function_lines,
-    wrap_to_i32,
+    high_halves,
 )
 
 GROUP_SIZE = 8
@@ -37,9 +37,6 @@ _FLOATS = f"vector<{LANES}xf32>"
 
 _MAX_STEPS = 4
 """Maximum number of unrolled groups per block."""
-
-_HIGH = wrap_to_i32(0xF0F0F0F0)
-"""The upper halves of four bytes."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +205,10 @@ class _BlockFunction:
     ) -> Names:
         code, row_step = self.code, self._product.rows.steps[0]
         packed, lhs = pointers
-        halves = [self._halves(code.at(packed, 64 * v)) for v in range(vectors)]
+        halves = [
+            high_halves(code, code.load(code.at(packed, 64 * v), SUMS, 64))
+            for v in range(vectors)
+        ]
         results = [*totals]
         for half in range(2):
             for r in range(rows):
@@ -219,18 +219,6 @@ class _BlockFunction:
                         code, self._bits, results[i], left, halves[v][half]
                     )
         return results
-
-    def _halves(self, place: str) -> Names:
-        """Load packed bytes; return 16 times the weights in their halves."""
-        code = self.code
-        packed = code.load(place, SUMS, 64)
-        four, mask = code.splat(4, SUMS), code.splat(_HIGH, SUMS)
-        shifted = code.add(f"arith.shli {packed}, {four} : {SUMS}")
-        masked = (
-            code.add(f"arith.andi {value}, {mask} : {SUMS}")
-            for value in (shifted, packed)
-        )
-        return [bitcast_to_bytes(code, value) for value in masked]
 
     def _broadcast(self, place: str) -> str:
         """Return a vector that repeats four loaded bytes, plus 128."""

@@ -374,6 +374,16 @@ def _vpdpbusd(code: Code, bits: int, total: str, left: str, right: str) -> str:
     )
 
 
+def high_halves(code: Code, packed: str) -> Names:
+    """Return 16 times the 4-bit numbers in the lower, and in the upper, halves of bytes."""
+    four, mask = code.splat(4, SUMS), code.splat(wrap_to_i32(0xF0F0F0F0), SUMS)
+    shifted = code.add(f"arith.shli {packed}, {four} : {SUMS}")
+    masked = (
+        code.add(f"arith.andi {value}, {mask} : {SUMS}") for value in (shifted, packed)
+    )
+    return [bitcast_to_bytes(code, value) for value in masked]
+
+
 def broadcast_i32(code: Code, value: str) -> str:
     poison = code.add(f"llvm.mlir.poison : {SUMS}")
     zero = code.constant(0, "i32")

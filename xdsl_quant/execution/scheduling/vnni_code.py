@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -34,6 +35,7 @@ from .vector_code import (
     bitcast_to_sums,
     broadcast_i32,
     function_lines,
+    high_halves,
     interleave_bytes,
     packed_loops,
     wrap_to_i32,
@@ -46,6 +48,12 @@ accumulator takes two of the sixteen 256-bit registers.
 """
 
 _MAX_ROWS = 12
+
+_MAX_NIBBLE_ROWS = 4
+"""Maximum number of rows of a product whose packed weights have 4 bits."""
+
+_MAX_UNROLLED = 4
+"""Maximum number of unrolled groups of eight weights of 4 bits."""
 
 _MAX_CHANNEL_ROWS = 8
 """Maximum number of rows per tile of a `ChannelProduct`."""
@@ -151,7 +159,24 @@ class Product(WeightedSum):
     @property
     def packed_bytes(self) -> int:
         outer = math.prod(loop.size for loop in self.reductions[:-1])
-        return 64 * outer * self.steps
+        return 64 * outer * self.steps // (2 if self.has_nibbles else 1)
+
+    @cached_property
+    def has_nibbles(self) -> bool:
+        """
+        True if packed weights have 4 bits: those of few rows, whose product takes the time
+        of reading the weights. 16 times each sum must fit in 32 bits.
+        """
+        weights = self.weights
+        if isinstance(weights, RuntimeMatrix) or self.weights_zero_point:
+            return False
+        rows = math.prod(loop.size for loop in (*self.batches, *self.rows))
+        return (
+            rows <= _MAX_NIBBLE_ROWS
+            and not self.reductions[-1].size % 8
+            and -8 <= weights.min() <= weights.max() <= 7
+            and 16 * 8 * 255 * len(weights) < 1 << 31
+        )
 
     def vectors(self, bits: int) -> int:
         """
@@ -178,6 +203,9 @@ class Product(WeightedSum):
             padded[:, whole - run :, :width] = numbers[:, whole:]
         parts = padded.reshape(depth // run, self.steps, 4, count, LANES)
         parts = parts.transpose(0, 1, 3, 4, 2)
+        if self.has_nibbles:
+            low, high = parts[:, ::2].view(np.uint8), parts[:, 1::2].view(np.uint8)
+            parts = (low & np.uint8(0xF) | high << np.uint8(4)).view(np.int8)
         tiles = [
             parts[:, :, start : start + vectors].ravel()
             for start in range(0, count, vectors)
@@ -293,6 +321,8 @@ class _Tile:
     def _reduce(self, sums: Names, lhs: str, weights: str) -> Names:
         """Return the accumulators after the reduction loops."""
         product, code = self.product, self.code
+        if product.has_nibbles:
+            return self._reduce_nibbles(sums, lhs, weights)
         step = 64 * self.vectors
         whole, rest = divmod(product.reductions[-1].size, 4)
 
@@ -314,13 +344,65 @@ class _Tile:
         loops = packed_loops(loops, step * product.steps)
         return code.reduction_nest(loops, [weights, lhs], sums, SUMS, run)
 
+    def _reduce_nibbles(self, sums: Names, lhs: str, weights: str) -> Names:
+        """
+        Return the accumulators after the reduction loops over weights of 4 bits. Masking
+        multiplies weights by 16, and a shift divides their sums.
+        """
+        product, code = self.product, self.code
+        steps, step = product.steps // 2, 64 * self.vectors
+        unrolled = max(n for n in range(1, _MAX_UNROLLED + 1) if not steps % n)
+
+        def run(pointers: Names, totals: Names) -> Names:
+            def groups(index: str, totals: Names) -> Names:
+                by_step = [step * unrolled, 8 * unrolled]
+                cursors = code.advance(pointers, index, by_step)
+                for i in range(unrolled):
+                    places = code.advance(cursors, i, [step, 8])
+                    totals = self._accumulate_nibbles(totals, places)
+                return totals
+
+            return code.reduction_loop(steps // unrolled, totals, SUMS, groups)
+
+        loops = [Axis(size, steps[:1]) for size, steps in product.reductions[:-1]]
+        loops = packed_loops(loops, step * steps)
+        zeros = [code.splat(0, SUMS)] * len(sums)
+        totals = code.reduction_nest(loops, [weights, lhs], zeros, SUMS, run)
+        four = code.splat(4, SUMS)
+        shifted = [code.add(f"arith.shrsi {x}, {four} : {SUMS}") for x in totals]
+        return [
+            code.add(f"arith.addi {a}, {b} : {SUMS}")
+            for a, b in zip(shifted, sums, strict=True)
+        ]
+
+    def _accumulate_nibbles(self, sums: Names, pointers: Names) -> Names:
+        """Accumulate the products of eight bytes of each row."""
+        code = self.code
+        packed, bytes_ = pointers
+        halves = [
+            high_halves(code, code.load(code.at(packed, 64 * v), SUMS, 64))
+            for v in range(self.vectors)
+        ]
+        for half in range(2):
+            right = [pair[half] for pair in halves]
+            place = code.at(bytes_, 4 * half)
+            sums = self._accumulate_rows(sums, right, place, 4)
+        return sums
+
     def _accumulate(self, sums: Names, pointers: Names, count: int) -> Names:
         """Accumulate the products of up to four bytes of each row."""
-        code, row = self.code, self.product.rows[-1]
         weights, lhs = pointers
         right = [
-            code.load(code.at(weights, 64 * v), BYTES, 64) for v in range(self.vectors)
+            self.code.load(self.code.at(weights, 64 * v), BYTES, 64)
+            for v in range(self.vectors)
         ]
+        return self._accumulate_rows(sums, right, lhs, count)
+
+    def _accumulate_rows(
+        self, sums: Names, right: Names, lhs: str, count: int
+    ) -> Names:
+        """Accumulate the products of up to four bytes of each row with vectors."""
+        code, row = self.code, self.product.rows[-1]
         results: list[str] = []
         for r in range(self.rows):
             left = self._broadcast(code.at(lhs, r * row.steps[0]), count)

@@ -8,14 +8,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.dialects.quant.ops import stated_attributes
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.weights import LARGEST_F16_SCALE
+from xdsl_quant.quantizer.user_warnings import warn_user
 from xdsl_quant.runtime.arrays import elements_attr
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.model_dialects import ModelDialect
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
+from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
 from .dialect import (
     ConstOp,
@@ -33,8 +37,24 @@ from .lowering.tfl_infer_shapes import set_argument_shapes
 class _TFLModels(ModelDialect):
     block_scales = "f16"
 
-    def supports_blocks(self, op: Operation) -> bool:
-        return isinstance(op, FullyConnectedOp | EmbeddingLookupOp)
+    def supports_blocks(self, op: Operation, bits: int) -> bool:
+        if not isinstance(op, FullyConnectedOp | EmbeddingLookupOp):
+            return False
+        weight = weight_of(op, is_quantized=True, includes_tables=True)
+        elements = None if weight is None else weight.elements()
+        if elements is None:
+            return True
+        limit = LARGEST_F16_SCALE * (2 ** (bits - 1) - 1)
+        largest = float(np.abs(elements).max(initial=0))
+        # The quantization refuses numbers that are not finite.
+        if not limit < largest < np.inf:
+            return True
+        warn_user(
+            f"{location_prefix(op.location)}'{op.name}' op has a weight of {largest:g}, "
+            f"expected at most {limit:g} in blocks of {bits} bits; its weights stay in "
+            "floating point"
+        )
+        return False
 
     def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
         if block_type(weights.type) is not None:

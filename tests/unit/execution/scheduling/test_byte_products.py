@@ -1,6 +1,7 @@
 """Products of bytes with constants: what is one, and that sums are exact."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from xdsl_quant.execution.scheduling.byte_products import (
     is_byte_product,
     mark_byte_products,
 )
+from xdsl_quant.execution.scheduling.vector_code import Axis
+from xdsl_quant.execution.scheduling.vnni_code import Product
 
 Bytes = NDArray[np.int8]
 
@@ -112,6 +115,58 @@ def test_sizes(rows: int, depth: int, columns: int):
     assert kept(text) == 1
     expected = start + x.astype(np.int32) @ weights.astype(np.int32)
     assert compile(text, cpu=CPU)(x, start).tolist() == expected.tolist()
+
+
+def nibbles(*shape: int) -> Bytes:
+    """Numbers of 4 bits, the least and the largest more often."""
+    values = RNG.integers(-8, 8, shape)
+    ends = RNG.choice([-8, 7], shape)
+    return np.where(RNG.random(shape) < 0.3, ends, values).astype(np.int8)
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("rows", [1, 3, 4, 5])
+@pytest.mark.parametrize("depth", [8, 16, 24, 88, 66])
+@pytest.mark.parametrize("columns", [3, 16, 130])
+@pytest.mark.parametrize("lhs", ["extsi", "extui"])
+def test_weights_of_4_bits(rows: int, depth: int, columns: int, lhs: str):
+    weights, x = nibbles(depth, columns), some(rows, depth)
+    start = RNG.integers(-99, 99, (rows, columns)).astype(np.int32)
+    zero_points = (-3, 0)
+    text = product(
+        x.shape, weights, start.shape, extend=(lhs, "extsi"), zero_points=zero_points
+    )
+    expected = start + number(x, lhs, -3) @ weights.astype(np.int64)
+    assert compile(text, cpu=CPU)(x, start).tolist() == expected.tolist()
+
+
+def test_weights_of_4_bits_in_several_runs():
+    maps = "(m + 2 * r, k)", "(r, k, n)", "(m, n)"
+    weights, x = nibbles(3, 8, 20), some(6, 8)
+    start = RNG.integers(-99, 99, (2, 20)).astype(np.int32)
+    text = product(x.shape, weights, start.shape, maps, "m, n, r, k")
+    assert kept(text) == 1
+    taps = np.stack([x[[m, m + 2, m + 4]] for m in range(2)]).astype(np.int64)
+    expected = start + np.einsum("mrk,rkn->mn", taps, weights.astype(np.int64))
+    assert compile(text, cpu=CPU)(x, start).tolist() == expected.tolist()
+
+
+def test_few_rows_take_packed_weights_of_4_bits():
+    """Others are multiplied faster if each byte is a weight."""
+    weights = nibbles(16, 40)
+    by_rows = {
+        rows: Product(
+            [Axis(rows, [16, 160])],
+            weights,
+            is_signed=True,
+            zero_point=0,
+            reductions=[Axis(16, [1])],
+        )
+        for rows in (4, 5)
+    }
+    assert [by_rows[rows].pack(2).nbytes for rows in (4, 5)] == [16 * 48 // 2, 16 * 48]
+    wide = replace(by_rows[4], weights=weights * np.int8(2))
+    assert not wide.has_nibbles
 
 
 @pytest.mark.parametrize(("rows", "depth"), [(3, 0), (0, 3)])

@@ -42,7 +42,7 @@ from xdsl_quant.dialects.verification import (
     constant_integers,
     require,
 )
-from xdsl_quant.frontends.tflite.formulas.slicing import SliceMasks, strided_index
+from xdsl_quant.frontends.tflite.slicing import SliceMasks, strided_index
 
 from . import property_kinds as props
 from . import tensor_kinds as kinds

@@ -7,7 +7,7 @@ import numpy as np
 
 from xdsl_quant.numerics.primitives import Array, primitive
 
-from .slicing import SliceMasks, strided_index
+from ..slicing import SliceMasks, strided_index
 
 
 def strided_slice(

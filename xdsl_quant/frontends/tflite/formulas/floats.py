@@ -227,7 +227,7 @@ def max_pool_2d(values: Array, sizes: tuple[int, int], window: Window) -> Array:
     smallest finite float, also for NaN.
     """
     if values.dtype.kind == "f":
-        least: float = np.finfo(values.dtype).min
+        least: float = -values.dtype.type(3.4028234663852886e38)
         values = np.where(values > least, values, least)
     else:
         least = int(np.iinfo(values.dtype).min)

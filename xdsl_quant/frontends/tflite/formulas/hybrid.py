@@ -261,8 +261,6 @@ def optimized_convolution(
             return _plus_bias(products * factors * scales, bias)
         return _plus_bias(products * (factors * scales), bias)
     channels: int = sums.shape[-1]
-    # Per-tensor scales broadcast to all channels.
-    factors = np.broadcast_to(factors, channels)
     in_vector = np.arange(channels) < channels // 4 * 4
     where: Any = np.where
     first, second = where(in_vector, factors, scales), where(in_vector, scales, factors)

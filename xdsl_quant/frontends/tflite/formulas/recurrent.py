@@ -39,6 +39,7 @@ from .fixed_point import (
 )
 from .floats import apply_activation, logistic
 from .quantized import Quantized, round_away, scale_of
+from .tables import FUNCTIONS
 
 
 class Gate(NamedTuple):
@@ -402,17 +403,14 @@ def _truncated_fraction(values: Any) -> Integers:
 def _float_logistic_table() -> Integers:
     """Return `1 / (1 + exp(-x))` of all 16-bit values, truncated (`ApplySigmoidFloat`)."""
     x = np.arange(-_HALF, _HALF).astype(np.float32) * GATE_SCALE
-    one = np.float32(1)
-    return _truncated_fraction(
-        one / (one + np.exp(-x.astype(np.float64)).astype(np.float32))
-    )
+    return _truncated_fraction(FUNCTIONS["logistic"](x))
 
 
 @cache
 def _float_tanh_table(exponent: int) -> Integers:
     """Return `tanh(x * 2**exponent)` of 16-bit values, truncated (`ApplyTanhFloat`)."""
-    x = np.arange(-_HALF, _HALF) * 2.0**exponent
-    return _truncated_fraction(np.tanh(x).astype(np.float32))
+    x = np.arange(-_HALF, _HALF).astype(np.float32) * np.float32(2.0**exponent)
+    return _truncated_fraction(FUNCTIONS["tanh"](x))
 
 
 def _narrow_product(
@@ -467,8 +465,8 @@ def _normalized_in_floats(
     value, exponent = quantized_multiplier(float(coefficients.scale))
     scale = np.float32(value * 2.0 ** (exponent - 31))
     x, count = values.astype(np.float32), np.float32(values.shape[-1])
-    mean = folded(x, _add)[..., np.newaxis] / count
-    variance = folded(x * x, _add)[..., np.newaxis] / count - mean * mean
+    mean = np.expand_dims(folded(x, _add), -1) / count
+    variance = np.expand_dims(folded(x * x, _add), -1) / count - mean * mean
     one, least = np.float32(1), np.float32(1e-8)
     # The root of a negative variance is NaN, whose conversion is undefined.
     inverse = one / np.sqrt(np.where(variance <= 0, least, variance))

@@ -24,7 +24,7 @@ from xdsl_quant.frontends.tflite.formulas.quantized import (
     scale_of,
     tabulate,
 )
-from xdsl_quant.frontends.tflite.formulas.slicing import SliceMasks
+from xdsl_quant.frontends.tflite.slicing import SliceMasks
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.parameters import storage_range
 from xdsl_quant.numerics.primitives import top_k, with_part
