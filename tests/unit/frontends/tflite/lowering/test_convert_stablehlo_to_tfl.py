@@ -14,6 +14,7 @@ from xdsl_quant.diagnostics import op_name
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
 from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.loading import IRError, apply_passes, as_module
 from xdsl_quant.tools.import_model import main as import_model
 
@@ -60,15 +61,17 @@ def _stored_constants(file: bytes) -> Counter[object]:
     )
 
 
-def _random_arguments(module: ModuleOp, seed: int = 0) -> Sequence[Any]:
+def _random_arguments(module: ModuleOp, seed: int = 0) -> Sequence[Array]:
     function: Any = module.body.block.first_op
     random = np.random.default_rng(seed)
-    return [
-        random.integers(-128, 128, type_.get_shape(), np.int8)
-        if "i8" in str(type_)
-        else random.normal(size=type_.get_shape()).astype(np.float32)
-        for type_ in function.function_type.inputs
-    ]
+    arrays: list[Array] = []
+    for type_ in function.function_type.inputs:
+        shape: tuple[int, ...] = type_.get_shape()
+        if "i8" in str(type_):
+            arrays.append(random.integers(-128, 128, shape, np.int8))
+        else:
+            arrays.append(random.normal(size=shape).astype(np.float32))
+    return arrays
 
 
 # Ways round
