@@ -127,6 +127,43 @@ def test_command_imports_to_a_file(tmp_path: Path):
     }
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (
+            "%1 = stablehlo.multiply %x, %half : tensor<4xf32>",
+            "%2 = stablehlo.multiply %1, %weight : tensor<4xf32>",
+        ),
+        (
+            "%1 = stablehlo.multiply %weight, %x : tensor<4xf32>",
+            "%2 = stablehlo.multiply %half, %1 : tensor<4xf32>",
+        ),
+    ],
+)
+def test_gelu(lines: Sequence[str]):
+    text = _function(
+        "%x: tensor<4xf32>",
+        "tensor<4xf32>",
+        "%half = stablehlo.constant dense<0.5> : tensor<4xf32>",
+        "%one = stablehlo.constant dense<1.0> : tensor<4xf32>",
+        "%root = stablehlo.constant dense<1.41421354> : tensor<4xf32>",
+        "%scaled = stablehlo.divide %x, %root : tensor<4xf32>",
+        "%odd = chlo.erf %scaled : tensor<4xf32> -> tensor<4xf32>",
+        "%weight = stablehlo.add %odd, %one : tensor<4xf32>",
+        *lines,
+        "%2",
+    )
+    assert _op_counts(_converted(text)) == {"tfl.gelu": 1}
+    x = np.array([-3, -0.5, 0.1, 2], np.float32)
+    file = write_tflite(as_module(text))
+    (run,) = runs([(file, [x])])
+    (expected,) = run_function(as_module(text), None, x)
+    np.testing.assert_allclose(run.results[0], expected, rtol=1e-5, atol=1e-6)
+    other = text.replace("dense<0.5>", "dense<0.6>")
+    with pytest.raises(IRError, match=r"'chlo\.erf' op has no conversion"):
+        _converted(other)
+
+
 # Casts
 
 
