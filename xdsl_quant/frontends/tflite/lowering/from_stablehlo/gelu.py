@@ -11,12 +11,12 @@ from xdsl_quant.frontends.stablehlo.dialect.chlo import ErfOp
 from .building import filling_number
 
 
-def _factors(value: SSAValue, x: SSAValue | None) -> Sequence[SSAValue]:
+def _nested_factors(value: SSAValue, x: SSAValue | None) -> Sequence[SSAValue]:
     """Return the factors of nested products; `x` is a factor itself."""
     op = value.owner
     if value is x or not isinstance(op, stablehlo.MultiplyOp):
         return (value,)
-    return (*_factors(op.lhs, x), *_factors(op.rhs, x))
+    return (*_nested_factors(op.lhs, x), *_nested_factors(op.rhs, x))
 
 
 def _scaled_operand(value: SSAValue, factor: float) -> SSAValue | None:
@@ -47,11 +47,11 @@ def _erf_operand(value: SSAValue) -> SSAValue | None:
 
 def match_gelu(product: stablehlo.MultiplyOp) -> SSAValue | None:
     """Return `x` if a product is `0.5 * x * (1 + erf(x / sqrt(2)))`, in any order."""
-    found = [_erf_operand(factor) for factor in _factors(product.result, None)]
+    found = [_erf_operand(factor) for factor in _nested_factors(product.result, None)]
     x = next((operand for operand in found if operand is not None), None)
     if x is None:
         return None
-    factors = _factors(product.result, x)
+    factors = _nested_factors(product.result, x)
     numbers = [filling_number(factor) for factor in factors]
     weights = [factor for factor in factors if _erf_operand(factor) is x]
     others = len(factors) - sum(number is not None for number in numbers)
