@@ -5,8 +5,8 @@ Compare random StableHLO models with their conversions to TensorFlow Lite.
 
 Each model is interpreted, converted by `convert-stablehlo-to-tfl`, interpreted again, and
 run by the reference kernels of LiteRT from a `.tflite` file. Floats may differ by 1e-6 of
-the largest value of arguments and results (in LiteRT: 1e-5), stored values by one unit. The exit code is
-1 if a model differs more, is refused, or does not run.
+the largest value of arguments and results (in LiteRT: 1e-5), stored values by one unit. The
+exit code is 1 if a model differs more, is refused, or does not run.
 """
 
 from __future__ import annotations
