@@ -220,6 +220,18 @@ def test_u8_values_are_stored_as_i8_if_the_weights_are(weights: str, expected: s
     np.testing.assert_array_equal(found, exact)
 
 
+def test_casts_without_other_ops():
+    text = _function(
+        "%x: tensor<4xf32>",
+        "tensor<4xf32>",
+        f"%0 = quant.qcast %x : tensor<4xf32> to tensor<4x{_X}>",
+        f"%1 = quant.dcast %0 : tensor<4x{_X}> to tensor<4xf32>",
+        "%1",
+    )
+    counts = {"tfl.quantize": 1, "tfl.dequantize": 1}
+    assert _op_counts(read_tflite(write_tflite(as_module(text)))) == counts
+
+
 def test_concatenation_of_several_scales():
     text = _function(
         f"%x: tensor<2x{_X}>, %y: tensor<2x{_Y}>",
