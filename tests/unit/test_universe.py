@@ -22,6 +22,7 @@ def test_what_the_plugin_offers():
         "arith-expand-small-floats",
         "convert-quantized-stablehlo-to-linalg",
         "convert-stablehlo-to-linalg",
+        "convert-stablehlo-to-tfl",
         "convert-tfl-to-linalg",
         "convert-tfl-to-stablehlo",
         "convert-tfl-to-tosa",

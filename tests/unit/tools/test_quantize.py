@@ -13,7 +13,7 @@ from tests.unit.quantizer.models import dense_layers, mixed_model, samples
 from tests.unit.quantizer.test_weight_only import FULLY_CONNECTED
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.quantizer import ModelReport, QuantizedModel, quantize, read_recipe
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import as_module, parse_module
 from xdsl_quant.tools.quantize import main
 
 
@@ -410,20 +410,32 @@ block-size = 2
 """
 
 
+@pytest.mark.parametrize("recipe", ["int8", "int8-weights"])
+def test_stablehlo_is_written_to_a_tflite_file(recipe: str, tmp_path: Path):
+    path, data, output = (tmp_path / name for name in ("m.mlir", "x.npy", "q.tflite"))
+    path.write_text(dense_layers())
+    np.save(data, samples(8, 6))
+    arguments = [str(path), "--data", str(data), "-o", str(output)]
+    assert main([*arguments, "--recipe", recipe]) == 0
+    names = [op.name for op in as_module(output).walk()]
+    assert names.count("tfl.fully_connected") == 2
+    assert names.count("tfl.tanh") == 1
+
+
 @pytest.mark.parametrize(
     ("text", "recipe", "message"),
     [
         (
-            dense_layers(),
+            dense_layers().replace("tanh", "cbrt"),
             "int8",
-            "{model}:3:3: error: 'stablehlo.constant' op is not an op of TensorFlow Lite; "
-            "lower it to 'tfl' first, or write a .mlir file",
+            "{model}:6:3: error: 'stablehlo.cbrt' op has no conversion to TensorFlow Lite "
+            "(in the pass convert-stablehlo-to-tfl), or write a .mlir file",
         ),
         (
-            dense_layers(),
+            dense_layers().replace("tanh", "cbrt"),
             "int8-weights",
-            "{model}:3:3: error: 'stablehlo.constant' op is not an op of TensorFlow Lite; "
-            "lower it to 'tfl' first, or write a .mlir file",
+            "{model}:6:3: error: 'stablehlo.cbrt' op has no conversion to TensorFlow Lite "
+            "(in the pass convert-stablehlo-to-tfl), or write a .mlir file",
         ),
         (
             FULLY_CONNECTED,

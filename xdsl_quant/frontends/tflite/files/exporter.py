@@ -153,7 +153,9 @@ def write_tflite(module: ModuleOp) -> bytes:
         TFLiteFileError: if the module has ops or types that a file does not support.
         ImportError: if the package `tflite` is not installed.
     """
-    if dialects_in(module) & {"chlo", "stablehlo"}:
+    dialects = dialects_in(module)
+    has_only_casts = "quant" in dialects and "tfl" not in dialects
+    if has_only_casts or dialects & {"chlo", "stablehlo"}:
         module = _in_tfl_dialect(module)
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     functions.sort(key=lambda function: function.sym_name.data != "main")

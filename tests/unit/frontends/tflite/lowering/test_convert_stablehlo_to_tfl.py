@@ -14,6 +14,7 @@ from xdsl_quant.diagnostics import op_name
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
 from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.loading import IRError, apply_passes, as_module
 from xdsl_quant.tools.import_model import main as import_model
 
@@ -60,15 +61,17 @@ def _stored_constants(file: bytes) -> Counter[object]:
     )
 
 
-def _random_arguments(module: ModuleOp, seed: int = 0) -> Sequence[Any]:
+def _random_arguments(module: ModuleOp, seed: int = 0) -> Sequence[Array]:
     function: Any = module.body.block.first_op
     random = np.random.default_rng(seed)
-    return [
-        random.integers(-128, 128, type_.get_shape(), np.int8)
-        if "i8" in str(type_)
-        else random.normal(size=type_.get_shape()).astype(np.float32)
-        for type_ in function.function_type.inputs
-    ]
+    arrays: list[Array] = []
+    for type_ in function.function_type.inputs:
+        shape: tuple[int, ...] = type_.get_shape()
+        if "i8" in str(type_):
+            arrays.append(random.integers(-128, 128, shape, np.int8))
+        else:
+            arrays.append(random.normal(size=shape).astype(np.float32))
+    return arrays
 
 
 # Ways round
@@ -122,6 +125,43 @@ def test_command_imports_to_a_file(tmp_path: Path):
         "tfl.fully_connected": 2,
         "tfl.softmax": 1,
     }
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (
+            "%1 = stablehlo.multiply %x, %half : tensor<4xf32>",
+            "%2 = stablehlo.multiply %1, %weight : tensor<4xf32>",
+        ),
+        (
+            "%1 = stablehlo.multiply %weight, %x : tensor<4xf32>",
+            "%2 = stablehlo.multiply %half, %1 : tensor<4xf32>",
+        ),
+    ],
+)
+def test_gelu(lines: Sequence[str]):
+    text = _function(
+        "%x: tensor<4xf32>",
+        "tensor<4xf32>",
+        "%half = stablehlo.constant dense<0.5> : tensor<4xf32>",
+        "%one = stablehlo.constant dense<1.0> : tensor<4xf32>",
+        "%root = stablehlo.constant dense<1.41421354> : tensor<4xf32>",
+        "%scaled = stablehlo.divide %x, %root : tensor<4xf32>",
+        "%odd = chlo.erf %scaled : tensor<4xf32> -> tensor<4xf32>",
+        "%weight = stablehlo.add %odd, %one : tensor<4xf32>",
+        *lines,
+        "%2",
+    )
+    assert _op_counts(_converted(text)) == {"tfl.gelu": 1}
+    x = np.array([-3, -0.5, 0.1, 2], np.float32)
+    file = write_tflite(as_module(text))
+    (run,) = runs([(file, [x])])
+    (expected,) = run_function(as_module(text), None, x)
+    np.testing.assert_allclose(run.results[0], expected, rtol=1e-5, atol=1e-6)
+    other = text.replace("dense<0.5>", "dense<0.6>")
+    with pytest.raises(IRError, match=r"'chlo\.erf' op has no conversion"):
+        _converted(other)
 
 
 # Casts
@@ -178,6 +218,18 @@ def test_u8_values_are_stored_as_i8_if_the_weights_are(weights: str, expected: s
     x = np.array([[3.2, -7.9]], np.float32)
     (found,), (exact,) = (run_function(m, None, x) for m in (module, as_module(text)))
     np.testing.assert_array_equal(found, exact)
+
+
+def test_casts_without_other_ops():
+    text = _function(
+        "%x: tensor<4xf32>",
+        "tensor<4xf32>",
+        f"%0 = quant.qcast %x : tensor<4xf32> to tensor<4x{_X}>",
+        f"%1 = quant.dcast %0 : tensor<4x{_X}> to tensor<4xf32>",
+        "%1",
+    )
+    counts = {"tfl.quantize": 1, "tfl.dequantize": 1}
+    assert _op_counts(read_tflite(write_tflite(as_module(text)))) == counts
 
 
 def test_concatenation_of_several_scales():

@@ -28,6 +28,7 @@ from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from .building import Conversion, TFLBuilder, filling_number, float_range, is_float
+from .gelu import match_gelu
 from .windows import average_pool, mean
 
 # Operands
@@ -92,6 +93,8 @@ def _divide(b: TFLBuilder, op: stablehlo.DivideOp) -> SSAValue:
 
 
 def _multiply(b: TFLBuilder, op: stablehlo.MultiplyOp) -> SSAValue:
+    if (x := match_gelu(op)) is not None:
+        return b.build(tfl.GeluOp, (x,), op.result.type, approximate=False)
     composed = mean(b, op)
     return _arithmetic_op(tfl.MulOp)(b, op) if composed is None else composed
 
