@@ -71,7 +71,7 @@ _OPS_OF_UNKNOWN_SIZES = frozenset(
 )
 """Ops whose conversions support unknown sizes of operands, or refuse them themselves."""
 
-Size: TypeAlias = "int | SSAValue"
+Size: TypeAlias = int | SSAValue
 """Size of a dimension; an unknown one is a tensor of one i32."""
 
 Operands: TypeAlias = "Sequence[SSAValue | None]"
@@ -197,7 +197,7 @@ class GraphBuilder(StableHLOBuilder):
     values: ChainMap[str, SSAValue] = field(default_factory=ChainMap[str, SSAValue])
     """Values of the graph and of the graphs around it, by name."""
 
-    sizes: dict[SSAValue, Sequence[Size]] = field(
+    known_sizes: dict[SSAValue, Sequence[Size]] = field(
         default_factory=dict[SSAValue, "Sequence[Size]"]
     )
     """Sizes with which values were broadcast or reshaped."""
@@ -298,14 +298,14 @@ class GraphBuilder(StableHLOBuilder):
         shape = shape_of(value)
         if (size := shape[axis]) != DYNAMIC_INDEX:
             return size
-        if (known := self.sizes.get(value)) is not None:
+        if (known := self.known_sizes.get(value)) is not None:
             return known[axis]
         op = stablehlo.GetDimensionSizeOp(value, dimension=axis % len(shape))
         return super().reshape_to(self.add(op), (1,))
 
     def sizes_of(self, value: SSAValue) -> Sequence[Size]:
         """Return the sizes of a value: see `size_of`."""
-        if (known := self.sizes.get(value)) is not None:
+        if (known := self.known_sizes.get(value)) is not None:
             return known
         return [self.size_of(value, axis) for axis in range(len(shape_of(value)))]
 
@@ -355,7 +355,7 @@ class GraphBuilder(StableHLOBuilder):
                 broadcast_dimensions=dimensions,
             )
         )
-        self.sizes[result] = sizes
+        self.known_sizes[result] = sizes
         return result
 
     def broadcast_like(
@@ -381,7 +381,7 @@ class GraphBuilder(StableHLOBuilder):
                 result_types=[TensorType(element_type_of(value), shape)],
             )
         )
-        self.sizes[result] = sizes
+        self.known_sizes[result] = sizes
         return result
 
     def broadcast_shape(self, *shapes: Sequence[int]) -> Sequence[int]:
@@ -651,5 +651,5 @@ class GraphBuilder(StableHLOBuilder):
                 {tensor.name: tensor for tensor in initializers}
             ),
             values=self.values.new_child(),
-            sizes=self.sizes,
+            known_sizes=self.known_sizes,
         )
