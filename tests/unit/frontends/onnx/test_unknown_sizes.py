@@ -1,6 +1,7 @@
 """Models whose symbolic sizes stay unknown: they run for any batch."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,11 @@ from xdsl_quant.execution import compile
 from xdsl_quant.frontends.onnx import ONNXFileError, read_onnx, write_onnx
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.runtime.loading import apply_passes
 
 node = helper.make_node
+
+_EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 
 
 def _weights(*shape: int) -> Array:
@@ -122,6 +126,20 @@ def test_a_module_for_any_batch(content: bytes, shape: tuple[int, ...]):
         for found in (interpreted, compiled(x), written):
             assert found.shape == expected.shape
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def test_kernels_of_onnxruntime():
+    """Groups of ops between casts are replaced for unknown sizes, too."""
+    texts: list[str] = []
+    for static in (False, True):
+        module = read_onnx(_EXAMPLES / "wine_int8.onnx", static=static)
+        apply_passes(module, "stablehlo-legalize-qdq-to-integer{signed=true}")
+        texts.append(str(module))
+    unknown, known = texts
+    for text in texts:
+        assert text.count("stablehlo.dot_general") == 3
+    assert "(tensor<?x13xi16>, tensor<13x32xi16>) -> tensor<?x32xi32>" in unknown
+    assert unknown.count("linalg.generic") == known.count("linalg.generic")
 
 
 def test_a_written_network_has_the_nodes_of_the_file():
