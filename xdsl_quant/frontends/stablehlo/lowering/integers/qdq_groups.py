@@ -390,7 +390,7 @@ def _is_dynamic(value: SSAValue | Operation) -> bool:
 
 
 def _is_used_once(value: SSAValue) -> bool:
-    """Return True for one use, besides those that read a size."""
+    """Return True for one use; reading a size does not count."""
     uses = [use.operation for use in value.uses]
     return sum(not isinstance(op, stablehlo.GetDimensionSizeOp) for op in uses) == 1
 
