@@ -13,13 +13,7 @@ from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.extras import slice_function
-from xdsl_quant.runtime.loading import (
-    Model,
-    as_module,
-    model_format,
-    model_path,
-    suffixes,
-)
+from xdsl_quant.runtime.loading import Model, as_module, model_format, suffixes
 
 from .labels import Labels, Metric
 from .recipe import Recipe
@@ -184,7 +178,7 @@ def read_model(model: Model) -> ModuleOp:
         IRError, TypeError, ImportError: as `as_module`.
     """
     # Kernels that targets match have static sizes.
-    static = (path := model_path(model)) is not None and has_suffix(path, ".onnx")
+    static = isinstance(model, str | Path) and has_suffix(model, ".onnx")
     module = as_module(model, static=static)
     return module.clone() if module is model else module
 

@@ -78,7 +78,7 @@ def by_definition(order: ZeroPointOrder, mode: RoundingMode) -> Execution:
     return prepare
 
 
-def _integers(multiplier: str) -> Execution:
+def _integer_execution(multiplier: str) -> Execution:
     """Return the execution with integer arithmetic, and a kind of multiplier."""
 
     def prepare(step: ModelStep) -> StepFunction:
@@ -151,8 +151,8 @@ def executions(is_tfl: bool, worker: Worker) -> Mapping[str, Execution]:
     own: dict[str, Execution] = {
         ONNX: by_definition("after-rounding", "nearest-even"),
         STABLEHLO: by_definition("before-rounding", "nearest-even"),
-        f"{COMPILED} kernels=onnxruntime": _integers("f32"),
-        f"{COMPILED} kernels=multiplier": _integers("fixed-point"),
+        f"{COMPILED} kernels=onnxruntime": _integer_execution("f32"),
+        f"{COMPILED} kernels=multiplier": _integer_execution("fixed-point"),
     }
     if is_tfl:
         own |= {
@@ -167,7 +167,7 @@ def executions(is_tfl: bool, worker: Worker) -> Mapping[str, Execution]:
     return {name: _refusing(execution) for name, execution in own.items()}
 
 
-def missing_package(name: str) -> str:
+def missing_library(name: str) -> str:
     """Return a message about a missing package of a runtime, or an empty text."""
     runtime = RUNTIMES.get(name)
     is_library = isinstance(runtime, LiteRTReference | OnnxRuntime)

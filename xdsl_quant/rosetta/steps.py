@@ -76,12 +76,12 @@ def model_steps(function: FuncOp) -> Iterator[ModelStep]:
     inputs: set[SSAValue] = {*block.args}
     varying: set[SSAValue] = {*block.args}
     for op in block.ops:
-        if isinstance(op, ReturnOp) or varying.isdisjoint(_operands(op, block)):
+        if isinstance(op, ReturnOp) or varying.isdisjoint(_outer_operands(op, block)):
             continue
         varying.update(op.results)
         for result in op.results:
             if _is_quantized_result(op, result):
-                yield _step(block, result, inputs)
+                yield _step_of(block, result, inputs)
                 inputs.add(result)
 
 
@@ -96,7 +96,7 @@ def _is_quantized_result(op: Operation, result: SSAValue) -> bool:
     )
 
 
-def _operands(op: Operation, block: Block) -> Iterator[SSAValue]:
+def _outer_operands(op: Operation, block: Block) -> Iterator[SSAValue]:
     """Yield the operands of an op, and values of the block that its regions use."""
     for inner in op.walk():
         for value in inner.operands:
@@ -106,7 +106,7 @@ def _operands(op: Operation, block: Block) -> Iterator[SSAValue]:
                 yield value
 
 
-def _step(block: Block, result: SSAValue, inputs: set[SSAValue]) -> ModelStep:
+def _step_of(block: Block, result: SSAValue, inputs: set[SSAValue]) -> ModelStep:
     used: set[Operation] = set()
     operands: dict[SSAValue, None] = {}
     pending = [result]
@@ -116,7 +116,7 @@ def _step(block: Block, result: SSAValue, inputs: set[SSAValue]) -> ModelStep:
             operands[value] = None
         elif isinstance(op := value.owner, Operation) and op not in used:
             used.add(op)
-            pending += _operands(op, block)
+            pending += _outer_operands(op, block)
     ops = [op for op in block.ops if op in used]
     copy = Block(arg_types=[value.type for value in operands])
     values: dict[SSAValue, SSAValue] = dict(zip(operands, copy.args, strict=True))
@@ -135,7 +135,7 @@ def _step(block: Block, result: SSAValue, inputs: set[SSAValue]) -> ModelStep:
 
 
 def _computes(op: Operation) -> bool:
-    """Return True for an op that is no constant, cast or data movement."""
+    """Return True for ops other than constants, casts and data movement."""
     return (
         bool(op.operands)
         and not isinstance(op, StorageCastOp)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from xdsl_quant.diagnostics import counted, shortened_text, table
@@ -29,7 +30,7 @@ from .executions import (
     Execution,
     Runs,
     executions,
-    missing_package,
+    missing_library,
 )
 from .explanations import Explanation
 from .runtimes import Unavailable
@@ -121,16 +122,11 @@ def compare_model(
         runtimes: names of the other runtimes; by default all.
 
     Raises:
-        ValueError: if a runtime is unknown, the function has control flow or calls, or no
-            value is quantized.
+        ValueError: if a runtime is unknown, or the function has calls or no quantized value.
         Unavailable: if the reference cannot compute a step.
     """
     function = entry_function(module, entry)
-    steps = [*model_steps(function)]
-    if not steps:
-        raise ValueError(
-            "the model has no quantized values; expected a quantized model"
-        )
+    steps = _steps_of(function)
     is_tfl = "tfl" in dialects_in(module)
     with Worker() as worker:
         known = executions(is_tfl, worker)
@@ -138,21 +134,29 @@ def compare_model(
         names = runtime_names(reference, runtimes, [*known])
         arguments = [[*run] for run in runs]
         values: dict[SSAValue, Sequence[Array]] = {
-            argument: [run[index] for run in arguments]
-            for index, argument in enumerate(function.args)
+            argument: [run[i] for run in arguments]
+            for i, argument in enumerate(function.args)
         }
         expected = _reference_values(steps, known[reference], reference, values)
         for name in names:
             if name != reference:
-                tally = _Tally(name, reference, known, expected, {**values})
-                yield _comparison(tally, steps, len(arguments))
+                tally = _ModelTally(name, reference, known, expected, {**values})
+                yield _tallied_steps(tally, steps, len(arguments))
 
 
-def _comparison(
-    tally: _Tally, steps: Sequence[ModelStep], runs: int
+def _steps_of(function: FuncOp) -> Sequence[ModelStep]:
+    if not (steps := [*model_steps(function)]):
+        raise ValueError(
+            "the model has no quantized values; expected a quantized model"
+        )
+    return steps
+
+
+def _tallied_steps(
+    tally: _ModelTally, steps: Sequence[ModelStep], runs: int
 ) -> ModelComparison:
     names, left_out = (tally.name, tally.against), tally.left_out
-    if missing := missing_package(tally.name):
+    if missing := missing_library(tally.name):
         return ModelComparison(*names, runs, (), {missing: ["all values"]})
     for step in steps:
         tally.add(step)
@@ -196,7 +200,7 @@ def _computed(
 
 
 @dataclass
-class _Tally:
+class _ModelTally:
     """Steps of a runtime, compared with those of the reference."""
 
     name: str

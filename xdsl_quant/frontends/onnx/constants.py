@@ -40,7 +40,7 @@ def set_constants(model: LoadedModel, constants: Constants) -> None:
         constants: values of the inputs.
 
     Raises:
-        ONNXFileError: if a name is no input, or a value does not fit its type or shape.
+        ONNXFileError: if a name is not an input, or a value has another type or shape.
     """
     pairs = (
         constants.items()
@@ -81,7 +81,7 @@ def _fitting_array(name: str, value: ArrayLike, type_: TensorType) -> Array:
     try:
         given = np.asarray(value)
     except ValueError:  # lists of different lengths
-        raise ONNXFileError(f"constant '{name}' is no array: {value!r}") from None
+        raise ONNXFileError(f"constant '{name}' is not an array: {value!r}") from None
     if not allows_shape(type_, given.shape):
         found, expected = (
             shape_text(shape) or "()" for shape in (given.shape, type_.get_shape())

@@ -71,7 +71,7 @@ _OPS_OF_UNKNOWN_SIZES = frozenset(
 )
 """Ops whose conversions support unknown sizes of operands, or refuse them themselves."""
 
-Size: TypeAlias = "int | SSAValue"
+Size: TypeAlias = int | SSAValue
 """Size of a dimension; an unknown one is a tensor of one i32."""
 
 Operands: TypeAlias = "Sequence[SSAValue | None]"
@@ -197,7 +197,7 @@ class GraphBuilder(StableHLOBuilder):
     values: ChainMap[str, SSAValue] = field(default_factory=ChainMap[str, SSAValue])
     """Values of the graph and of the graphs around it, by name."""
 
-    sizes: dict[SSAValue, Sequence[Size]] = field(
+    known_sizes: dict[SSAValue, Sequence[Size]] = field(
         default_factory=dict[SSAValue, "Sequence[Size]"]
     )
     """Sizes with which values were broadcast or reshaped."""
@@ -298,16 +298,28 @@ class GraphBuilder(StableHLOBuilder):
         shape = shape_of(value)
         if (size := shape[axis]) != DYNAMIC_INDEX:
             return size
-        if (known := self.sizes.get(value)) is not None:
+        if (known := self.known_sizes.get(value)) is not None:
             return known[axis]
         op = stablehlo.GetDimensionSizeOp(value, dimension=axis % len(shape))
         return super().reshape_to(self.add(op), (1,))
 
     def sizes_of(self, value: SSAValue) -> Sequence[Size]:
         """Return the sizes of a value: see `size_of`."""
-        if (known := self.sizes.get(value)) is not None:
+        if (known := self.known_sizes.get(value)) is not None:
             return known
-        return [self.size_of(value, axis) for axis in range(len(shape_of(value)))]
+        sizes = [self.size_of(value, axis) for axis in range(len(shape_of(value)))]
+        return self.with_sizes(value, sizes)
+
+    def with_sizes(self, value: SSAValue, sizes: Sequence[Size]) -> Sequence[Size]:
+        """Store the sizes of a value, unless its users may be outside of this block."""
+        if self.insertion_point.block is self.constants_point.block:
+            self.known_sizes[value] = sizes
+        return sizes
+
+    def _with_sizes_of(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        if DYNAMIC_INDEX in shape_of(value):
+            self.with_sizes(value, self.sizes_of(other))
+        return value
 
     def product_of_sizes(self, sizes: Sequence[Size]) -> Size:
         """Return the product of sizes."""
@@ -355,7 +367,7 @@ class GraphBuilder(StableHLOBuilder):
                 broadcast_dimensions=dimensions,
             )
         )
-        self.sizes[result] = sizes
+        self.known_sizes[result] = sizes
         return result
 
     def broadcast_like(
@@ -381,7 +393,7 @@ class GraphBuilder(StableHLOBuilder):
                 result_types=[TensorType(element_type_of(value), shape)],
             )
         )
-        self.sizes[result] = sizes
+        self.known_sizes[result] = sizes
         return result
 
     def broadcast_shape(self, *shapes: Sequence[int]) -> Sequence[int]:
@@ -419,7 +431,8 @@ class GraphBuilder(StableHLOBuilder):
         if element_type_of(value) == element_type:
             return value
         type_ = TensorType(element_type, shape_of(value))
-        return self.op(stablehlo.ConvertOp, (value,), type_)
+        result = self.op(stablehlo.ConvertOp, (value,), type_)
+        return self._with_sizes_of(result, value)
 
     def reshape_like(self, value: SSAValue, other: SSAValue) -> SSAValue:
         """Reshape a value to the shape of another one."""
@@ -429,18 +442,22 @@ class GraphBuilder(StableHLOBuilder):
 
     def compute(self, op_type: type[BinaryOp], x: Number, y: Number) -> SSAValue:
         """Build a binary op on operands that are broadcast together."""
-        return self.add(op_type(*self.numbers(x, y)))
+        operands = self.numbers(x, y)
+        return self._with_sizes_of(self.add(op_type(*operands)), operands[0])
 
     def compare(
         self, direction: stablehlo.ComparisonDirection, x: Number, y: Number
     ) -> SSAValue:
         """Build a comparison of operands that are broadcast together."""
-        return super().compare(direction, *self.numbers(x, y))
+        operands = self.numbers(x, y)
+        result = super().compare(direction, *operands)
+        return self._with_sizes_of(result, operands[0])
 
     def select(self, predicate: SSAValue, x: Number, y: Number) -> SSAValue:
         """Select elements of operands that are broadcast together."""
         operands = self.broadcast_together(predicate, *self.numbers(x, y))
-        return self.add(stablehlo.SelectOp(*operands))
+        result = self.add(stablehlo.SelectOp(*operands))
+        return self._with_sizes_of(result, operands[0])
 
     def numbers(self, x: Number, y: Number) -> list[SSAValue]:
         """Broadcast operands together; a Python number has the type of the other one."""
@@ -651,5 +668,5 @@ class GraphBuilder(StableHLOBuilder):
                 {tensor.name: tensor for tensor in initializers}
             ),
             values=self.values.new_child(),
-            sizes=self.sizes,
+            known_sizes=self.known_sizes,
         )

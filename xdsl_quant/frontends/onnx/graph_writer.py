@@ -22,6 +22,7 @@ from xdsl.utils.hints import isa
 from xdsl_quant.diagnostics import located_message, op_name
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
+    QuantizeCastOp,
     ScaledQuantizedType,
     StorageCastOp,
 )
@@ -698,6 +699,9 @@ def known_number(value: SSAValue) -> float | None:
     value = source(value)
     while isinstance(value.owner, BroadcastOp):
         value = value.owner.operand
+    if isinstance(value.owner, QuantizeCastOp | stablehlo.UniformQuantizeOp):
+        is_zero = known_number(value.owner.operands[0]) == 0
+        return 0 if is_zero and _has_zero(value.owner.results[0].type) else None
     if not isinstance(value.owner, stablehlo.ConstantOp):
         return None
     elements = constant_elements(value)
@@ -710,6 +714,15 @@ def known_number(value: SSAValue) -> float | None:
         elements = (elements.astype(np.int64) - type_.get_zero_points()) * scale
     first = elements.reshape(-1)[:1]
     return first.item() if first.size and (elements == first[0]).all() else None
+
+
+def _has_zero(type_: Attribute) -> bool:
+    """Return True if zero points, which represent 0, are stored values of the type."""
+    if (element_type := quantized_type(type_)) is None:
+        return False
+    low, high = element_type.storage_range
+    zero_points = element_type.get_zero_points()
+    return bool(((zero_points >= low) & (zero_points <= high)).all())
 
 
 def unwritable(op: Operation, reason: str) -> ONNXFileError:

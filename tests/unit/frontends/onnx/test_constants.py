@@ -133,7 +133,7 @@ def test_types(data_type: int, shape: list[int | str], value: ArrayLike, text: s
             TensorProto.INT64,
             [2],
             [[1], [2, 3]],
-            "constant 'x' is no array: [[1], [2, 3]]",
+            "constant 'x' is not an array: [[1], [2, 3]]",
         ),
     ],
 )

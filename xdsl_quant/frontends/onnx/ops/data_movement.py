@@ -107,44 +107,42 @@ def _reshape(b: GraphBuilder, node: Node, x: SSAValue, shape: SSAValue) -> SSAVa
 def _reshape_unknown(
     b: GraphBuilder, node: Node, x: SSAValue, requested: Sequence[int]
 ) -> SSAValue:
-    """
-    Reshape a tensor of unknown sizes. The size -1 is their product, divided by the known
-    sizes that the result does not have.
-    """
-    sizes: list[Size] = [*requested]
+    """Reshape a tensor of unknown sizes; one size may be -1, which stands for the rest."""
+    old, sizes = shape_of(x), list[Size](requested)
     if not node.flag("allowzero"):
-        for axis, size in enumerate(requested[: len(shape_of(x))]):
+        for axis, size in enumerate(requested[: len(old)]):
             sizes[axis] = size or b.size_of(x, axis)
+    copied = [axis for axis, size in enumerate(sizes) if isinstance(size, SSAValue)]
     known = math.prod(size for size in sizes if isinstance(size, int) and size != -1)
-    copied = [
-        axis
-        for axis, size in enumerate(requested)
-        if not size and shape_of(x)[axis : axis + 1] == (DYNAMIC_INDEX,)
-    ]
-    rest = [
-        b.size_of(x, axis) for axis in range(len(shape_of(x))) if axis not in copied
-    ]
-    total = math.prod(size for size in rest if isinstance(size, int))
-    unknown = [size for size in rest if isinstance(size, SSAValue)]
-    if sizes.count(-1) != 1 or min(requested) < -1 or not known:
-        if -1 in sizes or unknown or known != total or 0 in sizes:
-            raise Unsupported(
-                f"cannot reshape [{shape_text(shape_of(x))}] to {[*requested]}; "
-                f"{b.sizes_hint}"
-            )
-        return b.reshape_to_sizes(x, sizes)
-    divisor = math.gcd(total, known)
-    size = b.product_of_sizes([total // divisor, *unknown])
-    if known != divisor:
-        if isinstance(size, int):
-            raise Unsupported(
-                f"cannot reshape [{shape_text(shape_of(x))}] to {[*requested]}; expected "
-                "equal element counts"
-            )
-        number = b.tensor(np.array([known // divisor], np.int32))
-        size = b.add(stablehlo.DivideOp(size, number))
-    sizes[sizes.index(-1)] = size
+    rest = [b.size_of(x, axis) for axis in range(len(old)) if axis not in copied]
+    if sizes.count(-1) == 1:
+        inferred = _quotient_of_sizes(b, rest, known)
+        sizes[sizes.index(-1)] = -1 if inferred is None else inferred
+    elif b.product_of_sizes(rest) != known or not known:
+        sizes.append(-1)
+    if any(isinstance(size, int) and size < 0 for size in sizes):
+        raise Unsupported(
+            f"cannot reshape [{shape_text(old)}] to {[*requested]}; {b.sizes_hint}"
+        )
     return b.reshape_to_sizes(x, sizes)
+
+
+def _quotient_of_sizes(
+    b: GraphBuilder, sizes: Sequence[Size], divisor: int
+) -> Size | None:
+    """Return the product of sizes, divided by a number; `None` if that is impossible."""
+    total = math.prod(size for size in sizes if isinstance(size, int))
+    unknown = [size for size in sizes if isinstance(size, SSAValue)]
+    if not divisor:
+        return None
+    common = math.gcd(total, divisor)
+    product = b.product_of_sizes([total // common, *unknown])
+    if divisor == common:
+        return product
+    if isinstance(product, int):
+        return None
+    number = b.tensor(np.array([divisor // common], np.int32))
+    return b.add(stablehlo.DivideOp(product, number))
 
 
 def _flatten(b: GraphBuilder, node: Node, x: SSAValue) -> SSAValue:

@@ -46,7 +46,17 @@ def _dot(
     numbers = stablehlo.DotDimensionNumbersAttr(
         [*range(batch)], [*range(batch)], *([axis] for axis in contracting)
     )
-    return b.add(stablehlo.DotGeneralOp(x, y, dot_dimension_numbers=numbers))
+    result = b.add(stablehlo.DotGeneralOp(x, y, dot_dimension_numbers=numbers))
+    if DYNAMIC_INDEX in shape_of(result):
+        sides = [(x, contracting[0], 0), (y, contracting[1], batch)]
+        sizes = [
+            b.size_of(value, axis)
+            for value, summed, first in sides
+            for axis in range(first, len(shape_of(value)))
+            if axis != summed
+        ]
+        b.with_sizes(result, sizes)
+    return result
 
 
 def _mat_mul(b: GraphBuilder, node: Node, x: SSAValue, y: SSAValue) -> SSAValue:
@@ -147,6 +157,8 @@ def _convolution(
             feature_group_count=group_count,
         )
     )
+    if shape_of(result).count(DYNAMIC_INDEX) == 1 and shape_of(x)[0] == DYNAMIC_INDEX:
+        b.with_sizes(result, [b.size_of(x, 0), *shape_of(result)[1:]])
     if bias is None:
         return result
     bias = b.broadcast_like(bias, result, [1])

@@ -156,7 +156,7 @@ _EXTREMA = {
     "LT": ("ArgMax", stablehlo.MaximumOp),
     "GT": ("ArgMin", stablehlo.MinimumOp),
 }
-"""Op, and reduction of rows, by the comparison of elements that are no extremum."""
+"""Op, and reduction of rows, by the comparison that is true for other elements."""
 
 
 COMPOSITION_WRITERS: Mapping[type[Operation], Writer] = {

@@ -57,13 +57,13 @@ def _reshape(w: GraphWriter, op: _Reshape) -> None:
     if operand.type == op.result.type and DYNAMIC_INDEX not in shape:
         w.alias(op.result, operand, lambda layout: layout)
         return
-    inputs, name = [w.operand(operand), _sizes(w, op)], w.value_name(op.result)
+    inputs, name = [w.operand(operand), _reshaped_sizes(w, op)], w.value_name(op.result)
     # Without `allowzero`, 0 copies a size of the operand.
     attributes = {"allowzero": 1} if 0 in shape else {}
     w.result(op.result, w.node("Reshape", inputs, name, **attributes))
 
 
-def _sizes(w: GraphWriter, op: _Reshape) -> str:
+def _reshaped_sizes(w: GraphWriter, op: _Reshape) -> str:
     """Return the tensor with the sizes of a result, of which one may be -1."""
     shape = shape_of(op.result)
     unknown = shape.count(DYNAMIC_INDEX)

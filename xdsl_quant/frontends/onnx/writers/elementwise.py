@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import cast
 
-import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
     IntegerType,
@@ -16,7 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.dialects.quant import QuantizeCastOp, ScaledQuantizedType
+from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.frontends.onnx.graph_writer import (
     BroadcastOp,
     GraphWriter,
@@ -31,8 +30,6 @@ from xdsl_quant.frontends.onnx.graph_writer import (
 )
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect import chlo
-from xdsl_quant.numerics import QuantizationParameters, quantize
-from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import constant_elements
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
@@ -132,24 +129,15 @@ def _is_storage_bound(
     type_ = quantized_type(value.type)
     if type_ is None or not type_.is_per_tensor or op.results[0].type != value.type:
         return False
-    elements = _stored_elements(number, type_)
-    return elements is not None and bool((elements == type_.storage_range[end]).all())
-
-
-def _stored_elements(number: SSAValue, type_: ScaledQuantizedType) -> Array | None:
-    """Return the stored values of a constant, or of a quantized number, of a type."""
+    if known_number(number) == 0 and type_.get_zero_points() == type_.storage_range[end]:
+        return True
     constant = source(number)
     while isinstance(constant.owner, BroadcastOp):
         constant = constant.owner.operand
     if element_type_of(constant) != type_:
-        return None
-    if not isinstance(constant.owner, QuantizeCastOp | stablehlo.UniformQuantizeOp):
-        return constant_elements(constant)
-    if (known := known_number(constant.owner.operands[0])) is None:
-        return None
-    parameters = QuantizationParameters.from_type(type_)
-    values = np.array(known, parameters.expressed_dtype)
-    return quantize(values, parameters, zero_point_order="after-rounding")
+        return False
+    elements = constant_elements(constant)
+    return elements is not None and bool((elements == type_.storage_range[end]).all())
 
 
 def _maximum(w: GraphWriter, op: Operation) -> None:

@@ -201,6 +201,23 @@ func.func @main(%x: tensor<4x!q>) -> (tensor<4x!q>, tensor<4x!q>) {
     assert op_types(proto) == ["Min", "Identity"]
 
 
+@pytest.mark.parametrize(("zero_point", "nodes"), [(0, []), (7, ["Relu"])])
+def test_a_maximum_with_a_quantized_zero(zero_point: int, nodes: list[str]):
+    text = f"""
+!q = !quant.uniform<u8:f32, 0.05:{zero_point}>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<4xf32>
+  %z = stablehlo.uniform_quantize %b : (tensor<4xf32>) -> tensor<4x!q>
+  %q = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!q>
+  %m = stablehlo.maximum %q, %z : tensor<4x!q>
+  %y = stablehlo.uniform_dequantize %m : (tensor<4x!q>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}}
+"""
+    check(text, np.array([-3, -0.2, 0.1, 2], np.float32), nodes=nodes)
+
+
 def test_unsupported_types():
     text = """
 !q = !quant.uniform<i8:f32:{0:2, 1:2}, {{1.0, 2.0}, {3.0, 4.0}}>

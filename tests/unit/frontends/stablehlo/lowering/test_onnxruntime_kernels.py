@@ -70,6 +70,20 @@ func.func @main(%x: tensor<16x4x!x>) -> tensor<16x3x!y> {{
 """
 
 
+def test_fixed_point_multipliers():
+    """Multipliers of 31 bits give other results next to a tie alone."""
+    module = as_module(product())
+    apply_passes(module, f"{TO_INTEGERS}{{multiplier=fixed-point}}")
+    text = str(module)
+    assert "linalg.generic" in text
+    assert "arith.shrsi" in text
+    assert "xf32" not in text
+    x = stored((16, 4))
+    (found,) = run_function(module, None, x)
+    expected = results(product(), x).astype(np.int64)
+    assert np.abs(found.view(np.uint8).astype(np.int64) - expected).max() <= 1
+
+
 WEIGHTS = np.array([[1, -60, 9, 7], [50, 40, 30, -3], [-5, 2, 60, 8]])
 
 

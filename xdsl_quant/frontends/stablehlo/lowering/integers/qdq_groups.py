@@ -48,7 +48,9 @@ from .partial_sums import applies_one_op
 QuantizeOp = QuantizeCastOp | stablehlo.UniformQuantizeOp
 _DequantizeOp = DequantizeCastOp | stablehlo.UniformDequantizeOp
 _Reduction = stablehlo.ReduceOp | stablehlo.ReduceWindowOp
-_Move = stablehlo.BroadcastInDimOp | stablehlo.ReshapeOp | stablehlo.TransposeOp
+_Broadcast = stablehlo.BroadcastInDimOp | stablehlo.DynamicBroadcastInDimOp
+_Reshape = stablehlo.ReshapeOp | stablehlo.DynamicReshapeOp
+_Move = _Broadcast | _Reshape | stablehlo.TransposeOp
 
 _BIAS_SCALE_TOLERANCE = 1e-4
 """Relative difference of the scale of a bias up to which onnxruntime fuses `Conv`."""
@@ -102,7 +104,8 @@ class GroupOperand:
             moved_type = with_element_type(
                 move.results[0].type, cast(IntegerType, element_type_of(value))
             )
-            (value,) = builder.same_op(move, (value,), [moved_type])
+            operands = value, *move.operands[1:]
+            (value,) = builder.same_op(move, operands, [moved_type])
         result_type = with_element_type(value.type, type_ or self.quantized_type)
         return builder.op(StorageCastOp, (value,), result_type)
 
@@ -111,7 +114,7 @@ def _axis_after_move(move: _Move, axis: int) -> int | None:
     """Return the quantized dimension after data movement; `None` if there is none."""
     if isinstance(move, stablehlo.TransposeOp):
         return move.permutation.get_values().index(axis)
-    if isinstance(move, stablehlo.BroadcastInDimOp):
+    if isinstance(move, _Broadcast):
         return move.broadcast_dimensions.get_values()[axis]
     before, after = shape_of(move.operands[0]), shape_of(move.results[0])
     found = (
@@ -176,7 +179,7 @@ class QDQGroup:
             value, ops = self._biased_product(builder, operands, result_type)
         for move in self.moves:
             type_ = with_element_type(move.results[0].type, self.target)
-            (value,) = builder.same_op(move, (value,), [type_])
+            (value,) = builder.same_op(move, (value, *move.operands[1:]), [type_])
         return value, [op for op in ops if isinstance(op, Operation)]
 
     def _biased_product(
@@ -261,7 +264,7 @@ def qdq_group(op: Operation, *, allows_signed: bool = False) -> QDQGroup | None:
     value, moves, divisor = op.operands[0], list[Operation](), 0.0
     while _is_used_once(value):
         inner = value.owner
-        if isinstance(inner, stablehlo.ReshapeOp | stablehlo.TransposeOp):
+        if isinstance(inner, _Reshape | stablehlo.TransposeOp):
             moves.insert(0, inner)
             value = inner.operands[0]
         elif isinstance(inner, stablehlo.DivideOp) and match_softmax(inner):
@@ -387,12 +390,14 @@ def _is_dynamic(value: SSAValue | Operation) -> bool:
 
 
 def _is_used_once(value: SSAValue) -> bool:
-    return len([*value.uses]) == 1
+    """Return True for one use; reading a size does not count."""
+    uses = [use.operation for use in value.uses]
+    return sum(not isinstance(op, stablehlo.GetDimensionSizeOp) for op in uses) == 1
 
 
 def _equal_element(value: SSAValue) -> float | None:
     """Return the element of a constant with equal elements, which may be broadcast."""
-    while isinstance(value.owner, stablehlo.BroadcastInDimOp):
+    while isinstance(value.owner, _Broadcast):
         value = value.owner.operands[0]
     elements = constant_elements(value)
     if (

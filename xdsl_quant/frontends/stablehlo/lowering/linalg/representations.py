@@ -41,9 +41,9 @@ class LowerBitcastConvert(LinalgLowering[BitcastConvertOp]):
         (value,) = args
         type_ = stored_type(op.result.type)
         shape, result_shape = shape_of(value), type_.get_shape()
-        if DYNAMIC_INDEX in (*shape, *result_shape):
-            raise without_linalg("has an operand or a result of unknown size")
         width, target = bit_width(element_type_of(value)), bit_width(type_.element_type)
+        if width != target and DYNAMIC_INDEX in (*shape, *result_shape):
+            raise without_linalg("has an operand or a result of unknown size")
         rank, result_rank = len(shape), len(result_shape)
         if rank - result_rank != (target > width) - (target < width):
             raise without_linalg("has a result of another shape")
@@ -63,7 +63,8 @@ class LowerBitcastConvert(LinalgLowering[BitcastConvertOp]):
             return _from_bits(body, bits, type_.element_type)
 
         inputs = [(value, source) for source in indices]
-        return [builder.map(inputs, type_, result_shape, body)]
+        sizes = builder.sizes(value) if width == target else result_shape
+        return [builder.map(inputs, type_, sizes, body)]
 
 
 def _as_bits(builder: LoweringBuilder, value: SSAValue, width: int) -> SSAValue:

@@ -52,6 +52,14 @@ def test_bit_casts(
     same_bits(actual, expected)
 
 
+def test_bit_casts_of_unknown_sizes():
+    types = "tensor<?x2xf32>", "tensor<?x2xi32>"
+    op = f"stablehlo.bitcast_convert %0 : ({types[0]}) -> {types[1]}"
+    values = _random_bits((3, 2), "f32")
+    (actual,) = run(function(types[:1], [op], types[1:]), values)
+    same_bits(actual, values.view(np.int32))
+
+
 def test_bit_casts_of_four_bits_and_quantized_types():
     """The first of two elements has the low bits of a byte."""
     quantized = "tensor<2x!quant.uniform<i8:f32, 0.5>>"
