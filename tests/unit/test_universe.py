@@ -14,6 +14,7 @@ def test_what_the_plugin_offers():
         "quant",
         "shape",
         "stablehlo",
+        "tf",
         "tf_type",
         "tfl",
     }
@@ -114,7 +115,7 @@ def _python(script: str) -> str:
 
 def test_a_name_that_xdsl_has_is_left_to_xdsl():
     assert _python(_LATER_XDSL) == (
-        "['chlo', 'shape', 'stablehlo', 'tf_type', 'tfl'] "
+        "['chlo', 'shape', 'stablehlo', 'tf', 'tf_type', 'tfl'] "
         f"False {len(XDSL_QUANT_UNIVERSE.all_passes) - 1}\n['mlir-main']\n"
     )
 
