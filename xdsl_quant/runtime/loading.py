@@ -17,10 +17,11 @@ from re import fullmatch, match, search
 from typing import BinaryIO, TypeAlias, TypeGuard, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass
+from xdsl.printer import Printer
 from xdsl.universe import Universe
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import (
@@ -409,6 +410,14 @@ def suffixes(*others: str) -> str:
     """List suffixes for a message: `others` first, then those of model files."""
     *first, last = (*others, *plugins().model_formats) or ("model",)
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def module_text(module: ModuleOp) -> str:
+    """Return the text of a module with the data of its resources, unlike `str`."""
+    printer = Printer(stream := io.StringIO())
+    printer.print_op(module)
+    printer.print_metadata([Builtin])
+    return stream.getvalue()
 
 
 # Verification and passes
