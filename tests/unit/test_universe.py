@@ -15,6 +15,7 @@ def test_what_the_plugin_offers():
         "sdy",
         "shape",
         "stablehlo",
+        "tf",
         "tf_type",
         "tfl",
     }
@@ -116,7 +117,7 @@ def _python(script: str) -> str:
 
 def test_a_name_that_xdsl_has_is_left_to_xdsl():
     assert _python(_LATER_XDSL) == (
-        "['chlo', 'sdy', 'shape', 'stablehlo', 'tf_type', 'tfl'] "
+        "['chlo', 'sdy', 'shape', 'stablehlo', 'tf', 'tf_type', 'tfl'] "
         f"False {len(XDSL_QUANT_UNIVERSE.all_passes) - 1}\n['mlir-main']\n"
     )
 

@@ -13,7 +13,13 @@ from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.runtime.atomic_files import has_suffix, open_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.extras import slice_function
-from xdsl_quant.runtime.loading import Model, as_module, model_format, suffixes
+from xdsl_quant.runtime.loading import (
+    Model,
+    as_module,
+    model_format,
+    module_text,
+    suffixes,
+)
 
 from .labels import Labels, Metric
 from .recipe import Recipe
@@ -107,7 +113,7 @@ class QuantizedModel:
         elif Path(path).suffix and not has_suffix(path, ".mlir"):
             raise ValueError(f"{path}: expected a {suffixes('.mlir')} file")
         else:
-            content = f"{self.module!s}\n".encode()
+            content = f"{module_text(self.module)}\n".encode()
         with open_atomically(path) as file:
             file.write(content)
 

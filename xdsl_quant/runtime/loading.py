@@ -17,10 +17,11 @@ from re import fullmatch, match, search
 from typing import BinaryIO, TypeAlias, TypeGuard, Unpack, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass
+from xdsl.printer import Printer
 from xdsl.universe import Universe
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import (
@@ -206,6 +207,13 @@ def as_module(model: Model, *, static: bool = False) -> ModuleOp:
         return _module_of_bytes(model, static)
     if (path := model_path(model)) is not None:
         return _module_of_file(path, static)
+    for class_ in type(cast(object, model)).__mro__:
+        package = class_.__module__.partition(".")[0]
+        if (factory := plugins().model_objects.get(package)) is not None:
+            try:
+                return factory()(model)
+            except ModelFileError as e:
+                raise IRError(str(e)) from None
     if not isinstance(cast(object, model), str):
         raise TypeError(
             "model must be a module, MLIR text, bytes or the path of a file, not "
@@ -214,9 +222,16 @@ def as_module(model: Model, *, static: bool = False) -> ModuleOp:
     if fullmatch(_WORD, cast(str, model)):
         raise IRError(
             f"{model}: error: expected MLIR text or the name of a "
-            f"{suffixes(TEXT_SUFFIX)} file"
+            f"{suffixes(TEXT_SUFFIX)} file{_advice(cast(str, model))}"
         )
     return parse_module(cast(str, model))
+
+
+def _advice(name: str, default: str = "") -> str:
+    """Return the end of a message about a file without a reader."""
+    found = plugins().foreign_files
+    advice = next((found[x] for x in found if has_suffix(name, x)), default)
+    return f"; {advice}" if advice else ""
 
 
 def _with_own_ops(module: ModuleOp) -> ModuleOp:
@@ -245,6 +260,7 @@ def _module_of_file(path: Path, static: bool) -> ModuleOp:
     if not has_suffix(path, TEXT_SUFFIX):
         raise IRError(
             f"{path}: error: unknown kind of file, expected {suffixes(TEXT_SUFFIX)}"
+            f"{_advice(str(path))}"
         )
     try:
         with path.open("rb") as stream:
@@ -290,7 +306,8 @@ def read_utf8(stream: BinaryIO, name: str) -> str:
         text = "\0"
     if "\0" in text:
         raise IRError(
-            f"{problem} a binary file; use UTF-8 text, like that of a .mlir file"
+            f"{problem} a binary file"
+            + _advice(name, "use UTF-8 text, like that of a .mlir file")
         )
     return text
 
@@ -386,6 +403,14 @@ def suffixes(*others: str) -> str:
     """List suffixes for a message: `others` first, then those of model files."""
     *first, last = (*others, *plugins().model_formats) or ("model",)
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def module_text(module: ModuleOp) -> str:
+    """Return the text of a module with the data of its resources, unlike `str`."""
+    printer = Printer(stream := io.StringIO())
+    printer.print_op(module)
+    printer.print_metadata([Builtin])
+    return stream.getvalue()
 
 
 # Verification and passes

@@ -217,6 +217,17 @@ class QuantizationUniverse(Universe):
     model_formats: Mapping[str, ModelFormat] = field(default_factory=_nothing)
     """Model file formats, by suffix, e.g. `.tflite`."""
 
+    model_objects: Mapping[str, Callable[[], Callable[[object], ModuleOp]]] = field(
+        default_factory=_nothing
+    )
+    """
+    Converters of models that are Python objects, by the package of their class. They raise
+    `ModelFileError`, `TypeError` or `ImportError`.
+    """
+
+    foreign_files: Mapping[str, str] = field(default_factory=_nothing)
+    """Advice on files that have no reader, by suffix; the end of an error message."""
+
     own_op_copies: Mapping[str, Callable[[], Callable[[ModuleOp], ModuleOp]]] = field(
         default_factory=_nothing
     )
@@ -249,6 +260,8 @@ _EXTENSIONS = {
     "constraints": "constraint",
     "kernel_patterns": "pattern",
     "model_formats": "model format",
+    "model_objects": "package of models",
+    "foreign_files": "file suffix",
     "own_op_copies": "dialect",
     "dialect_ops": "dialect",
     "model_dialects": "dialect",

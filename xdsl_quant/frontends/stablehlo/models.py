@@ -6,7 +6,7 @@ Frontends such as jax emit casts that change no type, and chains of ops that com
 weights and biases from constants. Simplification removes the casts and folds the chains.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeGuard
 
 import numpy as np
@@ -18,6 +18,7 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.runtime.arrays import constant_elements, elements_attr
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.model_dialects import ModelDialect
@@ -46,11 +47,17 @@ class _StableHLOModels(ModelDialect):
     def simplify(self, op: Operation) -> None:
         # Calibration runs casts of the quant dialect; both dialects' become constraints.
         LegalizeFakeQuant(QUANT_OPS).match_and_rewrite(op, PatternRewriter(op))
-        _remove_identity_cast(op)
-        _remove_neutral_operand(op)
-        _fold_moved_constant(op)
-        _combine_broadcasts(op)
-        _combine_logistic(op)
+        for simplify in (
+            _remove_identity_cast,
+            _fold_converted_constant,
+            _fold_arithmetic,
+            _remove_neutral_operand,
+            _fold_moved_constant,
+            _combine_broadcasts,
+            _combine_logistic,
+        ):
+            if op.parent is not None:
+                simplify(op)
 
     def hybrid_reason(self, product: Operation, weights: SSAValue) -> str | None:
         if not isinstance(product, ProductOp):
@@ -84,6 +91,47 @@ STABLEHLO_MODELS = _StableHLOModels()
 def _remove_identity_cast(op: Operation) -> None:
     if isinstance(op, stablehlo.ConvertOp) and op.operand.type == op.result.type:
         Rewriter.replace_op(op, (), (op.operand,))
+
+
+def _fold_converted_constant(op: Operation) -> None:
+    """Fold conversions of constants to floats, such as factors of 1 that PyTorch emits."""
+    if not isinstance(op, stablehlo.ConvertOp) or not _is_float_tensor(op.result.type):
+        return
+    elements = constant_elements(op.operand)
+    if elements is None or elements.dtype.kind not in "biuf":
+        return
+    element_type = op.result.type.element_type
+    dtype = float_dtype(element_type.name)
+    constant = stablehlo.ConstantOp(elements_attr(elements.astype(dtype), element_type))
+    constant.location = op.location
+    Rewriter.replace_op(op, constant)
+
+
+_ARITHMETIC: Mapping[type[Operation], Callable[..., NDArray[np.generic]]] = {
+    stablehlo.AddOp: np.add,
+    stablehlo.DivideOp: np.divide,
+    stablehlo.MultiplyOp: np.multiply,
+    stablehlo.SqrtOp: np.sqrt,
+    stablehlo.SubtractOp: np.subtract,
+}
+
+
+def _fold_arithmetic(op: Operation) -> None:
+    """Fold arithmetic of float constants, such as the factors of a batch norm."""
+    function, sources = _ARITHMETIC.get(type(op)), [x.owner for x in op.operands]
+    if function is None or not _is_float_tensor(op.results[0].type):
+        return
+    constants = [each for each in sources if isinstance(each, stablehlo.ConstantOp)]
+    elements = [constant_elements(each.output) for each in constants]
+    arrays = [array for array in elements if array is not None]
+    if not arrays or len(arrays) < len(sources):
+        return
+    with np.errstate(all="ignore"):
+        folded = function(*arrays)
+    Rewriter.replace_op(op, _constant_like(constants[0], folded))
+    for constant in constants:
+        if constant.parent is not None:
+            _erase_unused(constant)
 
 
 _NEUTRAL_OPERANDS: Mapping[type[Operation], tuple[float, Sequence[int]]] = {

@@ -88,6 +88,20 @@ SLICE = QuantizationUniverse(
         ("stablehlo-int16x8", "stablehlo-int8", "stablehlo-mixed"),
     ),
     on_load={"stablehlo": _prefer_own_stablehlo},
+    model_objects={"torch": lazy(f"{_HERE}.torch_models", "module_of_torch")},
+    foreign_files={
+        ".pt2": "load it with torch.export.load in Python, and pass the program",
+        **dict.fromkeys(
+            (".ckpt", ".pt", ".pth", ".safetensors"),
+            "it has weights without ops: load them into the model, and pass "
+            "torch.export.export(model, inputs) in Python",
+        ),
+        **dict.fromkeys(
+            (".h5", ".keras", ".pb"),
+            "convert it to a .tflite file with TensorFlow's TFLiteConverter",
+        ),
+        ".mlirbc": "convert it to text with mlir-opt",
+    },
     own_op_copies={"stablehlo": lazy(f"{_HERE}.lowering.adoption", "with_own_ops")},
     dialect_ops=dict.fromkeys(
         ("chlo", "stablehlo"), lazy(f"{_HERE}.dialect_ops", "STABLEHLO_OPS")
