@@ -150,7 +150,7 @@ class InstrumentedFunction:
                 return index
         return None
 
-    def runnable(self, layout: MinMaxLayout | None = None) -> Run:
+    def runnable(self, layout: MinMaxLayout | None = None, brief: bool = False) -> Run:
         """
         Return a runner: compiled code, or an interpreter if MLIR is missing or refuses the
         function. The runner raises `TypeError`, `ValueError`, or errors of its `Sink`.
@@ -158,7 +158,11 @@ class InstrumentedFunction:
         Args:
             layout: array positions of the min/max by key, if the `Sink` needs only min/max.
                 The runner may still pass whole values for some keys.
+            brief: True to interpret the function, as compilation takes longer than a
+                few runs.
         """
+        if brief:
+            return _runnable(self, None, _interpreted)
         # Threads ask for the same function at the same time: compile it only once.
         key = self, layout
         with _lock:
@@ -170,10 +174,6 @@ class InstrumentedFunction:
             # `replace` copies without the cached module.
             _cached_runs[replace(self), layout] = run
         return run
-
-    def interpreted(self) -> Run:
-        """Return a runner that interprets the function, as `runnable` without MLIR."""
-        return _runnable(self, None, _interpreted)
 
 
 _lock = threading.RLock()

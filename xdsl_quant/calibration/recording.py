@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -136,7 +137,11 @@ class BatchTask:
         self, batch: int, arguments: Arguments, layout: MinMaxLayout | None
     ) -> BatchObservation:
         observed = BatchObservation(batch, self.layout.empty())
-        self.function.runnable(layout)(_Recorder(self, observed), arguments)
+        sizes = [*map(math.prod, self.function.shapes)]
+        # The compilation of thousands of ops takes longer than a few interpreted runs,
+        # unless values are large.
+        brief = batch < 16 and len(sizes) > 512 and max(sizes) <= 1024
+        self.function.runnable(layout, brief)(_Recorder(self, observed), arguments)
         return observed
 
     def digest(self) -> str:

@@ -216,11 +216,9 @@ def _exp_of_negated_square(value: ir.Value) -> ir.Value:
     relative error is below `2**-23 - x * 2**-28`. That of rounding `x`, a square, is
     `-x * 2**-24`.
     """
-    fma = math_dialect.fma
+    fma, lowest = math_dialect.fma, _f32_constant(_LOWEST_NORMAL)
     # True for NaN, which the arithmetic keeps
-    is_inside = arith.cmpf(
-        arith.CmpFPredicate.UGE, value, _f32_constant(_LOWEST_NORMAL)
-    )
+    is_inside = arith.cmpf(arith.CmpFPredicate.UGE, value, lowest)
     rounding = _f32_constant(1.5 * 2.0**23 + 127)
     shifted = fma(value, _f32_constant(1 / math.log(2)), rounding)
     n = arith.subf(shifted, rounding)

@@ -168,8 +168,7 @@ class RecordedModule:
     ) -> Mapping[str, Floats]:
         """Run a batch; return the last values recorded for `keys` (default: all)."""
         sink = _Sink({}, keys)
-        function = self.function
-        run = function.interpreted() if self.is_interpreted else function.runnable()
+        run = self.function.runnable(brief=self.is_interpreted)
         run(sink, (*as_tuple(batch), *self.constants))
         return sink.values
 

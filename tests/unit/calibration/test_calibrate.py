@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from xdsl_quant import execution
 from xdsl_quant.calibration import (
     Statistics,
     calibrate,
@@ -888,3 +889,30 @@ def test_threads_compile_once(monkeypatch: pytest.MonkeyPatch):
     with ThreadPoolExecutor(4) as executor:
         calibrate(text, BATCHES, executor=executor)
     assert count == 1
+
+
+class _CompiledError(Exception):
+    pass
+
+
+def test_many_small_values_are_interpreted_at_first(monkeypatch: pytest.MonkeyPatch):
+    lines = [
+        f"  %v{i + 1} = arith.negf %v{i} : tensor<2xf32>\n"
+        f'  %r{i} = quant.stats_ref %v{i + 1} "v{i + 1}" : tensor<2xf32>'
+        for i in range(513)
+    ]
+    few, many = (
+        "\n".join(["func.func @f(%v0: tensor<2xf32>) {", *lines[:count], "  return\n}"])
+        for count in (512, 513)
+    )
+
+    def compile_(*_: object, **__: object) -> object:
+        raise _CompiledError
+
+    monkeypatch.setattr(execution, "compile", compile_)
+    batch = np.array([1, 2], np.float32)
+    assert calibrate(many, [batch]).ranges("v513").layer == (-2, -1)
+    with pytest.raises(_CompiledError):
+        calibrate(few, [batch])
+    with pytest.raises(_CompiledError):
+        calibrate(many.replace("<2x", "<1025x"), [np.ones(1025, np.float32)])

@@ -72,7 +72,12 @@ from .type_tokens import (
     integer_value,
 )
 
-_PLAIN_TYPES = re.compile(r"(?:[su]?i|u)[0-9]{1,2}:b?f[0-9]{2}(?![\w.$])", re.ASCII)
+_PLAIN_TYPES = re.compile(r"((?:[su]?i|u)[0-9]{1,2}:b?f[0-9]{2})(?![\w.$])", re.ASCII)
+
+_PLAIN_NUMBERS = r", ([0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?)(?::(-?[0-9]{1,18}))?(?=>)"
+
+_PER_TENSOR = re.compile(_PLAIN_TYPES.pattern + _PLAIN_NUMBERS, re.ASCII)
+"""Plain types, a decimal scale and a zero point: read without tokens, which are slow."""
 
 _plain_types: dict[str, tuple[AnyFloat, tuple[Attribute, ...]]] = {}
 """
@@ -195,13 +200,19 @@ class TypeSyntax(TypeTokens):
 
     def uniform(self) -> ScalesText:
         """Parse the parameters of a `!quant.uniform` type."""
+        plain = _PER_TENSOR.match(self.content, self.parser.pos)
+        if plain and (known := _plain_types.get(plain[1])):
+            scales = array("d", (float(plain[2]),))
+            if float_format(known[0]).out_of_range(scales) is None:
+                self._resume_from(plain.end())
+                columns = scales, array("q", (int(plain[3] or 0),))
+                return ScalesText(known[1], columns, ())
         expressed_type, common = self._storage_and_expressed_type()
         if not self._optional(":"):
             self._expect(",")
             scale, zero_point = self._scale_and_zero_point(expressed_type)
-            return ScalesText(
-                common, (array("d", (scale,)), array("q", (zero_point,))), ()
-            )
+            columns = array("d", (scale,)), array("q", (zero_point,))
+            return ScalesText(common, columns, ())
         if self._token.text == "{":
             blocks = self._blocks()
             self._expect(",")

@@ -52,7 +52,6 @@ _SIGNEDNESS = {
     "s": Signedness.SIGNED,
     "u": Signedness.UNSIGNED,
 }
-_UNSIGNED_STORAGE = re.compile(r"u([0-9]*)")
 _FLOAT_TYPES = {cls.name: cls for cls in FLOAT_FORMATS}
 _OTHER_TYPES = {"complex", "index", "memref", "none", "tensor", "tuple", "vector"}
 

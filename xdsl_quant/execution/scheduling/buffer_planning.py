@@ -1,7 +1,9 @@
 """Memory planning, which places the buffers of a function in one allocation."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
+from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
@@ -68,8 +70,23 @@ def plan_memory(
         lifetimes: buffers of at least one byte each.
         orders: sort keys of the orders in which to place buffers.
     """
-    plans = [_placed_in_order(lifetimes, order) for order in orders]
+    plans: list[Plan] = []
+    least = _least_size(lifetimes)
+    for order in orders:
+        plans.append(_placed_in_order(lifetimes, order))
+        if plans[-1][1] == least:
+            # Placement takes quadratic time, and no other plan is smaller.
+            break
     return min(plans, key=lambda plan: plan[1])
+
+
+def _least_size(lifetimes: Sequence[Lifetime]) -> int:
+    """Return the largest sum of the sizes of buffers that are live at the same time."""
+    changes: Counter[int] = Counter()
+    for size, start, stop in map(astuple, lifetimes):
+        changes[start] += _aligned_size(size)
+        changes[stop + 1] -= _aligned_size(size)
+    return max(accumulate(changes[step] for step in sorted(changes)), default=0)
 
 
 def _placed_in_order(lifetimes: Sequence[Lifetime], key: Order) -> Plan:

@@ -30,7 +30,7 @@ from .buffer_planning import ALIGNMENT
 from .byte_contractions import ByteContraction, BytesOperand, byte_contraction_of
 from .contractions import contraction_of, materialize_operand
 from .epilogues import Epilogue, epilogue_of
-from .memrefs import strides_by_loop
+from .memrefs import strides_by_loop, symbols_of
 from .packing import (
     RowSums,
     Transposition,
@@ -107,21 +107,9 @@ def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunct
     """
     names = mlir.unused_names(module, "byte_product")
     calls = _ProductCalls(module, cpu, threads, names)
-    for op in [*filter(is_byte_product, mlir.ops_in(module, "linalg.generic"))]:
-        contraction = byte_contraction_of(contraction_of(op))
-        if contraction is None:
-            continue
-        epilogue = epilogue_of(op, contraction.column)
-        last = epilogue.op if epilogue else op
-        ops = [op, *(mlir.ops_in(epilogue.op) if epilogue else ())]
-        with (
-            ir.Location.fused([each.location for each in ops]),
-            ir.InsertionPoint(last),
-        ):
-            calls.compute(contraction, epilogue)
-        op.erase()
-        if epilogue is not None:
-            epilogue.erase()
+    with symbols_of(module):
+        for op in [*filter(is_byte_product, mlir.ops_in(module, "linalg.generic"))]:
+            _call_product(op, calls)
     return calls.by_threads
 
 
@@ -219,6 +207,23 @@ class _ProductCalls:
             _declare_for_threads(self._module, name, values, [*functions])
             self.by_threads[name] = len(values), [*functions]
         func.call([], name, values)
+
+
+def _call_product(op: ir.Operation, calls: _ProductCalls) -> None:
+    contraction = byte_contraction_of(contraction_of(op))
+    if contraction is None:
+        return
+    epilogue = epilogue_of(op, contraction.column)
+    last = epilogue.op if epilogue else op
+    ops = [op, *(mlir.ops_in(epilogue.op) if epilogue else ())]
+    with (
+        ir.Location.fused([each.location for each in ops]),
+        ir.InsertionPoint(last),
+    ):
+        calls.compute(contraction, epilogue)
+    op.erase()
+    if epilogue is not None:
+        epilogue.erase()
 
 
 def _declare_for_threads(

@@ -1,7 +1,8 @@
 """Memory layout, aliasing and constants of tensors and memrefs."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +48,30 @@ def f32_constant_of(value: ir.Value) -> NDArray[np.float32] | None:
     return np.array(attribute)
 
 
+_tables: list[ir.SymbolTable] = []
+
+
+@contextmanager
+def symbols_of(module: ir.Module) -> Generator[None]:
+    """
+    Look up constants in one table inside the `with` statement, which may add globals but
+    not erase or change them: making a table takes linear time.
+    """
+    _tables.append(ir.SymbolTable(module.operation))
+    try:
+        yield
+    finally:
+        _tables.pop()
+
+
 def _initial_value(value: ir.Value) -> ir.DenseElementsAttr | None:
     if op := mlir.defining_op(value, "arith.constant"):
         attribute = op.attributes["value"]
     elif op := mlir.defining_op(value, "memref.get_global"):
-        symbols = ir.SymbolTable(_top_op(op))
-        attribute = symbols[mlir.symbol_of(op, "name")].attributes["initial_value"]
+        name = mlir.symbol_of(op, "name")
+        if not _tables or name not in (symbols := _tables[-1]):
+            symbols = ir.SymbolTable(_top_op(op))
+        attribute = symbols[name].attributes["initial_value"]
     else:
         return None
     return attribute if isinstance(attribute, ir.DenseElementsAttr) else None

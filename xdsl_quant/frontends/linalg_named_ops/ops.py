@@ -35,8 +35,12 @@ from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
-from xdsl.irdl import OpDef, irdl_attr_definition, opt_prop_def
-from xdsl.irdl.operations import get_accessors_from_op_def
+from xdsl.irdl import (
+    OpDef,
+    get_accessors_from_op_def,
+    irdl_attr_definition,
+    opt_prop_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
