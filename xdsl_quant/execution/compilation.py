@@ -162,10 +162,7 @@ def _cached_function(
 
 
 def _compile(
-    module: Model,
-    digest: str,
-    request: _Request,
-    host_functions: HostFunctions,
+    module: Model, digest: str, request: _Request, host_functions: HostFunctions
 ) -> CompiledFunction:
     # The caller may modify the module later.
     given = module.clone() if isinstance(module, ModuleOp) else module

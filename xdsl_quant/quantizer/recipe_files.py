@@ -117,7 +117,8 @@ def read_recipe(source: str | Path) -> Recipe:
 
 def with_target_of_file(recipe: Recipe, model: object) -> Recipe:
     """
-    Return the recipe with the default target of the model's file format.
+    Return the recipe with the default target of the model's file format. The observer of
+    the recipe `int8` becomes `percentile` for this target.
 
     Args:
         recipe: a recipe, which keeps its `targets` if they are not the default ones, or
@@ -127,7 +128,9 @@ def with_target_of_file(recipe: Recipe, model: object) -> Recipe:
     file_format, known = model_format(model), (*recipe.targets,)
     if not file_format or known != Recipe.targets or file_format.target in known:
         return recipe
-    return replace(recipe, targets=(file_format.target,))
+    is_default = (recipe.name, recipe.observer) == (Recipe.name, Recipe.observer)
+    observer = "percentile" if is_default else recipe.observer
+    return replace(recipe, targets=(file_format.target,), observer=observer)
 
 
 def parse_recipe(

@@ -46,7 +46,7 @@ def move_channels_last(module: ir.Module) -> None:
     """Compute convolutions of bytes, and ops on their results, with channels last."""
     layouts = _Layouts()
     for op in mlir.ops_in(module):
-        if len(op.results) != 1 or not _is_static(op.results[0]):
+        if len(op.results) != 1 or not _is_static_tensor(op.results[0]):
             continue
         is_moved = any(value in layouts.moved for value in op.operands)
         if not is_moved and not _has_channels_first(op):
@@ -57,7 +57,7 @@ def move_channels_last(module: ir.Module) -> None:
     layouts.store_or_erase()
 
 
-def _is_static(value: ir.Value) -> bool:
+def _is_static_tensor(value: ir.Value) -> bool:
     type_ = value.type
     if not isinstance(type_, ir.RankedTensorType) or type_.encoding is not None:
         return False
@@ -71,7 +71,7 @@ def _has_channels_first(op: ir.Operation) -> bool:
     # Channels first are as fast for convolutions of one channel, which have groups.
     return (
         len(found.result) == 4
-        and all(map(_is_static, op.operands))
+        and all(map(_is_static_tensor, op.operands))
         and any(
             _is_convolution(found, *factors)
             for factors in ((found.lhs, found.rhs), (found.rhs, found.lhs))
@@ -129,7 +129,7 @@ class _Layouts:
         images = _images_of_channels(op)
         for i, value in enumerate(operands):
             is_result = i == len(operands) - 1
-            rank = len(mlir.shape(value)) if _is_static(value) else 0
+            rank = len(mlir.shape(value)) if _is_static_tensor(value) else 0
             if value in self.moved or (
                 rank in _ORDERS
                 and (is_result or _is_of_pixels(maps[i], maps[-1]) or i in images)
@@ -165,7 +165,11 @@ def _is_broadcast(op: ir.Operation) -> bool:
     return (
         rank in _ORDERS
         and all("parallel" in kind for kind in iterator_types_of(op))
-        and all(len(mlir.shape(value)) < rank for value in inputs if _is_static(value))
+        and all(
+            len(mlir.shape(value)) < rank
+            for value in inputs
+            if _is_static_tensor(value)
+        )
         and mlir.defining_op([*op.operands][-1], "tensor.empty") is not None
     )
 
@@ -190,7 +194,7 @@ def _transposed(value: ir.Value, order: Sequence[int]) -> ir.Value:
     """Transpose a tensor, or a constant at compile time."""
     sizes, rank = _permuted(mlir.shape(value), order), len(order)
     element = mlir.element(value)
-    if (numbers := _constant_elements(value)) is not None:
+    if (numbers := _numbers_of_constant(value)) is not None:
         array = np.ascontiguousarray(numbers.transpose(order))
         type_ = ir.RankedTensorType.get(sizes, element)
         return arith.constant(type_, mlir.dense_attr(array, type_))
@@ -205,7 +209,7 @@ def _transposed(value: ir.Value, order: Sequence[int]) -> ir.Value:
     return result
 
 
-def _constant_elements(value: ir.Value) -> Array | None:
+def _numbers_of_constant(value: ir.Value) -> Array | None:
     """Return the elements of a constant of integers or of f32, or `None`."""
     if (numbers := constant_of(value)) is None:
         return f32_constant_of(value)
@@ -257,13 +261,13 @@ def _rewrite_of(
         count = 1 if op.name == "tensor.extract_slice" else 2
         ranks = {len(mlir.shape(value)) for value in operands[:count]}
         same_rank = ranks == {len(mlir.shape(result))}
-        return _slice if same_rank and len(operands) == count else None
+        return _move_slice if same_rank and len(operands) == count else None
     if op.name == "tensor.concat" and is_image:
-        return _concat
+        return _move_concat
     if op.name == "tensor.reshape" and _merges_groups(operands[0], result):
-        return _merge_groups
+        return _move_merged_groups
     if op.name.startswith(("arith.", "math.")) and is_image:
-        return _elementwise if all(map(_is_static, operands)) else None
+        return _move_elementwise if all(map(_is_static_tensor, operands)) else None
     return None
 
 
@@ -297,7 +301,7 @@ def _has_pixels_of(
     )
 
 
-def _slice(layouts: _Layouts, op: ir.Operation) -> None:
+def _move_slice(layouts: _Layouts, op: ir.Operation) -> None:
     values = [layouts.value(value) for value in op.operands]
     order = _ORDERS[len(mlir.shape(op.results[0]))]
     new = op.clone()
@@ -309,7 +313,7 @@ def _slice(layouts: _Layouts, op: ir.Operation) -> None:
     _finish(layouts, op, new, order)
 
 
-def _concat(layouts: _Layouts, op: ir.Operation) -> None:
+def _move_concat(layouts: _Layouts, op: ir.Operation) -> None:
     values = [layouts.value(value) for value in op.operands]
     order = _ORDERS[len(mlir.shape(op.results[0]))]
     new = op.clone()
@@ -320,7 +324,7 @@ def _concat(layouts: _Layouts, op: ir.Operation) -> None:
     _finish(layouts, op, new, order)
 
 
-def _elementwise(layouts: _Layouts, op: ir.Operation) -> None:
+def _move_elementwise(layouts: _Layouts, op: ir.Operation) -> None:
     values = [layouts.value(value) for value in op.operands]
     order = _ORDERS[len(mlir.shape(op.results[0]))]
     new = op.clone()
@@ -342,12 +346,12 @@ def _finish(
 def _merges_groups(source: ir.Value, result: ir.Value) -> bool:
     """Return True if a reshape merges groups with the channels of a group."""
     shape = mlir.shape(source)
-    if len(shape) != 5 or not _is_static(source):
+    if len(shape) != 5 or not _is_static_tensor(source):
         return False
     batch, groups, channels, *pixels = shape
     return mlir.shape(result) == [batch, groups * channels, *pixels]
 
 
-def _merge_groups(layouts: _Layouts, op: ir.Operation) -> None:
+def _move_merged_groups(layouts: _Layouts, op: ir.Operation) -> None:
     sizes = _permuted(mlir.shape(op.results[0]), _ORDERS[4])
     layouts.replace(op, reshape_tensor(layouts.value(op.operands[0]), sizes))

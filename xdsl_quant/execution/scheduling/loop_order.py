@@ -44,17 +44,22 @@ def move_contiguous_loops_inside(module: ir.Module) -> None:
 
 def store_window_inputs(module: ir.Module) -> None:
     """
-    Store the computed inputs of windows in memory. Otherwise MLIR computes an element for
-    each window that contains it, in loops that are too short for vectors.
+    Store the computed inputs of windows in memory. Otherwise MLIR computes the elements
+    inside the loops over windows, which are too short for vectors.
     """
     for op in mlir.ops_in(module, "linalg.generic"):
         if contraction_of(op) is not None:
             continue
         maps = indexing_maps(op)
         for i, value in enumerate([*op.operands][: input_count(op)]):
-            factor = Factor(value, maps[i].results, None)
-            if not maps[i].is_projected_permutation and factor.is_computed:
+            if _is_window(maps[i]) and Factor(value, [], None).is_computed:
                 materialize_operand(op, i)
+
+
+def _is_window(map_: ir.AffineMap) -> bool:
+    """Return True for windows along two dimensions: one may be a split reduction."""
+    sums = [index for index in map_.results if isinstance(index, ir.AffineAddExpr)]
+    return len(sums) > 1
 
 
 def _contiguous_loop(op: ir.Operation) -> int | None:

@@ -58,10 +58,10 @@ def _transposition_of(op: ir.Operation) -> Transposition | None:
         return None
     order = sorted(target, key=lambda loop: -target[loop])
     axes = [Axis(sizes[i], [source.get(i, 0), target[i]]) for i in order]
-    return _with_loops(coalesce_loops(axes, 2))
+    return _transposition_over(coalesce_loops(axes, 2))
 
 
-def _with_loops(loops: list[Axis]) -> Transposition | None:
+def _transposition_over(loops: list[Axis]) -> Transposition | None:
     rows = [loop for loop in loops if loop.steps[0] == 1]
     columns = [loop for loop in loops if loop.steps[1] == 1]
     if len(rows) != 1 or len(columns) != 1 or rows == columns:

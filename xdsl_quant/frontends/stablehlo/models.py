@@ -22,6 +22,7 @@ from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.runtime.arrays import constant_elements, elements_attr
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.model_dialects import ModelDialect
+from xdsl_quant.runtime.plugins import optional_module
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
 from . import dialect as stablehlo
@@ -55,6 +56,7 @@ class _StableHLOModels(ModelDialect):
             _fold_moved_constant,
             _combine_broadcasts,
             _combine_logistic,
+            _fold_batch_norm,
         ):
             if op.parent is not None:
                 simplify(op)
@@ -235,6 +237,26 @@ def _combine_logistic(op: Operation) -> None:
                 for owner in unused:
                     _erase_unused(owner)
                 return
+
+
+def _fold_batch_norm(op: Operation) -> None:
+    """
+    Fold a factor or term per channel into the product before it: a batch normalization
+    that is quantized by itself rounds the results twice, and scales them per tensor.
+    """
+    if not isinstance(op, stablehlo.AddOp | stablehlo.MultiplyOp):
+        return
+    fold = optional_module("transforms.float_layers.quant_fold_batch_norm")
+    if fold is None:
+        return
+    for value in op.operands:
+        inner = value.owner
+        if isinstance(inner, stablehlo.AddOp):
+            owners = (term.owner for term in inner.operands)
+            inner = next((o for o in owners if isinstance(o, ProductOp)), inner)
+        if isinstance(inner, ProductOp):
+            fold.FoldBatchNorm().match_and_rewrite(inner, PatternRewriter(inner))
+            return
 
 
 def _is_float_tensor(type_: Attribute) -> TypeGuard[TensorType[AnyFloat]]:

@@ -14,6 +14,7 @@ from tests.unit.transforms.weights.layers import (
     run,
     type_of,
 )
+from xdsl_quant.quantizer import Request, pipeline
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
@@ -249,3 +250,15 @@ func.func @main(%x: {image}) -> {image} {{
   return %z : {image}
 }}"""
     assert "tfl.mul" not in check(text, normal(1, 4, 4, 3))
+
+
+def test_the_quantizer_folds():
+    body = dot_general(
+        f"%b = stablehlo.multiply %sb, %y : {Y}", f"%z = stablehlo.add %tb, %b : {Y}"
+    )
+    prepared = pipeline(Request(body, [])).run(until="prepare")
+    names = {op.name for op in prepared.walk()}
+    assert "stablehlo.multiply" not in names
+    assert "stablehlo.add" in names, "the bias"
+    found, expected = run(prepared, ARGUMENT), run(parse_module(body), ARGUMENT)
+    assert relative(expected, found) < 1e-6
