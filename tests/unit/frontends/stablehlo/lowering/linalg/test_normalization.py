@@ -25,6 +25,7 @@ func.func @main(%x: {type_}{features}) -> {type_} {{
 }}"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "dtype"), [("f32", np.float32), ("f64", np.float64)])
 @pytest.mark.parametrize("index", [0, 1, 2])
 @pytest.mark.parametrize("is_static", [True, False])

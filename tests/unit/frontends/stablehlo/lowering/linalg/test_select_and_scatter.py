@@ -46,7 +46,7 @@ func.func @main(%x: {types[0]}, %s: {types[1]}, %i: {types[2]}) -> {types[0]} {{
 }}"""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", [name for name in TYPES if name != "i1"])
 @pytest.mark.parametrize("direction", ["GE", "LE", "GT"])
 @pytest.mark.parametrize("inner", ["add", "maximum"])
