@@ -253,6 +253,7 @@ quantizers: $(READY) .venv-litert/.ready
 	$(BIN)/python -m benchmarks.quantizers --litert .venv-litert/bin/python
 	$(BIN)/python -m benchmarks.quantizers.blocks --litert .venv-litert/bin/python
 	$(BIN)/python -m benchmarks.quantizers.deep_networks --litert .venv-litert/bin/python
+	$(BIN)/python -m benchmarks.quantizers.onnx_networks
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'

@@ -13,8 +13,27 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 
+def session_of(path: Path, *, optimizes: bool = True) -> Any:
+    """Load a model with onnxruntime, for one thread."""
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    # Warnings about unused initializers.
+    options.log_severity_level = 3
+    if not optimizes:
+        level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.graph_optimization_level = level
+    return runtime.InferenceSession(str(path), options)
+
+
 def quantized_session(
-    model: bytes, argument: str, samples: Iterable[Floats], directory: Path
+    model: bytes,
+    argument: str,
+    samples: Iterable[Floats],
+    directory: Path,
+    *,
+    activations: str = "QInt8",
+    method: str = "MinMax",
 ) -> Any:
     """
     Quantize a model statically to 8-bit QDQ with per-channel scales.
@@ -24,12 +43,13 @@ def quantized_session(
         argument: the name of its single argument.
         samples: the calibration samples.
         directory: the directory for the files of both models.
+        activations: the type of activations, of `QuantType`.
+        method: the calibration, of `CalibrationMethod`.
 
     Returns:
         The `InferenceSession` of the quantized model.
     """
     tools: Any = import_module("onnxruntime.quantization")
-    runtime: Any = import_module("onnxruntime")
     source, target = directory / "float.onnx", directory / "quantized.onnx"
     source.write_bytes(model)
 
@@ -49,7 +69,8 @@ def quantized_session(
         Reader(),
         quant_format=tools.QuantFormat.QDQ,
         per_channel=True,
-        activation_type=tools.QuantType.QInt8,
+        activation_type=tools.QuantType[activations],
         weight_type=tools.QuantType.QInt8,
+        calibrate_method=tools.CalibrationMethod[method],
     )
-    return runtime.InferenceSession(str(target))
+    return session_of(target)

@@ -58,9 +58,7 @@ def quantize(
         model: the model, which does not change.
         data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
         recipe: a recipe, its name, or the path of a file.
-        target: by default, the recipe's target with the most kernels for the model, or
-            `onnxruntime-u8s8` for `.onnx` files if the recipe names no other targets;
-            recipe `int8` then has the observer `percentile`.
+        target: by default, that of the recipe or file format with the most kernels.
         budget: the budget of a search, e.g. `"20 kB"`; by default that of the recipe.
         labels: the classes of the samples, for a budget such as `"0.5 %"` of accuracy.
         entry: the function to quantize; by default the only public function, or `main`.
