@@ -129,7 +129,10 @@ def _is_storage_bound(
     type_ = quantized_type(value.type)
     if type_ is None or not type_.is_per_tensor or op.results[0].type != value.type:
         return False
-    if known_number(number) == 0 and type_.get_zero_points() == type_.storage_range[end]:
+    if (
+        known_number(number) == 0
+        and type_.get_zero_points() == type_.storage_range[end]
+    ):
         return True
     constant = source(number)
     while isinstance(constant.owner, BroadcastOp):
