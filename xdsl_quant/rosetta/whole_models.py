@@ -122,8 +122,7 @@ def compare_model(
         runtimes: names of the other runtimes; by default all.
 
     Raises:
-        ValueError: if a runtime is unknown, or the function has calls or no quantized
-            value.
+        ValueError: if a runtime is unknown, or the function has calls or only floats.
         Unavailable: if the reference cannot compute a step.
     """
     function = entry_function(module, entry)
