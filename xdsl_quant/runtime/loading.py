@@ -222,12 +222,12 @@ def as_module(model: Model, *, static: bool = False) -> ModuleOp:
     if fullmatch(_WORD, cast(str, model)):
         raise IRError(
             f"{model}: error: expected MLIR text or the name of a "
-            f"{suffixes(TEXT_SUFFIX)} file{_advice(cast(str, model))}"
+            f"{suffixes(TEXT_SUFFIX)} file{_reader_advice(cast(str, model))}"
         )
     return parse_module(cast(str, model))
 
 
-def _advice(name: str, default: str = "") -> str:
+def _reader_advice(name: str, default: str = "") -> str:
     """Return the end of a message about a file without a reader."""
     found = plugins().foreign_files
     advice = next((found[x] for x in found if has_suffix(name, x)), default)
@@ -260,7 +260,7 @@ def _module_of_file(path: Path, static: bool) -> ModuleOp:
     if not has_suffix(path, TEXT_SUFFIX):
         raise IRError(
             f"{path}: error: unknown kind of file, expected {suffixes(TEXT_SUFFIX)}"
-            f"{_advice(str(path))}"
+            f"{_reader_advice(str(path))}"
         )
     try:
         with path.open("rb") as stream:
@@ -307,7 +307,7 @@ def read_utf8(stream: BinaryIO, name: str) -> str:
     if "\0" in text:
         raise IRError(
             f"{problem} a binary file"
-            + _advice(name, "use UTF-8 text, like that of a .mlir file")
+            + _reader_advice(name, "use UTF-8 text, like that of a .mlir file")
         )
     return text
 

@@ -50,13 +50,17 @@ def module_of_torch(model: object) -> ModuleOp:
             "reading an ExportedProgram needs torch-mlir; run 'pip install --no-deps "
             "torch-mlir packaging'"
         )
+    return parse_module(_stablehlo_text(model), "ExportedProgram")
+
+
+def _stablehlo_text(program: object) -> str:
     # The optional package has no type information, and the model has imported it.
     torch: Any = sys.modules["torch"]
     with TemporaryDirectory() as folder:
-        program, result = Path(folder, "program.pt2"), Path(folder, "module.mlir")
-        torch.export.save(model, program)
+        file, result = Path(folder, "program.pt2"), Path(folder, "module.mlir")
+        torch.export.save(program, file)
         process = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _CONVERT, program, result],
+            [sys.executable, "-W", "ignore", "-c", _CONVERT, file, result],
             capture_output=True,
             text=True,
             check=False,
@@ -66,5 +70,4 @@ def module_of_torch(model: object) -> ModuleOp:
             raise ModelFileError(
                 f"ExportedProgram: error: torch-mlir cannot convert it: {reason}"
             )
-        text = result.read_text("utf-8")
-    return parse_module(text, "ExportedProgram")
+        return result.read_text("utf-8")

@@ -54,7 +54,7 @@ def test_the_process_of_torch_mlir(monkeypatch: pytest.MonkeyPatch):
         path.write_bytes(b"program")
 
     def run(command: list[object], **_: object) -> SimpleNamespace:
-        *_, program, result = command
+        program, result = command[-2:]
         assert isinstance(program, Path)
         assert isinstance(result, Path)
         assert program.read_bytes() == b"program"
