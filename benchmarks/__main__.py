@@ -12,6 +12,7 @@ from benchmarks import (
     integer_kernels,
     kernels,
     large_types,
+    limits,
     models,
     observers,
     passes,
@@ -37,6 +38,7 @@ SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Calibration", calibration, calibration.report),
     ("Observers", observers, observers.report),
     ("Fallback of TensorFlow Lite's ops", tflite_fallback, tflite_fallback.report),
+    ("Layers, types and float functions", limits, limits.report),
 )
 
 _INTRODUCTION = """\
