@@ -3,6 +3,7 @@
 import math
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,20 +49,20 @@ def f32_constant_of(value: ir.Value) -> NDArray[np.float32] | None:
     return np.array(attribute)
 
 
-_tables: list[ir.SymbolTable] = []
+_symbols: ContextVar[ir.SymbolTable | None] = ContextVar("symbols", default=None)
 
 
 @contextmanager
-def symbols_of(module: ir.Module) -> Generator[None]:
+def one_symbol_table(module: ir.Module) -> Generator[None]:
     """
     Look up constants in one table inside the `with` statement, which may add globals but
     not erase or change them: making a table takes linear time.
     """
-    _tables.append(ir.SymbolTable(module.operation))
+    token = _symbols.set(ir.SymbolTable(module.operation))
     try:
         yield
     finally:
-        _tables.pop()
+        _symbols.reset(token)
 
 
 def _initial_value(value: ir.Value) -> ir.DenseElementsAttr | None:
@@ -69,7 +70,7 @@ def _initial_value(value: ir.Value) -> ir.DenseElementsAttr | None:
         attribute = op.attributes["value"]
     elif op := mlir.defining_op(value, "memref.get_global"):
         name = mlir.symbol_of(op, "name")
-        if not _tables or name not in (symbols := _tables[-1]):
+        if (symbols := _symbols.get()) is None or name not in symbols:
             symbols = ir.SymbolTable(_top_op(op))
         attribute = symbols[name].attributes["initial_value"]
     else:

@@ -201,7 +201,7 @@ def _convert(module: ModuleOp) -> Mapping[Operation, str]:
     return dict(reversed(pattern.unsupported.items()))
 
 
-def _finish(ctx: Context, module: ModuleOp) -> None:
+def _fuse(ctx: Context, module: ModuleOp) -> None:
     """Remove transposes, and fuse layers and casts."""
     _apply(module, *SIMPLIFICATIONS)
     for function in module.ops:
@@ -232,7 +232,7 @@ def _converted_copy(
     with without_garbage_collection():
         prepare_stablehlo(ctx, module)
         unsupported = _convert(module)
-        _finish(ctx, module)
+        _fuse(ctx, module)
     return module, unsupported
 
 
