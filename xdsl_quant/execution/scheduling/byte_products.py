@@ -30,7 +30,7 @@ from .buffer_planning import ALIGNMENT
 from .byte_contractions import ByteContraction, BytesOperand, byte_contraction_of
 from .contractions import contraction_of, materialize_operand
 from .epilogues import Epilogue, epilogue_of
-from .memrefs import strides_by_loop, one_symbol_table
+from .memrefs import one_symbol_table, strides_by_loop
 from .packing import (
     RowSums,
     Transposition,
