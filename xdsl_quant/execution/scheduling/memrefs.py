@@ -52,7 +52,7 @@ _tables: list[ir.SymbolTable] = []
 
 
 @contextmanager
-def symbols_of(module: ir.Module) -> Generator[None]:
+def shared_symbol_table(module: ir.Module) -> Generator[None]:
     """
     Look up constants in one table inside the `with` statement, which may add globals but
     not erase or change them: making a table takes linear time.
