@@ -9,11 +9,6 @@ import onnx
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from tests.unit.frontends.onnx.node_cases import (
-    array_of_value,
-    check_close,
-    node_cases,
-)
 from tests.unit.frontends.onnx.onnxruntime_results import runtime_results
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.onnx import ONNXFileError, read_onnx, write_onnx
@@ -203,32 +198,3 @@ def test_operands_of_other_sizes_at_run_time_are_refused():
         run_function(module, None, *arguments)
     with pytest.raises(ValueError, match="incompatible with inferred dimension size"):
         compile(module)(*arguments)
-
-
-def _with_unknown_batch(model: onnx.ModelProto) -> bytes:
-    """Return a model in which the first size of the first input is a symbol."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    copy.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
-    content: bytes = copy.SerializeToString()
-    return content
-
-
-_CASES = """
-averagepool_2d_pads basic_conv_with_padding celu concat_2d_axis_1 conv_with_strides_padding
-dequantizelinear elu_example flatten_axis2 gelu_tanh_1 globalmaxpool hardswish
-leakyrelu_example logsoftmax_axis_1 matmul_2d maxpool_2d_ceil mish quantizelinear selu
-softmax_axis_2 softplus
-""".split()
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("name", _CASES)
-def test_node_cases_of_unknown_batch(name: str):
-    case = next(case for case in node_cases() if case.name == f"test_{name}")
-    module = read_onnx(_with_unknown_batch(case.model))
-    assert "?" in str(module)
-    for inputs, outputs in case.data:
-        results = run_function(module, None, *map(array_of_value, inputs))
-        for result, expected in zip(results, outputs, strict=True):
-            check_close(result, array_of_value(expected), case.rtol, case.atol)

@@ -52,6 +52,7 @@ def test_pooling(op_type: str, seed: int) -> None:
     check_node(op_type, image, rtol=1e-5, atol=1e-6, **attributes)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_positions_of_maxima(seed: int) -> None:
     """Few values, so that many maxima are equal; and images of the smallest one."""

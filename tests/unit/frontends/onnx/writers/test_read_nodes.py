@@ -52,6 +52,7 @@ def test_the_smallest_integers_along_another_axis():
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int32, np.int64])
 @pytest.mark.parametrize("attributes", [{}, {"select_last_index": 1}, {"keepdims": 0}])
 @pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
