@@ -30,11 +30,7 @@ from .buffer_planning import ALIGNMENT
 from .byte_contractions import ByteContraction, BytesOperand, byte_contraction_of
 from .contractions import contraction_of, materialize_operand
 from .epilogues import Epilogue, epilogue_of
-<<<<<<< HEAD
-from .memrefs import one_symbol_table, strides_by_loop
-=======
 from .memrefs import shared_symbol_table, strides_by_loop
->>>>>>> speed
 from .packing import (
     RowSums,
     Transposition,
@@ -111,11 +107,7 @@ def call_byte_products(module: ir.Module, cpu: Cpu, threads: int) -> ThreadFunct
     """
     names = mlir.unused_names(module, "byte_product")
     calls = _ProductCalls(module, cpu, threads, names)
-<<<<<<< HEAD
-    with one_symbol_table(module):
-=======
     with shared_symbol_table(module):
->>>>>>> speed
         for op in [*filter(is_byte_product, mlir.ops_in(module, "linalg.generic"))]:
             _call_product(op, calls)
     return calls.by_threads

@@ -53,11 +53,7 @@ _symbols: ContextVar[ir.SymbolTable | None] = ContextVar("symbols", default=None
 
 
 @contextmanager
-<<<<<<< HEAD
-def one_symbol_table(module: ir.Module) -> Generator[None]:
-=======
 def shared_symbol_table(module: ir.Module) -> Generator[None]:
->>>>>>> speed
     """
     Look up constants in one table inside the `with` statement, which may add globals but
     not erase or change them: making a table takes linear time.
