@@ -24,9 +24,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "xdsl_quant"
 
 FIGURES: dict[str, tuple[float, float]] = {
-    "lines of code": (83_800, 62_500),
+    "lines of code": (91_200, 62_500),
     "lines of code of the core": (35_770, 36_000),
-    "Any in 1,000 lines of code": (3.6, 6),
+    "Any in 1,000 lines of code": (3.4, 6),
     "percent of functions over 40 lines": (0.7, 1),
     "functions over 40 lines": (42, 55),
     "functions over 60 lines": (0, 0),
