@@ -91,7 +91,9 @@ def pipeline(request: Request) -> Pipeline:
         RecipeError: if the recipe cannot be read.
         TypeError, ValueError: errors of `quantize` that are found before the first stage.
     """
-    recipe = with_target_of_file(_recipe_of(request.recipe), request.model)
+    recipe = with_target_of_file(
+        _recipe_of(request.recipe), request.recipe, request.model
+    )
     options = _search_options(recipe, request.budget, request.labels)
     module = read_model(request.model)
     entry_function(module, request.entry)

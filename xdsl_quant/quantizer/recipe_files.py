@@ -115,21 +115,21 @@ def read_recipe(source: str | Path) -> Recipe:
     return _recipe(TomlFile.read(path, RecipeError).table(), path.stem)
 
 
-def with_target_of_file(recipe: Recipe, model: object) -> Recipe:
+def with_target_of_file(recipe: Recipe, source: object, model: object) -> Recipe:
     """
     Return the recipe with the default target of the model's file format. The observer of
-    the recipe `int8` becomes `percentile` for this target.
+    the built-in recipe `int8` becomes `percentile` for this target.
 
     Args:
         recipe: a recipe, which keeps its `targets` if they are not the default ones, or
             contain the target of the format.
+        source: the name or path from which the recipe was read, or a recipe.
         model: the path of a model file; other objects have no format.
     """
     file_format, known = model_format(model), (*recipe.targets,)
     if not file_format or known != Recipe.targets or file_format.target in known:
         return recipe
-    is_default = (recipe.name, recipe.observer) == (Recipe.name, Recipe.observer)
-    observer = "percentile" if is_default else recipe.observer
+    observer = "percentile" if source == Recipe.name else recipe.observer
     return replace(recipe, targets=(file_format.target,), observer=observer)
 
 

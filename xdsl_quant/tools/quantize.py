@@ -141,7 +141,9 @@ def _read_recipe(
     options: argparse.Namespace,
 ) -> tuple[Recipe, Budget | None, TargetSpec | None]:
     with naming_failures("--recipe", RecipeError):
-        recipe = with_target_of_file(read_recipe(options.recipe), options.module)
+        recipe = with_target_of_file(
+            read_recipe(options.recipe), options.recipe, options.module
+        )
     if options.checkpoint is not None and recipe.mode != "static":
         raise Failure(
             f"--checkpoint {options.checkpoint}: error: unsupported checkpoint in mode "

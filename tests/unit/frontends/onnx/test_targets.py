@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike
 
 from tests.oracles.onnx_kernels import kernel_differences
 from xdsl_quant.quantizer import Recipe, Request, pipeline, quantize
+from xdsl_quant.quantizer.recipe_files import read_recipe, with_target_of_file
 from xdsl_quant.quantizer.static_stages import StaticPipeline
 from xdsl_quant.runtime.loading import apply_passes, as_module
 from xdsl_quant.tools.quantize import main
@@ -68,6 +69,16 @@ def test_default_target_of_files(recipe: str | Recipe, target: str, tmp_path: Pa
     assert isinstance(stages, StaticPipeline)
     stages.run(until="fuse")
     assert stages.target.name == target
+
+
+def test_observer_of_files(tmp_path: Path):
+    own = tmp_path / "int8.toml"
+    own.write_text('observer = "min-max"\n')
+    observers = [
+        with_target_of_file(read_recipe(source), source, "model.onnx").observer
+        for source in ("int8", own)
+    ]
+    assert observers == ["percentile", "min-max"]
 
 
 def test_default_target_of_the_command(tmp_path: Path):
