@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.hints import isa
 
+from xdsl_quant.runtime.atomic_files import has_suffix
 from xdsl_quant.runtime.loading import model_format, multiverse_context
 from xdsl_quant.runtime.plugins import ModelFileError
 
@@ -37,6 +38,8 @@ def _import(options: argparse.Namespace) -> None:
     ctx.allow_unregistered = True
     # Printing resources requires the builtin dialect.
     ctx.load_registered_dialect("builtin")
+    # TensorFlow Lite's ops have no forms for the sizes that shape arithmetic computes.
+    options.static |= has_suffix(source, ".onnx") and has_suffix(output or "", ".tflite")
     module = read_module(options, ctx)
     for line in _fallback_table(module):
         print(line, file=sys.stderr)

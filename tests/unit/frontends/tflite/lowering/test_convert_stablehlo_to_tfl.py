@@ -127,6 +127,13 @@ def test_command_imports_to_a_file(tmp_path: Path):
     }
 
 
+def test_command_sets_unknown_sizes_of_onnx_files_to_1(tmp_path: Path):
+    pytest.importorskip("onnx", reason="pip install onnx")
+    output, source = tmp_path / "wine.tflite", _EXAMPLES / "wine.onnx"
+    assert import_model([str(source), "-o", str(output)]) == 0
+    assert output.read_bytes() == write_tflite(as_module(source, static=True))
+
+
 @pytest.mark.parametrize(
     "lines",
     [
