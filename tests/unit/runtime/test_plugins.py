@@ -107,11 +107,18 @@ def test_a_format_of_a_plugin(installed: list[tuple[str, Universe]], tmp_path: P
     module = ModuleOp([])
 
     def read(
-        source: str | Path | bytes, *, shapes: object = None, static: bool = False
+        source: str | Path | bytes,
+        *,
+        shapes: object = None,
+        static: bool = False,
+        constants: object = (),
     ):
         if not isinstance(source, bytes) and Path(source).name == "damaged.net":
             raise ModelFileError(f"{source}: error: damaged")
-        assert (shapes, static) in (({"x": [1]}, True), (None, False))
+        assert (shapes, static, constants) in (
+            ({"x": [1]}, True, ()),
+            (None, False, ()),
+        )
         return module
 
     form = ModelFormat(lambda: read, Mock, "npu")
