@@ -24,6 +24,7 @@ NOT_COMPARED = {
         (
             "convert-quantized-stablehlo-to-linalg",
             "convert-stablehlo-to-linalg",
+            "convert-stablehlo-to-tfl",
             "convert-tfl-to-linalg",
             "convert-tfl-to-stablehlo",
             "convert-tfl-to-tosa",
@@ -54,6 +55,8 @@ NOT_COMPARED = {
     ),
     "quant-split-reductions": "adds floats in another order",
     "quant-insert-stats-refs": "adds ops that return their operand",
+    "stablehlo-legalize-quant-composite": "replaces annotations by the casts they mean",
+    "tf-to-quant": "replaces annotations by the casts they mean",
     "tfl-fuse-qdq": "fuses ops: what they compute is the table of kernels",
     "tfl-infer-shapes": "changes types of results",
     "tfl-variables-to-arguments": "changes arguments and results",

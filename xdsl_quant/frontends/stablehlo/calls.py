@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Operation
 
 from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.runtime.entry_function import inline_call
@@ -10,6 +11,16 @@ from xdsl_quant.runtime.entry_function import inline_call
 from .dialect import CompositeOp
 
 _CALLS = CallOp | CompositeOp
+
+
+def called_functions(op: Operation) -> Sequence[tuple[CallOp | CompositeOp, str]]:
+    """Return the calls and composites in an op, and the names of their functions."""
+    return [
+        (call, symbol.string_value())
+        for call in op.walk()
+        if isinstance(call, _CALLS)
+        for symbol in [call.callee if isinstance(call, CallOp) else call.decomposition]
+    ]
 
 
 def inline_calls(
@@ -27,9 +38,7 @@ def inline_calls(
         ValueError: if a function calls itself, or has no single block.
     """
     callers = [*callers, function.sym_name.data]
-    for call in [op for op in function.walk() if isinstance(op, _CALLS)]:
-        symbol = call.callee if isinstance(call, CallOp) else call.decomposition
-        name = symbol.string_value()
+    for call, name in called_functions(function):
         if name in callers:
             raise ValueError(f"function '{name}' calls itself")
         if (callee := functions.get(name)) is None or len(callee.body.blocks) != 1:

@@ -189,12 +189,12 @@ print("stablehlo" in Universe.get_multiverse().all_dialects)
 def test_the_dialect_is_not_offered_beside_another_one(environment: dict[str, str]):
     assert (
         _python(environment, "-c", _NAMES)
-        == "['chlo', 'quant', 'sdy', 'shape', 'tf_type', 'tfl']\nTrue\n"
+        == "['chlo', 'quant', 'sdy', 'shape', 'tf', 'tf_type', 'tfl']\nTrue\n"
     )
 
 
 def test_the_dialect_is_offered_if_there_is_no_other_one(tmp_path: Path):
     expected = (
-        "['chlo', 'quant', 'sdy', 'shape', 'stablehlo', 'tf_type', 'tfl']\nTrue\n"
+        "['chlo', 'quant', 'sdy', 'shape', 'stablehlo', 'tf', 'tf_type', 'tfl']\nTrue\n"
     )
     assert _python(_with_plugin(tmp_path, ""), "-c", _NAMES) == expected

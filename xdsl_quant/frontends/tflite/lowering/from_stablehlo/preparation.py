@@ -16,7 +16,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
-from xdsl_quant.frontends.stablehlo.calls import inline_calls
+from xdsl_quant.frontends.stablehlo.calls import called_functions, inline_calls
 from xdsl_quant.frontends.stablehlo.dialect.reduction import ReductionOp, region_op
 from xdsl_quant.frontends.stablehlo.lowering.adoption import adopt_ops
 from xdsl_quant.frontends.stablehlo.lowering.stablehlo_legalize_quantized_op_to_qdq import (
@@ -43,14 +43,14 @@ def prepare_stablehlo(ctx: Context, module: ModuleOp) -> None:
             semantics.
     """
     functions = functions_by_name(module)
+    called = {name for _, name in called_functions(module)}
     for function in functions.values():
         with refusing(function, "has calls that cannot be inlined"):
             inline_calls(function, functions)
-    for function in functions.values():
-        visibility = function.sym_visibility
+    for name in called:
+        visibility = functions[name].sym_visibility
         if visibility is not None and visibility.data == "private":
-            # Its calls are inlined.
-            Rewriter.erase_op(function)
+            Rewriter.erase_op(functions[name])
     adopt_ops(module)
     unify_constants(module)
     QuantConvertConstPass().rewrite(ctx, module)
