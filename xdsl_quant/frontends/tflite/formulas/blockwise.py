@@ -4,7 +4,8 @@ LiteRT's default kernels (XNNPACK) compute them; its reference kernels do not.
 
 Each row of activations is quantized at run time to 8 bits, with a zero point. Results are
 bit-identical to those of XNNPACK on x86-64 with AVX-512 VNNI if block sizes are multiples
-of 32, and elsewhere within 4e-6 of the largest result.
+of 32, and elsewhere within 4e-6 of the largest result. LiteRT computes blocks of other
+sizes with its optimized kernel, which does not round their scales.
 """
 
 import math
@@ -58,7 +59,7 @@ def fully_connected(
         values: `f32` values whose last dimension is `inputs`, or that can be reshaped to
             `[-1, inputs]`.
         weights: constant integers `[outputs, inputs]` of up to 8 bits.
-        scales: `[outputs, blocks]`, rounded to `bf16` as in the kernel.
+        scales: `[outputs, blocks]`, rounded as in the kernel.
         bias: `[outputs]`, or `None`.
         keep_num_dims: keep all dimensions but the last, instead of flattening them to
             one dimension.

@@ -42,6 +42,9 @@ def without_conversion(op: Operation, target: str) -> str:
     """Return why a pass cannot convert an op, e.g. `has no conversion to TOSA`."""
     if has_state(op):
         return "has state; run 'tfl-variables-to-arguments' first"
+    if isinstance(op, tfl.ShapeOp):
+        # Static shapes are constants before.
+        return f"has no conversion to {target}: {SIZES_HINT}"
     if not isinstance(op, tfl.CustomOp):
         return f"has no conversion to {target}"
     name = op.custom_code.data

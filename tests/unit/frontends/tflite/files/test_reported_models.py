@@ -15,7 +15,7 @@ from tests.oracles.networks_in_tosa import tosa_steps
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite, write_tflite
 from xdsl_quant.machines.numpy import StatefulModel, run_function
-from xdsl_quant.runtime.loading import apply_passes, parse_module
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
 from .litert import LiteRT
@@ -95,6 +95,13 @@ def test_sizes_that_are_computed_from_static_ones():
     result = np.asarray(compile(file)(x))
     assert result.shape == (1, 8)
     np.testing.assert_array_equal(result, expected)
+
+
+def test_advice_for_computed_sizes():
+    module = read_tflite(content("dyn_slice"))
+    with pytest.raises(IRError, match=r"'tfl-infer-shapes\{static=true\}'"):
+        apply_passes(module, "convert-tfl-to-stablehlo")
+    apply_passes(module, "tfl-infer-shapes{static=true},convert-tfl-to-stablehlo")
 
 
 def test_unsigned_products_in_tosa(mlir: Mlir):

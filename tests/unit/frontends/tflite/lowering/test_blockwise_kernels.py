@@ -131,6 +131,23 @@ def test_fully_connected(
     np.testing.assert_array_equal(np.asarray(compile(module)(values)), result)
 
 
+@pytest.mark.parametrize("size", [8, 24, 80, 96])
+def test_sizes_of_blocks(size: int):
+    """
+    Scales are rounded to `bf16` if LiteRT leaves the product to XNNPACK. The rounding is
+    a hundred times the tolerance, the order of sums that of the CPU's kernel.
+    """
+    types = f"tensor<3x{4 * size}xf32>", "tensor<3x9xf32>"
+    text = model(np.random.default_rng(size), 9, 4, size, *types)
+    module = parse_module(text, "m.mlir")
+    values = np.random.default_rng(0).normal(0, 1, (3, 4 * size)).astype(np.float32)
+    (expected,) = default_kernels(write_tflite(module), values)
+    (result,) = run_function(module, "main", values)
+    limit = 2 * TOLERANCE * float(np.abs(expected).max())
+    np.testing.assert_allclose(np.asarray(result), expected, rtol=0, atol=limit)
+    np.testing.assert_array_equal(np.asarray(compile(module)(values)), result)
+
+
 def test_rows_of_one_sign_and_of_zeros():
     rng = np.random.default_rng(0)
     text = model(rng, 3, 2, 32, "tensor<4x64xf32>", "tensor<4x3xf32>")

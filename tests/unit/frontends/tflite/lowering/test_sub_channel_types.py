@@ -138,6 +138,21 @@ def test_compiled_numbers_are_those_of_numpy(name: str):
     assert np.array_equal(compile(parse_module(text))(X), expected)
 
 
+def test_dequantized_arguments():
+    """TOSA has no casts of blocks."""
+    text = f"""!q = {Q}
+    func.func @main(%w: {ROWS}) -> tensor<3x4xf32> {{
+      %y = "tfl.dequantize"(%w) : ({ROWS}) -> tensor<3x4xf32>
+      return %y : tensor<3x4xf32>
+    }}"""
+    stored = STORED.astype(np.int8)
+    assert np.array_equal(run_function(text, "main", stored)[0], WEIGHTS)
+    assert np.array_equal(compile(text)(stored), WEIGHTS)
+    message = "'tfl.dequantize' op has blocks of values that are not constant"
+    with pytest.raises(IRError, match=message):
+        apply_passes(parse_module(text), "convert-tfl-to-tosa")
+
+
 SQUARE = block_type(np.array([[1.0, 2.0], [3.0, 4.0]]), "0:2, 1:2")
 
 

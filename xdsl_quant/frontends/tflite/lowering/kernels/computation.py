@@ -373,6 +373,8 @@ def dequantize_array(value: Array, type_: Attribute) -> Array:
     if is_array(value):
         return dequantize(value, parameters)
     if not isinstance(value, TensorExpression):
+        if parameters.block_sizes is not None:
+            raise Unsupported("has blocks of values that are not constant")
         return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
     element_type = cast(ScaledQuantizedType, scalar_or_element_type(type_))
     casts = Dequantization(element_type, Rounding("nearest-even"), fuse=True)

@@ -203,6 +203,8 @@ def _dequantize(op: tfl.DequantizeOp, value: Array) -> Array:
         return dequantize_array(value, op.input.type).astype(np.float32)
     if (parameters := parameters_of(op.input.type)) is None:
         return value.astype(np.float32)
+    if parameters.block_sizes is not None:
+        return dequantize_array(value, op.input.type)
     return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
 
 

@@ -54,6 +54,9 @@ from .requirements import takes_product, takes_zero_points
 
 Sums: TypeAlias = Callable[[Operation, Sequence[Array], Array, Array], Array]
 
+_XNNPACK_BLOCK = 32
+"""Divisor of the sizes of blocks that XNNPACK supports."""
+
 
 def _integers(bias: Array | Quantized | None) -> Array | None:
     return bias.values if isinstance(bias, Quantized) else bias
@@ -188,8 +191,9 @@ def _fully_connected_formula(
 
 def _blockwise_scales(op: tfl.FullyConnectedOp) -> Array:
     """
-    Return the scales of weights as the kernel rounds them: to `bf16`, half to even.
-    LiteRT has this kernel for 4 bits alone; other widths have the same formula.
+    Return the scales of weights as the kernel rounds them: to `bf16`, half to even, if
+    the size of blocks is a multiple of 32. Others are left to LiteRT's optimized kernel.
+    LiteRT has these kernels for 4 bits alone; other widths have the same formula.
 
     Raises:
         Unsupported: if the kernel does not support the weights.
@@ -213,6 +217,8 @@ def _blockwise_scales(op: tfl.FullyConnectedOp) -> Array:
     scales = type_.get_numbers()["scales"].astype(np.float32)
     if not (scales > 0).all():
         raise Unsupported("has a scale that is not positive, which the kernel refuses")
+    if type_.block_sizes.get_values()[1] % _XNNPACK_BLOCK:
+        return scales
     bits = scales.view(np.uint32)
     half = np.uint32(0x7FFF) + (bits >> 16 & 1)
     return (bits + half & np.uint32(0xFFFF0000)).view(np.float32)
