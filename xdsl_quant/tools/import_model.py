@@ -39,7 +39,9 @@ def _import(options: argparse.Namespace) -> None:
     # Printing resources requires the builtin dialect.
     ctx.load_registered_dialect("builtin")
     # TensorFlow Lite's ops have no forms for the sizes that shape arithmetic computes.
-    options.static |= has_suffix(source, ".onnx") and has_suffix(output or "", ".tflite")
+    options.static |= has_suffix(source, ".onnx") and has_suffix(
+        output or "", ".tflite"
+    )
     module = read_module(options, ctx)
     for line in _fallback_table(module):
         print(line, file=sys.stderr)
