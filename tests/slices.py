@@ -91,10 +91,10 @@ def core_tests(name: str) -> Iterator[Path]:
             yield path
 
 
-def main() -> int:
+def main(names: Sequence[str] = ()) -> int:
     """Run the tests for the named slices, or all; return 1 if a run failed, else 0."""
     codes: list[int] = []
-    for name in sys.argv[1:] or NAMES:
+    for name in names or NAMES:
         files = [str(path.relative_to(ROOT)) for path in core_tests(name)]
         print(f"Without {name}: {len(files)} files of tests", flush=True)
         command = (sys.executable, "-m", "pytest", *_OPTIONS, *files)
@@ -105,7 +105,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
 
 if _VARIABLE in os.environ:
     delete(os.environ[_VARIABLE])

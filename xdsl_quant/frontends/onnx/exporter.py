@@ -20,6 +20,7 @@ from xdsl.utils.hints import isa
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import error_summary
 from xdsl_quant.frontends.stablehlo.calls import inline_calls
+from xdsl_quant.frontends.stablehlo.constants import replace_arith_constants
 from xdsl_quant.runtime.entry_function import entry_function, functions_by_name
 from xdsl_quant.runtime.loading import apply_passes, parse_passes
 from xdsl_quant.runtime.plugins import dialects_in
@@ -66,6 +67,7 @@ def write_onnx(module: ModuleOp) -> bytes:
     try:
         if "tfl" in dialects_in(module):
             apply_passes(module, parse_passes(_TFL_PASSES), is_routine=True)
+        replace_arith_constants(module)
         function = entry_function(module)
         inline_calls(function, functions_by_name(module))
     except (PassFailedException, ValueError) as e:

@@ -46,9 +46,8 @@ class _StableHLOModels(ModelDialect):
     has_zero_points = False
 
     def simplify(self, op: Operation) -> None:
-        # Calibration runs casts of the quant dialect; both dialects' become constraints.
-        LegalizeFakeQuant(QUANT_OPS).match_and_rewrite(op, PatternRewriter(op))
         for simplify in (
+            _legalize_fake_quant,
             _remove_identity_cast,
             _fold_converted_constant,
             _fold_arithmetic,
@@ -88,6 +87,11 @@ STABLEHLO_MODELS = _StableHLOModels()
 
 
 # Simplification
+
+
+def _legalize_fake_quant(op: Operation) -> None:
+    # Calibration runs casts of the quant dialect; both dialects' become constraints.
+    LegalizeFakeQuant(QUANT_OPS).match_and_rewrite(op, PatternRewriter(op))
 
 
 def _remove_identity_cast(op: Operation) -> None:

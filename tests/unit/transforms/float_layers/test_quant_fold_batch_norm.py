@@ -101,6 +101,18 @@ def test_a_factor_before_the_bias():
     assert text.count("stablehlo.add") == 1
 
 
+def test_the_quantizer_skips_ops_that_batch_normalization_erased():
+    text = dot_general(
+        f"%a = stablehlo.add %y, %tb : {Y}",
+        f"%b = stablehlo.multiply %a, %sb : {Y}",
+        f"%z = stablehlo.add %b, %tb : {Y}",
+    )
+    stages = pipeline(Request(text, [ARGUMENT]))
+    prepared = stages.run("prepare")
+    assert "stablehlo.multiply" not in str(prepared)
+    assert relative(run(parse_module(text), ARGUMENT), run(prepared, ARGUMENT)) < 1e-6
+
+
 UNCHANGED = {
     "a sum is the bias": [f"%z = stablehlo.add %y, %tb : {Y}"],
     "the constant is divided": [f"%z = stablehlo.divide %sb, %y : {Y}"],

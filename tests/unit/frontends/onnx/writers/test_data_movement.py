@@ -75,6 +75,18 @@ def test_constants_and_indices():
     check(text, integers(2, 3), nodes=["Add", "Identity"])
 
 
+def test_constants_of_arith():
+    text = function(
+        "%x: tensor<2xf32>",
+        "tensor<2xf32>",
+        "%c = arith.constant dense<[1, 3]> : tensor<2xi64>",
+        "%0 = stablehlo.convert %c : (tensor<2xi64>) -> tensor<2xf32>",
+        "%1 = stablehlo.multiply %x, %0 : tensor<2xf32>",
+        "%1",
+    )
+    check(text, floats(2), nodes=["Cast", "Mul"])
+
+
 def test_sizes_of_dynamic_dimensions():
     text = function(
         "%x: tensor<2x?xf32>",

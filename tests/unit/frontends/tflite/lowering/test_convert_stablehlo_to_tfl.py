@@ -227,6 +227,28 @@ def test_u8_values_are_stored_as_i8_if_the_weights_are(weights: str, expected: s
     np.testing.assert_array_equal(found, exact)
 
 
+@pytest.mark.parametrize("dense", ["[-1, 3]", "-1"])
+def test_broadcast_constants_of_u8(dense: str):
+    u8 = "!quant.uniform<u8:f32, 0.5:130>"
+    text = _function(
+        f"%x: tensor<3x2x{u8}>",
+        f"tensor<3x2x{u8}>",
+        f"%c = stablehlo.constant() <{{value = dense<{dense}>"
+        f" : tensor<2xi8>}}> : () -> tensor<2x{u8}>",
+        f"%0 = quant.dcast %x : tensor<3x2x{u8}> to tensor<3x2xf32>",
+        f"%1 = quant.dcast %c : tensor<2x{u8}> to tensor<2xf32>",
+        "%2 = stablehlo.broadcast_in_dim %1, dims = [1]"
+        " : (tensor<2xf32>) -> tensor<3x2xf32>",
+        "%3 = stablehlo.add %0, %2 : tensor<3x2xf32>",
+        f"%4 = quant.qcast %3 : tensor<3x2xf32> to tensor<3x2x{u8}>",
+        "%4",
+    )
+    module = _converted(text)
+    x = np.array([[0, 255], [130, 5], [90, 200]], np.uint8)
+    (found,), (exact,) = (run_function(m, None, x) for m in (module, as_module(text)))
+    np.testing.assert_array_equal(found, exact)
+
+
 def test_casts_without_other_ops():
     text = _function(
         "%x: tensor<4xf32>",

@@ -27,7 +27,12 @@ from xdsl_quant.frontends.tflite.dialect.base import PlainValue, plain_attribute
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.rounding_mode import Rounding
-from xdsl_quant.runtime.arrays import constant_elements, elements_attr, numpy_dtype
+from xdsl_quant.runtime.arrays import (
+    constant_elements,
+    elements_attr,
+    numpy_dtype,
+    stored_elements,
+)
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     element_type_of,
@@ -210,8 +215,10 @@ def _dequantized_elements(op: Operation) -> Array | None:
         return None
     parameters = QuantizationParameters.from_integer_type(type_)
     if isinstance(source, stablehlo.ConstantOp):
-        stored = constant_elements(op.operands[0])
-        return None if stored is None else dequantize(stored, parameters)
+        elements = constant_elements(op.operands[0])
+        if elements is None:
+            return None
+        return dequantize(stored_elements(elements, type_), parameters)
     if not isinstance(source, QUANTIZE):
         return None
     elements = known_elements(source.operands[0])

@@ -1,7 +1,6 @@
 """Preparation of StableHLO modules: calls, constants, accumulators and quantized ops."""
 
 from xdsl.context import Context
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -16,7 +15,12 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+<<<<<<< HEAD
 from xdsl_quant.frontends.stablehlo.calls import called_functions, inline_calls
+=======
+from xdsl_quant.frontends.stablehlo.calls import inline_calls
+from xdsl_quant.frontends.stablehlo.constants import replace_arith_constants
+>>>>>>> revm
 from xdsl_quant.frontends.stablehlo.dialect.reduction import ReductionOp, region_op
 from xdsl_quant.frontends.stablehlo.lowering.adoption import adopt_ops
 from xdsl_quant.frontends.stablehlo.lowering.stablehlo_legalize_quantized_op_to_qdq import (
@@ -74,23 +78,20 @@ def unify_constants(module: ModuleOp) -> None:
     Replace constants of `arith`, and casts of constants of stored values, by
     `stablehlo.constant`.
     """
+    replace_arith_constants(module)
     for op in [*module.walk()]:
-        source = op
-        if isinstance(op, StorageCastOp) and isinstance(op.input.owner, Operation):
-            source = op.input.owner
-        if not isinstance(source, arith.ConstantOp | stablehlo.ConstantOp):
+        if not isinstance(op, StorageCastOp):
             continue
-        (result,) = op.results
-        type_: Attribute = result.type
+        source, type_ = op.input.owner, op.result.type
         is_tensor = isinstance(type_, TensorType)
-        if isinstance(op, stablehlo.ConstantOp) or not is_tensor:
+        if not isinstance(source, stablehlo.ConstantOp) or not is_tensor:
             continue
         constant = stablehlo.ConstantOp.create(
             result_types=[type_],
             properties={"value": source.value},
             location=source.location,
         )
-        constant.output.name_hint = result.name_hint
+        constant.output.name_hint = op.result.name_hint
         Rewriter.replace_op(op, constant)
 
 

@@ -34,7 +34,11 @@ from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.arrays import constant_elements, elements_attr
+from xdsl_quant.runtime.arrays import (
+    constant_elements,
+    elements_attr,
+    stored_elements,
+)
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.transforms.building.type_replacement import set_type
 
@@ -225,7 +229,7 @@ def _bias_elements(bias: SSAValue, channels: int) -> Array | None:
     if elements is None or not isinstance(type_, ScaledQuantizedType):
         return elements
     parameters = QuantizationParameters.from_integer_type(type_)
-    return dequantize(elements, parameters)
+    return dequantize(stored_elements(elements, type_), parameters)
 
 
 class StoreBias(RewritePattern):
