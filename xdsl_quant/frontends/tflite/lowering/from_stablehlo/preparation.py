@@ -15,12 +15,8 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
-<<<<<<< HEAD
 from xdsl_quant.frontends.stablehlo.calls import called_functions, inline_calls
-=======
-from xdsl_quant.frontends.stablehlo.calls import inline_calls
 from xdsl_quant.frontends.stablehlo.constants import replace_arith_constants
->>>>>>> revm
 from xdsl_quant.frontends.stablehlo.dialect.reduction import ReductionOp, region_op
 from xdsl_quant.frontends.stablehlo.lowering.adoption import adopt_ops
 from xdsl_quant.frontends.stablehlo.lowering.stablehlo_legalize_quantized_op_to_qdq import (
