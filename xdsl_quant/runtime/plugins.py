@@ -14,7 +14,7 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias, TypedDict
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -151,7 +151,12 @@ class ModelReader(Protocol):
     """Reader of model files; raises `ModelFileError`, `OSError` or `ImportError`."""
 
     def __call__(
-        self, source: str | Path | bytes, **options: Unpack[ReaderOptions]
+        self,
+        source: str | Path | bytes,
+        *,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        static: bool = False,
+        constants: Sequence[str] = (),
     ) -> ModuleOp: ...
 
 
