@@ -69,7 +69,7 @@ def _cases(part: int) -> Iterator[NodeCase]:
             yield case
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_node_cases_are_written_again(part: int):
     """ONNX's node tests: import, write, and compare onnxruntime's results with the case."""

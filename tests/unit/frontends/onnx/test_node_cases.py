@@ -12,7 +12,7 @@ _PARTS = 40
 """Number of parts that the cases are divided into: each is a test."""
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_node_cases(part: int):
     failures: list[str] = []
@@ -44,7 +44,7 @@ softmax_axis_2 softplus
 """.split()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", _CASES)
 def test_node_cases_of_unknown_batch(name: str):
     case = next(case for case in node_cases() if case.name == f"test_{name}")
