@@ -132,10 +132,17 @@ class SameOperandsAndResultType(assembly.CustomDirective):
 
     def parse_types(self, parser: Parser, operand_count: int) -> FunctionType:
         """Parse a function type or its abbreviation."""
-        type_ = parser.parse_type()
+        pos, type_ = parser.pos, parser.parse_type()
         if isinstance(type_, FunctionType):
             return type_
-        return FunctionType.from_lists((type_,) * operand_count, (type_,))
+        inputs = self.inputs_of(parser, type_, operand_count, pos)
+        return FunctionType.from_lists(inputs, (type_,))
+
+    def inputs_of(
+        self, parser: Parser, type_: Attribute, operand_count: int, pos: int
+    ) -> Sequence[Attribute]:
+        """Return the operand types that a result type, parsed at `pos`, abbreviates."""
+        return (type_,) * operand_count
 
     def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
         """Return the types of the short form, or `None` to print a function type."""
@@ -208,14 +215,12 @@ class ComplexOpType(SameOperandsAndResultType):
     operand_types: assembly.TypeDirective
     result_type: assembly.TypeDirective
 
-    def parse_types(self, parser: Parser, operand_count: int) -> FunctionType:
-        pos = parser.pos
-        type_ = parser.parse_type()
-        if isinstance(type_, FunctionType):
-            return type_
+    def inputs_of(
+        self, parser: Parser, type_: Attribute, operand_count: int, pos: int
+    ) -> Sequence[Attribute]:
         if (component := _component_type(type_)) is None:
             parser.raise_error("expected tensor with complex element type", pos)
-        return FunctionType.from_lists((component,) * operand_count, (type_,))
+        return (component,) * operand_count
 
     def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
         result = op.result_types[0]
@@ -230,14 +235,12 @@ class TupleOpType(SameOperandsAndResultType):
     operand_types: assembly.TypeDirective
     result_type: assembly.TypeDirective
 
-    def parse_types(self, parser: Parser, operand_count: int) -> FunctionType:
-        pos = parser.pos
-        type_ = parser.parse_type()
-        if isinstance(type_, FunctionType):
-            return type_
+    def inputs_of(
+        self, parser: Parser, type_: Attribute, operand_count: int, pos: int
+    ) -> Sequence[Attribute]:
         if not isinstance(type_, TupleType):
             parser.raise_error("expected tuple type", pos, parser.pos)
-        return FunctionType.from_lists(type_.types.data, (type_,))
+        return type_.types.data
 
     def short_types(self, op: IRDLOperation) -> Sequence[Attribute] | None:
         (result,) = op.result_types
