@@ -586,7 +586,7 @@ _GENERATORS: dict[str, Callable[[Random], Op]] = {
 }
 
 RARE_KINDS = tuple(_GENERATORS)
-"""What `rare_text` can make a module with."""
+"""Kinds of ops with which `rare_text` makes modules."""
 
 
 def _other_type(rng: Random, type_: Type) -> Type:

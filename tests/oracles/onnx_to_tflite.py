@@ -28,7 +28,7 @@ import numpy as np
 import onnx
 import onnxruntime  # pyright: ignore[reportMissingTypeStubs] it has none
 from onnx import helper, numpy_helper
-from onnxruntime import quantization  # pyright: ignore[reportMissingTypeStubs]
+from onnxruntime import quantization  # pyright: ignore[reportMissingTypeStubs] see above
 
 from benchmarks.models import MODELS, saved_model
 from benchmarks.report import table

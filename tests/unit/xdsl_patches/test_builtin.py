@@ -32,7 +32,7 @@ def test_string_that_is_not_closed():
 
 @pytest.mark.parametrize("text", ["größe", "日本", "a\tä", "\N{REPLACEMENT CHARACTER}"])
 def test_text_beyond_ascii(mlir: Mlir, text: str):
-    """What MLIR prints is read as a string again, also as a location."""
+    """Strings that MLIR prints are read as strings again, also in locations."""
     attribute = StringAttr(text)
     assert Parser(multiverse_context(), str(attribute)).parse_attribute() == attribute
     module = f"func.func private @f() attributes {{a.b = {attribute}}}"

@@ -126,15 +126,8 @@ def check_node(
         is_compiled: whether to compile the module, not only to interpret it.
         attributes: attributes of the node.
     """
-    names, known, arguments = _operands(values, constants)
-    model = node_model(
-        op_type,
-        arguments,
-        operands=names,
-        constants=known,
-        results=[f"y{i}" for i in range(result_count)],
-        opset=opset,
-        **attributes,
+    model, arguments = _model(
+        op_type, values, constants, result_count, opset, attributes
     )
     expected = runtime_results(model, arguments)
     module = read_onnx(model)
@@ -170,15 +163,8 @@ def check_written_node(
         nodes: ops of the file; by default not compared.
         attributes: attributes of the node.
     """
-    names, known, arguments = _operands(values, constants)
-    model = node_model(
-        op_type,
-        arguments,
-        operands=names,
-        constants=known,
-        results=[f"y{i}" for i in range(result_count)],
-        opset=opset,
-        **attributes,
+    model, arguments = _model(
+        op_type, values, constants, result_count, opset, attributes
     )
     file = write_onnx(read_onnx(model))
     results = (runtime_results(each, arguments) for each in (file, model))
@@ -211,6 +197,28 @@ def import_error(
     with pytest.raises(ONNXFileError) as error:
         read_onnx(model)
     return str(error.value).removeprefix(f"<bytes>: error: node 'y' ({op_type}): ")
+
+
+def _model(
+    op_type: str,
+    values: Sequence[ArrayLike | None],
+    constants: Sequence[int],
+    result_count: int,
+    opset: int,
+    attributes: Mapping[str, Any],
+) -> tuple[bytes, Mapping[str, Array]]:
+    """Return the model of a node with results `y0`, ..., and its arguments."""
+    names, known, arguments = _operands(values, constants)
+    model = node_model(
+        op_type,
+        arguments,
+        operands=names,
+        constants=known,
+        results=[f"y{i}" for i in range(result_count)],
+        opset=opset,
+        **attributes,
+    )
+    return model, arguments
 
 
 def _operands(

@@ -18,7 +18,7 @@ TEXT = """builtin.module {
     %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {}]> : tensor<8x4xf32>
     func.return %1 : tensor<8x4xf32>
   }
-}"""  # noqa: E501
+}"""  # noqa: E501 as printed
 
 
 def test_text():
@@ -61,7 +61,7 @@ MANUAL = """builtin.module {
     } : (tensor<8xf32>) -> tensor<4xf32>
     func.return %0 : tensor<4xf32>
   }
-}"""  # noqa: E501
+}"""  # noqa: E501 as printed
 
 
 def test_manual_computation():
