@@ -80,6 +80,7 @@ def result_range(model: QuantizedModel, kernel: str) -> tuple[float, float]:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", ["-1.0e+09", "-3.4e+38", "0xFF800000"])
 def test_a_causal_mask_of_jax(number: str):
+    """jax outlines `where` as a function, which is inlined."""
     data = np.load(DATA / "causal_mask_data.npy")
     model = quantize(CAUSAL.replace("-1.000000e+09", number), data, PLAIN)
     report = model.report(data)
