@@ -57,6 +57,9 @@ class Attack:
     low: Floats
     high: Floats
 
+    step: float = 0.0
+    """Scale of the stored arguments; 0 if unknown."""
+
     error: Witness = field(default_factory=Witness)
     """Largest absolute error of a result."""
 
@@ -99,23 +102,30 @@ class Attack:
         is_better |= self.quantized_class.add(-margin, argument)
         return is_better
 
-    def search(self, directions: Floats, tries: int, seed: int) -> None:
+    def search(
+        self, directions: Floats, roundings: Floats, tries: int, seed: int
+    ) -> None:
         """
         Try corners along directions, random corners and points, then greedy changes of
         the best arguments.
 
         Args:
             directions: `[rows, elements]`, in which results grow.
+            roundings: directions of the quantization errors of the argument.
             tries: number of arguments to run.
             seed: seed of the draws.
         """
         rng = np.random.default_rng(seed)
-        signs = [np.sign(row) * side for row in directions for side in (1, -1)]
-        for sign in signs[: tries // 2]:
-            self.visit(np.where(sign > 0, self.high, self.low))
-        rest = max(tries - min(len(signs), tries // 2), 0)
-        for number in range(rest):
-            if number < rest // 4:
+        count = 0
+        for row, errors in zip(directions, roundings, strict=True):
+            for side in (1, -1):
+                corner = np.where(row * side > 0, self.high, self.low)
+                for argument in (corner, self._center()):
+                    if count < tries // 2:
+                        self.visit(self._between(argument, errors * side))
+                        count += 1
+        for number in range(count, tries):
+            if number % 8 == 0:
                 corner = rng.integers(0, 2, self.low.shape) > 0
                 self.visit(np.where(corner, self.high, self.low))
                 continue
@@ -123,6 +133,26 @@ class Attack:
             goal = goals[number % 4]
             origin = goal.argument if goal.argument.size else self.low
             self.visit(self._changed(origin, rng))
+
+    def _center(self) -> Floats:
+        center = ((self.low + self.high) / 2).astype(np.float32)
+        return np.clip(center, self.low, self.high)
+
+    def _between(self, argument: Floats, signs: Floats) -> Floats:
+        """
+        Move elements next to the nearest bound between two stored values, from where the
+        rounding moves them in the direction of `signs`.
+        """
+        if not self.step:
+            return argument
+        bounds = (np.floor(argument / self.step) + 0.5) * self.step
+        moved = bounds + np.sign(signs) * 1e-3 * self.step
+        moved = moved.astype(np.float32).astype(np.float64)
+        is_inside = (moved >= self.low) & (moved <= self.high)
+        # The next lower bound, for elements at the upper end of the region.
+        lower = (moved - self.step).astype(np.float32).astype(np.float64)
+        is_lower = ~is_inside & (lower >= self.low) & (lower <= self.high)
+        return np.where(is_inside, moved, np.where(is_lower, lower, argument))
 
     def _changed(self, argument: Floats, rng: np.random.Generator) -> Floats:
         """Move some elements to an end, or to a point of the region."""
@@ -132,6 +162,8 @@ class Attack:
         if rng.random() < 0.7:
             share = np.rint(share)
         moved = self.low + share * (self.high - self.low)
+        if rng.random() < 0.5:
+            moved = self._between(moved, rng.choice([-1.0, 1.0], argument.shape))
         moved = np.clip(moved.astype(np.float32), self.low, self.high)
         return np.where(part, moved, argument)
 

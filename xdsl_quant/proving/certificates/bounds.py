@@ -149,15 +149,15 @@ class Variables:
     def bound(
         self,
         expression: Mapping[Variable, Floats],
-        at_inputs: dict[Variable, Floats] | None = None,
+        watched: dict[Variable, Floats] | None = None,
     ) -> tuple[Floats, Floats]:
         """
         Return bounds `[regions, rows]` of linear expressions of variables.
 
         Args:
             expression: coefficients `[regions, rows, elements]` by variable.
-            at_inputs: receives the coefficients of the inputs, the direction in which
-                the expressions grow.
+            watched: variables whose coefficients replace the given values: the
+                directions in which the expressions grow.
         """
         (first, *_) = expression.values()
         shape = first.shape[:2]
@@ -169,8 +169,8 @@ class Variables:
             low, high = np.maximum(low, at_box[0]), np.minimum(high, at_box[1])
             variable = max(todo, key=lambda each: each.number)
             rows = todo.pop(variable)
-            if at_inputs is not None and not variable.terms:
-                at_inputs[variable] = rows
+            if watched is not None and variable in watched:
+                watched[variable] = rows
             error = variable.radius + variable.slack
             center = center + _dot(rows, variable.constant)
             radius = radius + _dot(np.abs(rows), error)

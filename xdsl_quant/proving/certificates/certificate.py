@@ -26,7 +26,7 @@ from .analysis import Analysis, Pair
 from .attacks import Attack, runner
 from .bounds import Variable, Variables
 from .linear_maps import Floats
-from .networks import Value
+from .networks import Rounding, Value, quantized_type
 from .pairing import Pairing
 from .readers import read_network
 from .regions import Region
@@ -195,6 +195,7 @@ def certify(
     pairing = Pairing.of(networks[0], networks[1])
     low, high = region.flattened(networks[0].argument.size)
     search = _Search(modules, entry, region, networks[0].argument.shape, tries, seed)
+    search.step = _argument_step(pairing)
     regions: list[RegionCertificate] = []
     kernels: dict[Value, KernelBound] = {}
     searched = 0.0
@@ -235,6 +236,17 @@ def _add_kernels(kernels: dict[Value, KernelBound], analysis: Analysis) -> None:
         kernels[value] = bound
 
 
+def _argument_step(pairing: Pairing) -> float:
+    """Return the scale of the stored arguments; 0 if there is no single scale."""
+    rounded = _argument_rounding(pairing)
+    if rounded is None or rounded.op is None:
+        return 0.0
+    type_ = quantized_type(rounded.op.results[0].type)
+    if type_ is None or not type_.is_per_tensor:
+        return 0.0
+    return float(type_.get_scales())
+
+
 @dataclass(frozen=True)
 class _Chunk:
     """Bounds of the results of some regions."""
@@ -245,40 +257,72 @@ class _Chunk:
     margins: Mapping[str, Floats]
     """Smallest lead of the class in each model, `[regions]`; empty without classes."""
 
-    directions: Floats
-    """Directions in which results and errors grow, `[regions, rows, elements]`."""
+    directions: tuple[Floats, Floats]
+    """
+    Directions in which errors and leads grow, `[regions, rows, elements]`: of the
+    argument, and of the error of its quantization.
+    """
 
     @staticmethod
     def of(analysis: Analysis, classes: Sequence[tuple[int, int]]) -> _Chunk:
         pair, variables = analysis.result(), analysis.variables
         (count,) = pair.difference.low.shape[1:]
         rows = np.broadcast_to(np.eye(count), (len(classes), count, count))
-        directions: list[Floats] = []
-        low, high = _bound(variables, {pair.difference: rows}, directions)
+        watched = _Watched.of(analysis)
+        low, high = watched.bound({pair.difference: rows})
         low = np.maximum(low, pair.difference.low)
         high = np.minimum(high, pair.difference.high)
         margins: dict[str, Floats] = {}
         if count > 1:
-            margins = _margins(variables, pair, classes, directions)
-        return _Chunk(
-            np.maximum(-low, high), margins, np.concatenate(directions, axis=1)
+            margins = _margins(watched, pair, classes)
+        return _Chunk(np.maximum(-low, high), margins, watched.directions())
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """Coefficients of the argument and of its quantization error in bounds."""
+
+    variables: Variables
+    watched: Sequence[Variable]
+    found: list[dict[Variable, Floats]] = field(
+        default_factory=list[dict[Variable, Floats]]
+    )
+
+    @staticmethod
+    def of(analysis: Analysis) -> _Watched:
+        argument = analysis.pairs[analysis.pairing.quantized.argument]
+        rounded = _argument_rounding(analysis.pairing)
+        second = argument if rounded is None else analysis.pairs[rounded]
+        return _Watched(analysis.variables, [argument.number, second.difference])
+
+    def bound(self, rows: Mapping[Variable, Floats]) -> tuple[Floats, Floats]:
+        """Return the bounds of expressions, and keep the coefficients."""
+        (first, *_) = rows.values()
+        shape = *first.shape[:2], self.watched[0].low.shape[1]
+        found = {variable: np.zeros(shape) for variable in self.watched}
+        ends = self.variables.bound(rows, found)
+        self.found.append(found)
+        return ends
+
+    def directions(self) -> tuple[Floats, Floats]:
+        """Return the coefficients `[regions, rows, elements]` of both variables."""
+        first, second = (
+            np.concatenate([found[each] for found in self.found], axis=1)
+            for each in self.watched
         )
+        return first, second
 
 
-def _bound(
-    variables: Variables, rows: Mapping[Variable, Floats], directions: list[Floats]
-) -> tuple[Floats, Floats]:
-    found: dict[Variable, Floats] = {}
-    ends = variables.bound(rows, found)
-    directions += found.values()
-    return ends
+def _argument_rounding(pairing: Pairing) -> Rounding | None:
+    """Return the quantization of the argument, if there is exactly one."""
+    users = pairing.quantized.users()[pairing.quantized.argument]
+    if len(users) == 1 and isinstance(users[0], Rounding):
+        return users[0]
+    return None
 
 
 def _margins(
-    variables: Variables,
-    pair: Pair,
-    classes: Sequence[tuple[int, int]],
-    directions: list[Floats],
+    watched: _Watched, pair: Pair, classes: Sequence[tuple[int, int]]
 ) -> dict[str, Floats]:
     """Return the smallest lead of the class over other classes in both models."""
     count = pair.number.low.shape[1]
@@ -292,7 +336,7 @@ def _margins(
         parts = {pair.number: rows}
         if name == "quantized":
             parts[pair.difference] = rows
-        margins[name] = _bound(variables, parts, directions)[0].min(axis=1)
+        margins[name] = watched.bound(parts)[0].min(axis=1)
     return margins
 
 
@@ -314,6 +358,7 @@ class _Search:
             Attack(runs[1], runs[0], *ends) for ends in zip(low, high, strict=True)
         ]
         self.tries, self.seed, self.seconds = tries, seed, 0.0
+        self.step = 0.0
 
     def classes(self, part: slice) -> Sequence[tuple[int, int]]:
         """Return the classes at the centers of some regions."""
@@ -329,7 +374,9 @@ class _Search:
         """Yield the certificates of the regions of a chunk, after the search."""
         for row, errors in enumerate(chunk.errors):
             attack = self.attacks[first + row]
-            attack.search(chunk.directions[row], self.tries, self.seed + first + row)
+            attack.step = self.step
+            directions = [each[row] for each in chunk.directions]
+            attack.search(*directions, self.tries, self.seed + first + row)
             leads = {name: float(each[row]) for name, each in chunk.margins.items()}
             yield RegionCertificate(
                 errors.tolist(),
