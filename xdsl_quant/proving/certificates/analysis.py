@@ -1,0 +1,364 @@
+"""
+Bounds of the values of a float network, and of their differences from a quantized network.
+
+For each pair of values there are two variables: the float value and the difference. Their
+errors are independent, and rounding errors of the float network in `f32` are among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from xdsl_quant.diagnostics import refuse
+
+from .bounds import Coefficient, Variable, Variables
+from .functions import FUNCTIONS, Elementwise
+from .linear_maps import FLOAT_UNIT, SMALLEST, Floats, Path, growth
+from .networks import Clamp, Function, Largest, Rounding, Table, Value
+from .pairing import Affine, Pairing, expand
+
+_MARGIN = 2.0**-40
+"""Bound of the relative rounding errors of the few operations of a relaxation."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Variables of a float value, and of the quantized value less the float value."""
+
+    number: Variable
+    difference: Variable
+
+
+@dataclass
+class Analysis:
+    """Bounds of all pairs of values for some regions."""
+
+    pairing: Pairing
+    variables: Variables
+    pairs: dict[Value, Pair] = field(default_factory=dict[Value, Pair])
+    """Pairs by quantized value."""
+
+    floats: dict[Value, Variable] = field(default_factory=dict[Value, Variable])
+    """Variables by float value."""
+
+    operands: dict[Value, Pair] = field(default_factory=dict[Value, Pair])
+    """Pairs of the operands of values that are not affine."""
+
+    @staticmethod
+    def of(pairing: Pairing, low: Floats, high: Floats) -> Analysis:
+        """
+        Bound all values for regions of arguments.
+
+        Args:
+            pairing: the two networks.
+            low: smallest arguments, `[regions, elements]`.
+            high: largest arguments.
+        """
+        analysis = Analysis(pairing, Variables(len(low)))
+        variables = analysis.variables
+        number = variables.input(low, high)
+        zero = variables.define((), size=low.shape[1])
+        analysis.floats[pairing.float_network.argument] = number
+        analysis.pairs[pairing.quantized.argument] = Pair(number, zero)
+        for value in pairing.quantized.values:
+            if value not in pairing.operands:
+                continue
+            operand = analysis._operand(value)
+            analysis.operands[value] = operand
+            pair = analysis._result(value, operand)
+            analysis.pairs[value] = pair
+            analysis.floats[pairing.counterparts[value]] = pair.number
+        return analysis
+
+    # Affine functions
+
+    def result(self) -> Pair:
+        """
+        Return the pair of the results of the networks.
+
+        Raises:
+            PassFailedException: if the results are no affine functions of paired values.
+        """
+        networks = self.pairing.quantized, self.pairing.float_network
+        return self._pair_of(networks[0].result, networks[1].result)
+
+    def _operand(self, value: Value) -> Pair:
+        (operand,) = value.operands
+        return self._pair_of(operand, self.pairing.operands[value])
+
+    def _pair_of(self, quantized: Value, partner: Value) -> Pair:
+        """Return the pair of an affine function of quantized values and its partner."""
+        if quantized in self.pairs and partner in self.floats:
+            pair = self.pairs[quantized]
+            if pair.number is self.floats[partner]:
+                return pair
+        mine = expand(quantized, self.pairs)
+        other = expand(partner, self.floats)
+        if mine is None or other is None:
+            op = quantized.op
+            assert op is not None
+            refuse(op, "cannot be paired", "no counterpart", "give the original model")
+        number, error = self._number(partner, other)
+        terms: list[tuple[Variable, Coefficient]] = []
+        for base, path in mine.terms:
+            terms.append((self.pairs[base].difference, path))
+        terms += self._changes(mine, other)
+        difference = self.variables.define(
+            terms,
+            mine.constant - other.constant,
+            error + _MARGIN * (np.abs(mine.constant) + other.magnitude),
+        )
+        return Pair(number, difference)
+
+    def _number(self, partner: Value, affine: Affine) -> tuple[Variable, Floats]:
+        """Return the variable of a float value and the bound of its rounding error."""
+        roundings = 2 + max((path.roundings for _, path in affine.terms), default=0)
+        summed = affine.magnitude
+        for base, path in affine.terms:
+            size = self.floats[base].magnitude + SMALLEST
+            summed = summed + path.magnitude.apply(size)
+        is_exact = all(_moves_only(path) for _, path in affine.terms)
+        if is_exact and not affine.magnitude.any() and len(affine.terms) == 1:
+            roundings = 0
+        error = growth(roundings + len(affine.terms), FLOAT_UNIT) * summed
+        error = np.zeros_like(summed) if not roundings else error + SMALLEST
+        if partner in self.floats:
+            return self.floats[partner], error
+        terms = [(self.floats[base], path) for base, path in affine.terms]
+        number = self.variables.define(terms, affine.constant, error)
+        self.floats[partner] = number
+        return number, error
+
+    def _changes(
+        self, mine: Affine, other: Affine
+    ) -> list[tuple[Variable, Coefficient]]:
+        """Return the difference of two affine functions of the same float values."""
+        terms: list[tuple[Variable, Coefficient]] = []
+        rest = [*other.terms]
+        for base, path in mine.terms:
+            number = self.pairs[base].number
+            match = next((t for t in rest if self.floats[t[0]] is number), None)
+            if match is not None and (
+                path.equals(match[1]) or path.minus(match[1]) is not None
+            ):
+                rest.remove(match)
+                if (change := path.minus(match[1])) is not None:
+                    terms.append((number, change))
+            else:
+                terms.append((number, path))
+        for base, path in rest:
+            terms.append((self.floats[base], path.then(_negation(path, base))))
+        return terms
+
+    # Other values
+
+    def _result(self, value: Value, operand: Pair) -> Pair:
+        counterpart = self.pairing.counterparts[value]
+        has_clamp = counterpart is not self.pairing.operands[value]
+        if isinstance(value, Function):
+            return self._function(value, operand)
+        if isinstance(value, Largest):
+            return self._largest(value, operand)
+        clamp = counterpart if has_clamp and isinstance(counterpart, Clamp) else None
+        if isinstance(value, Rounding):
+            return self._clamped(operand, value, clamp, value.error)
+        assert isinstance(value, Clamp)
+        return self._clamped(operand, value, clamp, np.zeros(1))
+
+    def _clamped(
+        self,
+        operand: Pair,
+        own: Rounding | Clamp,
+        clamp: Clamp | None,
+        error: Floats,
+    ) -> Pair:
+        """Return the pair of a rounding that saturates, and of a clamp or the identity."""
+        infinity = np.array(np.inf)
+        own_ends = own.low, own.high
+        ends = (-infinity, infinity) if clamp is None else (clamp.low, clamp.high)
+        self._refine(operand, error, (*own_ends, *ends))
+        self._check_limit(own, operand)
+        number, difference = operand.number, operand.difference
+        low, high = number.low, number.high
+        # The float value: piecewise linear.
+        at_low, at_high = np.clip(low, *ends), np.clip(high, *ends)
+        slope = (at_high - at_low) / np.maximum(high - low, SMALLEST)
+        slope = np.clip(slope, 0.0, 1.0)
+        points = [low, high, *(np.clip(end, low, high) for end in ends)]
+        center, radius = _spread([np.clip(p, *ends) - slope * p for p in points])
+        margin = _MARGIN * number.magnitude
+        result = operand.number
+        if clamp is not None:
+            result = self.variables.define(
+                [(number, slope)], center, radius + margin
+            )
+        # The difference: `share * (difference + error)`, and the difference of clamps.
+        first, last = difference.low - error, difference.high + error
+        is_inside = (low >= own_ends[0]) & (high <= own_ends[1])
+        is_inside &= (low + first >= own_ends[0]) & (high + last <= own_ends[1])
+        is_outside = (np.maximum(high, high + last) <= own_ends[0]) | (
+            np.minimum(low, low + first) >= own_ends[1]
+        )
+        share = np.where(is_inside, 1.0, np.where(is_outside, 0.0, 0.5))
+        # From a partial share of 1/2, the share may be 0 or 1.
+        least = np.minimum.reduce([difference.low / 2 - error, -difference.high / 2])
+        most = np.maximum.reduce([difference.high / 2 + error, -difference.low / 2])
+        exact = np.where(is_inside, error, 0.0)
+        is_partial = ~(is_inside | is_outside)
+        least = np.where(is_partial, np.minimum(least, 0.0), -exact)
+        most = np.where(is_partial, np.maximum(most, 0.0), exact)
+        points += [np.clip(end, low, high) for end in own_ends]
+        changes = [np.clip(p, *own_ends) - np.clip(p, *ends) for p in points]
+        smallest, largest = np.minimum.reduce(changes), np.maximum.reduce(changes)
+        offset, radius = _spread([least + smallest, most + largest])
+        margin = _MARGIN * (number.magnitude + difference.magnitude + error)
+        changed = self.variables.define([(difference, share)], offset, radius + margin)
+        changed.tighten(
+            np.minimum(first, 0.0) + smallest - margin,
+            np.maximum(last, 0.0) + largest + margin,
+        )
+        return Pair(result, changed)
+
+    def _refine(
+        self, operand: Pair, error: Floats, bends: Sequence[Floats]
+    ) -> None:
+        """Tighten the bounds of a pair where they contain a bend of a clamp."""
+        number, difference = operand.number, operand.difference
+        low = number.low + np.minimum(difference.low - error, 0.0)
+        high = number.high + np.maximum(difference.high + error, 0.0)
+        needed = np.zeros(low.shape, np.bool_)
+        for bend in bends:
+            needed |= (low < bend) & (bend < high)
+        for variable in (number, difference):
+            variable.tighten(*self.variables.refine([variable], needed))
+
+    def _check_limit(self, own: Rounding | Clamp, operand: Pair) -> None:
+        if not isinstance(own, Rounding):
+            return
+        largest = operand.number.magnitude + operand.difference.magnitude
+        if np.any(largest >= own.limit):
+            assert own.op is not None
+            refuse(
+                own.op,
+                "may overflow",
+                f"sums up to {float((largest / own.limit).max()):.3g} times the limit of "
+                "the accumulator",
+                "certify smaller regions",
+            )
+
+    def _function(self, value: Function, operand: Pair) -> Pair:
+        """Return the pair of a table of stored values and a function of floats."""
+        function = FUNCTIONS.get(value.name)
+        if function is None:
+            assert value.op is not None
+            refuse(value.op, "cannot be bounded", f"function '{value.name}'")
+        number, difference = operand.number, operand.difference
+        everything = np.ones(number.low.shape, np.bool_)
+        for variable in (number, difference):
+            variable.tighten(*self.variables.refine([variable], everything))
+        result = self._relaxed(number, function)
+        low = number.low + np.minimum(difference.low, 0.0)
+        high = number.high + np.maximum(difference.high, 0.0)
+        smallest, largest = function.slopes(low, high)
+        slope, swing = (smallest + largest) / 2, (largest - smallest) / 2
+        offset: Floats = np.zeros_like(low)
+        radius = swing * difference.magnitude + function.error(number.magnitude)
+        if value.table is not None:
+            first = number.low + difference.low
+            last = number.high + difference.high
+            error_low, error_high = _table_errors(value.table, function, first, last)
+            offset = (error_low + error_high) / 2
+            radius = radius + (error_high - error_low) / 2
+        radius = radius + _MARGIN * (1 + number.magnitude + difference.magnitude)
+        changed = self.variables.define([(difference, slope)], offset, radius)
+        return Pair(result, changed)
+
+    def _relaxed(self, number: Variable, function: Elementwise) -> Variable:
+        """Return the variable of a function of a float value."""
+        low, high = number.low, number.high
+        smallest, largest = function.slopes(low, high)
+        slope, swing = (smallest + largest) / 2, (largest - smallest) / 2
+        center = (low + high) / 2
+        around = np.maximum(high - center, center - low)
+        offset = function.compute(center) - slope * center
+        radius = swing * around + function.error(number.magnitude)
+        radius = radius + _MARGIN * (1 + number.magnitude)
+        return self.variables.define([(number, slope)], offset, radius)
+
+    def _largest(self, value: Largest, operand: Pair) -> Pair:
+        """Return the pair of the largest elements of groups."""
+        number, difference = operand.number, operand.difference
+        groups = value.groups
+        low = number.low[:, groups].max(axis=2)
+        high = number.high[:, groups].max(axis=2)
+        center, radius = _spread([low, high])
+        result = self.variables.define((), center, radius + _MARGIN * np.abs(center))
+        # The largest elements differ by no more than elements of the same index.
+        low = difference.low[:, groups].min(axis=2)
+        high = difference.high[:, groups].max(axis=2)
+        center, radius = _spread([low, high])
+        changed = self.variables.define((), center, radius + _MARGIN * np.abs(center))
+        return Pair(result, changed)
+
+
+def _spread(points: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return the center and the radius of the interval that contains all points."""
+    low, high = np.minimum.reduce(points), np.maximum.reduce(points)
+    return (low + high) / 2, (high - low) / 2
+
+
+def _moves_only(path: Path) -> bool:
+    from .linear_maps import Gathering
+
+    return all(isinstance(each, Gathering) for each in path.maps)
+
+
+def _negation(path: Path, base: Value) -> Path:
+    from .linear_maps import Scaling
+
+    count = path.maps[-1].outputs if path.maps else base.size
+    return Path([Scaling(np.full(count, -1.0))])
+
+
+def _table_errors(
+    table: Table, function: Elementwise, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    """
+    Return bounds of the errors of a table on intervals of its inputs: the extremes of all
+    stored values that are reachable.
+    """
+    errors = table.results - function.compute(table.inputs)
+    step = table.inputs[1] - table.inputs[0]
+    last = len(errors) - 1
+    # One more stored value on each side, as the division rounds.
+    start = np.clip(np.floor((low - table.inputs[0]) / step) - 1, 0, last).astype(int)
+    end = np.clip(np.ceil((high - table.inputs[0]) / step) + 1, 0, last).astype(int)
+    return (
+        -_range_maximum(-errors, start, end),
+        _range_maximum(errors, start, end),
+    )
+
+
+def _range_maximum(
+    values: Floats, start: np.ndarray, end: np.ndarray
+) -> Floats:
+    """Return the largest of `values[start : end + 1]`, by a table of powers of two."""
+    levels = [values]
+    size = 1
+    while 2 * size <= len(values):
+        before = levels[-1]
+        levels.append(np.maximum(before[:-size], before[size:]))
+        size *= 2
+    level = np.log2(end - start + 1).astype(int)
+    result = np.empty(start.shape)
+    for number, best in enumerate(levels):
+        chosen = level == number
+        first = start[chosen]
+        second = end[chosen] - (1 << number) + 1
+        result[chosen] = np.maximum(best[first], best[second])
+    return result
+
+

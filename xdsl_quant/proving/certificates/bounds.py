@@ -1,0 +1,235 @@
+"""
+Sound linear bounds of values, for many regions at once.
+
+A variable is an affine function of earlier variables plus an error that is bounded. To
+bound a linear expression, back substitution replaces variables by their definitions until
+only the inputs are left, so that errors cancel or add up as the weights tell. The
+rounding errors of the analysis itself are part of every bound.
+
+Arrays have the shape `[regions, elements]`, coefficients `[regions, rows, elements]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from .linear_maps import SMALLEST, UNIT, Floats, Path, growth
+
+Coefficient: TypeAlias = "Path | Floats"
+"""Linear map, or factors `[regions, elements]`."""
+
+_MOST_BYTES = 1 << 26
+"""Maximum size in bytes of the coefficients of a variable."""
+
+
+@dataclass(eq=False)
+class Variable:
+    """An affine function of earlier variables, with an error; an input without terms."""
+
+    number: int
+    terms: Sequence[tuple[Variable, Coefficient]]
+    constant: Floats
+    radius: Floats
+    """Largest absolute value of the error."""
+
+    low: Floats
+    high: Floats
+    slack: Floats
+    """Bound of the rounding errors when coefficients of 1 are substituted."""
+
+    @property
+    def magnitude(self) -> Floats:
+        """Largest absolute value."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    def tighten(self, low: Floats, high: Floats) -> None:
+        """Intersect the bounds with others."""
+        self.low = np.maximum(self.low, low)
+        self.high = np.minimum(self.high, high)
+
+
+def outward(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return bounds that are wider by one unit in the last place."""
+    return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+
+
+def _apply(coefficient: Coefficient, values: Floats) -> Floats:
+    if isinstance(coefficient, Path):
+        return coefficient.apply(values)
+    return coefficient * values
+
+
+def _magnitude(coefficient: Coefficient) -> Coefficient:
+    if isinstance(coefficient, Path):
+        return coefficient.magnitude
+    return np.abs(coefficient)
+
+
+def _transpose(coefficient: Coefficient, rows: Floats) -> Floats:
+    if isinstance(coefficient, Path):
+        return coefficient.transpose(rows)
+    return rows * coefficient[:, np.newaxis]
+
+
+def _roundings(coefficient: Coefficient) -> int:
+    return coefficient.roundings if isinstance(coefficient, Path) else 1
+
+
+@dataclass
+class Variables:
+    """The variables of an analysis of some regions, in order of definition."""
+
+    regions: int
+    known: list[Variable] = field(default_factory=list[Variable])
+
+    def input(self, low: Floats, high: Floats) -> Variable:
+        """Add an input, which has any value from `low` to `high`."""
+        low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+        middle = (low + high) / 2
+        # The distance of each end from the rounded middle.
+        radius = np.nextafter(np.maximum(high - middle, middle - low), np.inf)
+        slack = growth(low.shape[-1] + 4096) * (np.abs(middle) + radius)
+        return self._add((), middle, radius, low, high, slack)
+
+    def define(
+        self,
+        terms: Sequence[tuple[Variable, Coefficient]],
+        constant: Floats | float = 0.0,
+        radius: Floats | float = 0.0,
+        size: int | None = None,
+    ) -> Variable:
+        """
+        Add an affine function of variables.
+
+        Args:
+            terms: variables and their coefficients.
+            constant: `[elements]` or `[regions, elements]`.
+            radius: bound of an error that is added, with the same shapes.
+            size: number of elements, if there are no terms.
+        """
+        middle = np.zeros((self.regions, size or np.shape(constant)[-1])) + constant
+        constant = middle
+        spread = np.zeros_like(middle) + radius
+        radius = spread
+        # Substitution adds as many products as a row has elements.
+        slack = growth(middle.shape[-1] + 4096) * (np.abs(constant) + radius)
+        for variable, coefficient in terms:
+            center = (variable.low + variable.high) / 2
+            around = np.maximum(variable.high - center, center - variable.low)
+            positive = _magnitude(coefficient)
+            middle = middle + _apply(coefficient, center)
+            spread = spread + _apply(positive, around)
+            size_of_terms = _apply(positive, variable.magnitude + SMALLEST)
+            slack = slack + growth(_roundings(coefficient) + 64) * size_of_terms
+        # Several definitions may use a variable: their coefficients are added.
+        slack = slack + 64 * UNIT * (np.abs(middle) + spread) + SMALLEST
+        spread = (spread + slack) * (1 + 2.0**-36)
+        low, high = outward(middle - spread, middle + spread)
+        return self._add(terms, constant, radius, low, high, slack)
+
+    def _add(
+        self,
+        terms: Sequence[tuple[Variable, Coefficient]],
+        constant: Floats,
+        radius: Floats,
+        low: Floats,
+        high: Floats,
+        slack: Floats,
+    ) -> Variable:
+        variable = Variable(
+            len(self.known), terms, constant, radius, low, high, slack
+        )
+        self.known.append(variable)
+        return variable
+
+    def bound(
+        self,
+        expression: Mapping[Variable, Floats],
+        watched: dict[Variable, Floats] | None = None,
+    ) -> tuple[Floats, Floats]:
+        """
+        Return bounds `[regions, rows]` of linear expressions of variables.
+
+        Args:
+            expression: coefficients `[regions, rows, elements]` by variable.
+            watched: variables whose coefficients replace the given values: the
+                directions in which the expressions grow.
+        """
+        (first, *_) = expression.values()
+        shape = first.shape[:2]
+        todo = dict(expression)
+        center, radius = np.zeros(shape), np.zeros(shape)
+        low, high = np.full(shape, -np.inf), np.full(shape, np.inf)
+        while todo:
+            at_box = self._box(todo, center, radius)
+            low, high = np.maximum(low, at_box[0]), np.minimum(high, at_box[1])
+            variable = max(todo, key=lambda each: each.number)
+            rows = todo.pop(variable)
+            if watched is not None and variable in watched:
+                watched[variable] = rows
+            error = variable.radius + variable.slack
+            center = center + _dot(rows, variable.constant)
+            radius = radius + _dot(np.abs(rows), error)
+            for operand, coefficient in variable.terms:
+                added = _transpose(coefficient, rows)
+                known = todo.get(operand)
+                todo[operand] = added if known is None else known + added
+        last = _ends(center, radius)
+        return np.maximum(low, last[0]), np.minimum(high, last[1])
+
+    def _box(
+        self, rows: Mapping[Variable, Floats], center: Floats, radius: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return bounds from the bounds of each variable alone."""
+        for variable, coefficients in rows.items():
+            middle = (variable.low + variable.high) / 2
+            around = np.maximum(variable.high - middle, middle - variable.low)
+            unit = growth(middle.shape[-1] + 4096)
+            error = around + unit * (np.abs(middle) + around)
+            center = center + _dot(coefficients, middle)
+            radius = radius + _dot(np.abs(coefficients), error)
+        return _ends(center, radius)
+
+    def refine(
+        self,
+        parts: Sequence[Variable],
+        needed: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    ) -> tuple[Floats, Floats]:
+        """
+        Return bounds of the sum of variables; rows that are not needed stay infinite.
+
+        Args:
+            parts: variables of the same size.
+            needed: elements to bound, `[regions, elements]`.
+        """
+        low = np.full(needed.shape, -np.inf)
+        high = np.full(needed.shape, np.inf)
+        count = int(needed.sum(axis=1).max(initial=0))
+        if not count:
+            return low, high
+        # The needed elements of each region first; other regions may need more.
+        order = np.argsort(~needed, axis=1, kind="stable")[:, :count]
+        widest = max(each.low.shape[-1] for each in self.known)
+        step = max(1, _MOST_BYTES // (8 * widest * self.regions))
+        for start in range(0, count, step):
+            chosen = order[:, start : start + step]
+            rows = np.zeros((*chosen.shape, needed.shape[1]))
+            np.put_along_axis(rows, chosen[:, :, np.newaxis], 1.0, axis=2)
+            ends = self.bound(dict.fromkeys(parts, rows))
+            np.put_along_axis(low, chosen, ends[0], axis=1)
+            np.put_along_axis(high, chosen, ends[1], axis=1)
+        return low, high
+
+
+def _dot(rows: Floats, values: Floats) -> Floats:
+    return (rows @ values[:, :, np.newaxis])[:, :, 0]
+
+
+def _ends(center: Floats, radius: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of an interval, wider by the errors of its sums."""
+    radius = radius * (1 + 2.0**-30) + np.abs(center) * 2.0**-46 + SMALLEST
+    return outward(center - radius, center + radius)

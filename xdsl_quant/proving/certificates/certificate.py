@@ -1,0 +1,415 @@
+"""
+Certificates: how far a quantized network can be from its float network in regions.
+
+```python
+found = certify("int8.tflite", "model.tflite", Region.ball(samples, 0.05))
+print(found)
+```
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.diagnostics import counted, location_prefix, op_name, table
+from xdsl_quant.quantizer.signal_noise import json_text
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import Model, as_module
+
+from .analysis import Analysis, Pair
+from .attacks import Attack, runner
+from .bounds import Variable, Variables
+from .linear_maps import Floats
+from .networks import Rounding, Value, quantized_type
+from .pairing import Pairing
+from .readers import read_network
+from .regions import Region
+
+Verdict: TypeAlias = Literal["certified", "refuted", "open"]
+"""Outcome of a claim: holds for all arguments, an argument refutes it, or unknown."""
+
+CLAIMS = ("float", "quantized", "agreement")
+"""
+Claims on the class: constant in the float model, in the quantized model, and the same in
+both models.
+"""
+
+_MOST_ELEMENTS = 1 << 20
+"""Maximum number of elements of a variable, all regions of a chunk together."""
+
+
+@dataclass(frozen=True)
+class RegionCertificate:
+    """Bounds and observations of one region."""
+
+    errors: Sequence[float]
+    """Largest possible absolute error of each result."""
+
+    observed: float
+    """Largest absolute error found, of any result."""
+
+    argument: Sequence[float]
+    """The `f32` argument with this error, flattened."""
+
+    margin: float
+    """
+    Largest distance by which the class of the float model is certain to lead in the float
+    model; negative if another class may lead, NaN without classes.
+    """
+
+    classes: tuple[int, int]
+    """Classes at the center of the region: of the float model, of the quantized one."""
+
+    verdicts: Mapping[str, Verdict]
+    """Verdict of each claim in `CLAIMS`; empty without classes."""
+
+    witnesses: Mapping[str, Sequence[float]]
+    """Arguments that refute claims, flattened."""
+
+    @property
+    def error(self) -> float:
+        """Largest possible absolute error of any result."""
+        return max(self.errors)
+
+
+@dataclass(frozen=True)
+class KernelBound:
+    """Largest error of the result of a kernel."""
+
+    op: str
+    """Name of the op of the quantized model."""
+
+    place: str
+    """Location of the op, or empty."""
+
+    shape: Sequence[int]
+
+    error: float
+    """Largest absolute difference from the float model in all regions."""
+
+    magnitude: float
+    """Largest absolute value in the float model."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Bounds of the error of a quantized network in some regions."""
+
+    regions: Sequence[RegionCertificate]
+    kernels: Sequence[KernelBound]
+
+    seconds: float
+    """Processor time of the analysis, without the search for witnesses."""
+
+    shape: Sequence[int] = field(default=())
+    """Shape of the argument."""
+
+    @property
+    def error(self) -> float:
+        """Largest possible absolute error of a result in any region."""
+        return max(each.error for each in self.regions)
+
+    @property
+    def observed(self) -> float:
+        """Largest absolute error found."""
+        return max(each.observed for each in self.regions)
+
+    @property
+    def ratio(self) -> float:
+        """Median of bound divided by largest error found, over the regions."""
+        ratios = [each.error / each.observed for each in self.regions if each.observed]
+        return float(np.median(ratios)) if ratios else np.inf
+
+    def count(self, claim: str, verdict: Verdict) -> int:
+        """Return the number of regions with a verdict of a claim."""
+        return sum(each.verdicts.get(claim) == verdict for each in self.regions)
+
+    def json(self) -> str:
+        """Return the certificate as JSON, with the names of fields as keys."""
+        return json_text(asdict(self))
+
+    def __str__(self) -> str:
+        """Return a table of kernels, a table of claims, and the bound of the results."""
+        rows = [("kernel", "shape", "error at most", "values at most")]
+        for kernel in self.kernels:
+            shape = "x".join(map(str, kernel.shape))
+            numbers = f"{kernel.error:.4g}", f"{kernel.magnitude:.4g}"
+            rows.append((f"{kernel.place}{kernel.op}", shape, *numbers))
+        lines = [*table(rows), ""]
+        if self.regions[0].verdicts:
+            names: tuple[Verdict, ...] = ("certified", "refuted", "open")
+            claims = [
+                (_TITLES[claim], *(str(self.count(claim, name)) for name in names))
+                for claim in CLAIMS
+            ]
+            lines += [*table([("same class", *names), *claims]), ""]
+        lines.append(
+            f"error of a result in {counted(len(self.regions), 'region')}: at most "
+            f"{self.error:.4g}, found {self.observed:.4g} (median ratio {self.ratio:.1f})"
+        )
+        return "\n".join(lines)
+
+
+_TITLES = {
+    "float": "in the float model",
+    "quantized": "in the quantized model",
+    "agreement": "in both models",
+}
+
+
+def certify(
+    quantized: Model,
+    float_model: Model,
+    region: Region,
+    *,
+    entry: str | None = None,
+    tries: int = 100,
+    seed: int = 0,
+) -> Certificate:
+    """
+    Bound the error of a quantized network for all arguments of regions.
+
+    Args:
+        quantized: the quantized model: a module, MLIR text, or the path of a file.
+        float_model: the float model that was quantized.
+        region: arguments of both models, in floating point.
+        entry: the function; by default the only public one, or `main`.
+        tries: number of arguments of each region to run, in search of large errors and
+            of other classes; 0 to run only the center.
+        seed: seed of the search.
+
+    Raises:
+        PassFailedException: if an op has no transfer function, or the models differ.
+        ValueError: if a model cannot be bounded, or the region does not match it.
+    """
+    modules = as_module(quantized), as_module(float_model)
+    functions = [entry_function(module, entry) for module in modules]
+    start = time.process_time()
+    networks = [read_network(function) for function in functions]
+    pairing = Pairing.of(networks[0], networks[1])
+    low, high = region.flattened(networks[0].argument.size)
+    search = _Search(modules, entry, region, networks[0].argument.shape, tries, seed)
+    search.step = _argument_step(pairing)
+    regions: list[RegionCertificate] = []
+    kernels: dict[Value, KernelBound] = {}
+    searched = 0.0
+    widest = max(value.size for network in networks for value in network.values)
+    step = min(max(1, _MOST_ELEMENTS // widest), 32)
+    for first in range(0, len(region), step):
+        part = slice(first, first + step)
+        analysis = Analysis.of(pairing, low[part], high[part])
+        chunk = _Chunk.of(analysis, search.classes(part))
+        _add_kernels(kernels, analysis)
+        before = time.process_time()
+        regions += search.certificates(first, chunk)
+        searched += time.process_time() - before
+    seconds = time.process_time() - start - searched - search.seconds
+    return Certificate(
+        regions, [*kernels.values()], seconds, networks[0].argument.shape
+    )
+
+
+def _add_kernels(kernels: dict[Value, KernelBound], analysis: Analysis) -> None:
+    """Add the bounds of all kernels, or replace them by larger ones."""
+    for value, pair in analysis.pairs.items():
+        if value.op is None:
+            continue
+        bound = KernelBound(
+            op_name(value.op),
+            location_prefix(value.op.location),
+            value.shape,
+            float(pair.difference.magnitude.max()),
+            float(pair.number.magnitude.max()),
+        )
+        if (known := kernels.get(value)) is not None:
+            bound = replace(
+                bound,
+                error=max(bound.error, known.error),
+                magnitude=max(bound.magnitude, known.magnitude),
+            )
+        kernels[value] = bound
+
+
+def _argument_step(pairing: Pairing) -> float:
+    """Return the scale of the stored arguments; 0 if there is no single scale."""
+    rounded = _argument_rounding(pairing)
+    if rounded is None or rounded.op is None:
+        return 0.0
+    type_ = quantized_type(rounded.op.results[0].type)
+    if type_ is None or not type_.is_per_tensor:
+        return 0.0
+    return float(type_.get_scales())
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Bounds of the results of some regions."""
+
+    errors: Floats
+    """Largest absolute error `[regions, results]`."""
+
+    margins: Mapping[str, Floats]
+    """Smallest lead of the class in each model, `[regions]`; empty without classes."""
+
+    directions: tuple[Floats, Floats]
+    """
+    Directions in which errors and leads grow, `[regions, rows, elements]`: of the
+    argument, and of the error of its quantization.
+    """
+
+    @staticmethod
+    def of(analysis: Analysis, classes: Sequence[tuple[int, int]]) -> _Chunk:
+        pair, variables = analysis.result(), analysis.variables
+        (count,) = pair.difference.low.shape[1:]
+        rows = np.broadcast_to(np.eye(count), (len(classes), count, count))
+        watched = _Watched.of(analysis)
+        low, high = watched.bound({pair.difference: rows})
+        low = np.maximum(low, pair.difference.low)
+        high = np.minimum(high, pair.difference.high)
+        margins: dict[str, Floats] = {}
+        if count > 1:
+            margins = _margins(watched, pair, classes)
+        return _Chunk(np.maximum(-low, high), margins, watched.directions())
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """Coefficients of the argument and of its quantization error in bounds."""
+
+    variables: Variables
+    watched: Sequence[Variable]
+    found: list[dict[Variable, Floats]] = field(
+        default_factory=list[dict[Variable, Floats]]
+    )
+
+    @staticmethod
+    def of(analysis: Analysis) -> _Watched:
+        argument = analysis.pairs[analysis.pairing.quantized.argument]
+        rounded = _argument_rounding(analysis.pairing)
+        second = argument if rounded is None else analysis.pairs[rounded]
+        return _Watched(analysis.variables, [argument.number, second.difference])
+
+    def bound(self, rows: Mapping[Variable, Floats]) -> tuple[Floats, Floats]:
+        """Return the bounds of expressions, and keep the coefficients."""
+        (first, *_) = rows.values()
+        shape = *first.shape[:2], self.watched[0].low.shape[1]
+        found = {variable: np.zeros(shape) for variable in self.watched}
+        ends = self.variables.bound(rows, found)
+        self.found.append(found)
+        return ends
+
+    def directions(self) -> tuple[Floats, Floats]:
+        """Return the coefficients `[regions, rows, elements]` of both variables."""
+        first, second = (
+            np.concatenate([found[each] for found in self.found], axis=1)
+            for each in self.watched
+        )
+        return first, second
+
+
+def _argument_rounding(pairing: Pairing) -> Rounding | None:
+    """Return the quantization of the argument, if there is exactly one."""
+    users = pairing.quantized.users()[pairing.quantized.argument]
+    if len(users) == 1 and isinstance(users[0], Rounding):
+        return users[0]
+    return None
+
+
+def _margins(
+    watched: _Watched, pair: Pair, classes: Sequence[tuple[int, int]]
+) -> dict[str, Floats]:
+    """Return the smallest lead of the class over other classes in both models."""
+    count = pair.number.low.shape[1]
+    margins: dict[str, Floats] = {}
+    for index, name in enumerate(("float", "quantized")):
+        rows = np.zeros((len(classes), count - 1, count))
+        for region, pair_of_classes in enumerate(classes):
+            others = np.delete(np.arange(count), pair_of_classes[index])
+            rows[region, np.arange(count - 1), others] = -1
+            rows[region, :, pair_of_classes[index]] = 1
+        parts = {pair.number: rows}
+        if name == "quantized":
+            parts[pair.difference] = rows
+        margins[name] = watched.bound(parts)[0].min(axis=1)
+    return margins
+
+
+class _Search:
+    """Runs of both models in the regions."""
+
+    def __init__(
+        self,
+        modules: tuple[ModuleOp, ModuleOp],
+        entry: str | None,
+        region: Region,
+        shape: Sequence[int],
+        tries: int,
+        seed: int,
+    ) -> None:
+        runs = [runner(module, entry, shape) for module in modules]
+        low, high = region.float_ends(int(np.prod(shape)))
+        self.attacks = [
+            Attack(runs[1], runs[0], *ends) for ends in zip(low, high, strict=True)
+        ]
+        self.tries, self.seed, self.seconds = tries, seed, 0.0
+        self.step = 0.0
+
+    def classes(self, part: slice) -> Sequence[tuple[int, int]]:
+        """Return the classes at the centers of some regions."""
+        before = time.process_time()
+        for attack in self.attacks[part]:
+            center = (attack.low + attack.high) / 2
+            center = center.astype(np.float32).astype(np.float64)
+            attack.start(np.clip(center, attack.low, attack.high))
+        self.seconds += time.process_time() - before
+        return [attack.classes for attack in self.attacks[part]]
+
+    def certificates(self, first: int, chunk: _Chunk) -> Iterator[RegionCertificate]:
+        """Yield the certificates of the regions of a chunk, after the search."""
+        for row, errors in enumerate(chunk.errors):
+            attack = self.attacks[first + row]
+            attack.step = self.step
+            directions = [each[row] for each in chunk.directions]
+            attack.search(*directions, self.tries, self.seed + first + row)
+            leads = {name: float(each[row]) for name, each in chunk.margins.items()}
+            yield RegionCertificate(
+                errors.tolist(),
+                attack.error.value,
+                attack.error.argument.tolist(),
+                leads.get("float", np.nan),
+                attack.classes,
+                _verdicts(attack, leads) if leads else {},
+                {name: each.tolist() for name, each in attack.refuted.items()},
+            )
+
+
+def _verdicts(attack: Attack, leads: Mapping[str, float]) -> dict[str, Verdict]:
+    """Return the verdicts on the classes of a region."""
+    is_certain = {name: lead > 0 for name, lead in leads.items()}
+    is_certain["agreement"] = (
+        all(is_certain.values()) and attack.classes[0] == attack.classes[1]
+    )
+    return {
+        name: "certified"
+        if is_certain[name]
+        else "refuted"
+        if name in attack.refuted
+        else "open"
+        for name in CLAIMS
+    }
+
+
+def witnesses(
+    found: Certificate,
+) -> Iterator[tuple[str, int, str, Sequence[float]]]:
+    """Yield a name, the region, the claim and the argument for each refuted claim."""
+    for number, region in enumerate(found.regions):
+        for claim, argument in region.witnesses.items():
+            if region.verdicts.get(claim) == "refuted":
+                yield f"region{number}_{claim}", number, claim, argument

@@ -1,0 +1,232 @@
+"""Transfer functions that the dialects share: casts, sums, products, convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_quant.dialects.quant.types import ScaledQuantizedType
+
+from .linear_maps import (
+    Convolution,
+    Floats,
+    Gathering,
+    Indices,
+    Matrix,
+    Path,
+    Scaling,
+    Window,
+)
+from .networks import (
+    Clamp,
+    Largest,
+    Rounding,
+    Value,
+    quantized_type,
+    real_bounds,
+    result_shape,
+    scales_of,
+)
+from .readers import Reader, finished, operand_unit, reads, refuse_op
+
+_FLOAT_ERROR = 2.0**-22
+"""Bound of the relative error of a dequantization: the scale and the product in `f32`."""
+
+
+@reads("tfl.quantize", "stablehlo.uniform_quantize", "quant.qcast")
+def quantized(reader: Reader, op: Operation) -> Value:
+    """Round floats to stored values, or requantize."""
+    operand = reader.value(op.operands[0])
+    source, target = (
+        quantized_type(each.type) for each in (op.operands[0], op.results[0])
+    )
+    if target is None:
+        refuse_op(op, "result without scale")
+    if (
+        source is not None
+        and target.storage_type_integral_width > 16
+        and np.array_equal(*(scales_of(t, operand.shape) for t in (source, target)))
+    ):
+        return operand
+    unit = operand_unit(op, 0, operand.shape)
+    return finished(reader, op, operand, np.ravel(unit))
+
+
+@reads("tfl.dequantize", "stablehlo.uniform_dequantize", "quant.dcast")
+def dequantized(reader: Reader, op: Operation) -> Value:
+    """Convert stored values to floats, which are rounded to `f32`."""
+    type_ = quantized_type(op.operands[0].type)
+    operand = reader.value(op.operands[0])
+    if type_ is None:
+        return operand
+    if reader.constant(op.operands[0]) is not None:
+        return operand
+    low, high = real_bounds(type_, operand.shape)
+    error = _FLOAT_ERROR * np.maximum(np.abs(low), np.abs(high))
+    infinity = np.array(np.inf)
+    return reader.add(
+        Rounding(op, operand.shape, operand, error, -infinity, infinity)
+    )
+
+
+@reads("quant.scast")
+def reinterpreted(reader: Reader, op: Operation) -> Value:
+    """Give a type to the stored values of a constant."""
+    from xdsl_quant.runtime.arrays import constant_elements, stored_elements
+
+    from .networks import real_numbers
+
+    type_ = quantized_type(op.results[0].type)
+    elements = constant_elements(op.operands[0])
+    if type_ is None or elements is None:
+        refuse_op(op, "a storage cast of a value that is not constant")
+    return reader.sum(op, (), real_numbers(stored_elements(elements, type_), type_))
+
+
+def matrix_product(reader: Reader, op: Operation, weights: Floats) -> Matrix:
+    """Return the product of the rows of the first operand with `[depth, columns]`."""
+    depth = weights.shape[0]
+    return Matrix(reader.value(op.operands[0]).size // max(depth, 1), weights)
+
+
+def convolution(window: Window, weights: Floats, groups: int) -> Convolution:
+    """Return a convolution with weights `[height, width, depth, outputs]`."""
+    height, width, depth, outputs = weights.shape
+    grouped = weights.reshape(height, width, depth, groups, outputs // groups)
+    return Convolution(window, np.ascontiguousarray(grouped.transpose(0, 1, 3, 2, 4)))
+
+
+def window_sums(window: Window, sizes: tuple[int, int]) -> Convolution:
+    """Return the sums of the elements of windows, channel by channel."""
+    channels = window.image[3]
+    return Convolution(window, np.ones((*sizes, channels, 1, 1)))
+
+
+def window_groups(window: Window, sizes: tuple[int, int]) -> Indices:
+    """
+    Return the indices of the elements of each window `[results, elements]`. Padding is
+    replaced by an element of the same window.
+    """
+    image = np.arange(np.prod(window.image)).reshape(window.image)
+    pads = (0, 0), *window.padding, (0, 0)
+    image = np.pad(image, pads, constant_values=-1)
+    parts = [
+        image[:, rows, columns].ravel() for _, _, rows, columns in window.taps(sizes)
+    ]
+    groups = np.stack(parts, axis=1)
+    return np.where(groups < 0, groups.max(axis=1, keepdims=True), groups)
+
+
+def largest(reader: Reader, op: Operation, groups: Indices) -> Value:
+    """Add the largest elements of groups of elements of the first operand."""
+    operand = reader.value(op.operands[0])
+    return reader.add(Largest(op, result_shape(op), operand, groups))
+
+
+def clamped(
+    reader: Reader, op: Operation, index: int, low: Floats, high: Floats
+) -> Value:
+    """Add an operand that is clamped to constant bounds, which have its shape or one."""
+    operand = reader.value(op.operands[index])
+    low, high = low.ravel(), high.ravel()
+    if not isinstance(operand, Rounding):
+        return reader.add(Clamp(op, operand.shape, operand, low, high))
+    # The storage range and the clamp are one clamp.
+    ends = (np.clip(end, low, high) for end in (operand.low, operand.high))
+    return reader.add(replace(operand, op=op, low=next(ends), high=next(ends)))
+
+
+def broadcast(value: Value, shape: Sequence[int]) -> Path:
+    """Return the path that broadcasts a value, as NumPy does."""
+    if value.shape == tuple(shape):
+        return Path()
+    indices = np.arange(value.size).reshape(value.shape)
+    return Path([Gathering(np.broadcast_to(indices, shape).ravel(), value.size)])
+
+
+def is_variable(reader: Reader, op: Operation, index: int) -> bool:
+    """Return True if an operand is not constant."""
+    return reader.constant(op.operands[index]) is None
+
+
+def sum_of_two(
+    reader: Reader, op: Operation, sign: float, *, activation: str = "NONE"
+) -> Value:
+    """
+    Add the sum or the difference of two operands. Integer kernels rescale each operand
+    before they add: the errors of both count.
+    """
+    shape = result_shape(op)
+    values = [reader.value(operand) for operand in op.operands]
+    paths = [broadcast(value, shape) for value in values]
+    paths[1] = paths[1].then(Path([Scaling(np.full(int(np.prod(shape)), sign))]))
+    if sign == 1:
+        paths[1] = broadcast(values[1], shape)
+    total = reader.sum(op, [*zip(values, paths, strict=True)])
+    result = quantized_type(op.results[0].type)
+    types = [quantized_type(operand.type) for operand in op.operands]
+    if result is not None and result.storage_type_integral_width > 16:
+        check_equal_scales(op, [each for each in (*types, result) if each is not None])
+        return total
+    more = 0.0 if result is None else _operand_errors(op, types, result, shape)
+    return finished(reader, op, total, activation=activation, more_error=more)
+
+
+def check_equal_scales(op: Operation, types: Sequence[ScaledQuantizedType]) -> None:
+    """Refuse an op on accumulators with different scales."""
+    first = types[0].get_scales()
+    for type_ in types[1:]:
+        scales = type_.get_scales()
+        if np.any(np.abs(scales / first - 1) > 2.0**-30):
+            refuse_op(op, "accumulators with different scales")
+
+
+def _operand_errors(
+    op: Operation,
+    types: Sequence[ScaledQuantizedType | None],
+    result: ScaledQuantizedType,
+    shape: Sequence[int],
+) -> Floats:
+    """Return the errors of rescaled operands, in units of the result."""
+    scale = scales_of(result, shape).ravel()
+    error = np.zeros_like(scale)
+    largest_scale = max(
+        float(each.get_scales().max()) for each in types if each is not None
+    )
+    is_wide = result.storage_type_integral_width > 8
+    # TensorFlow Lite's kernels rescale to units of twice the larger scale, shifted.
+    shifted = 2 * largest_scale / 2.0 ** (15 if is_wide else 20)
+    has_shifts = op.name.startswith("tfl.") and not is_wide
+    for operand, type_ in zip(op.operands, types, strict=True):
+        if type_ is None:
+            refuse_op(op, f"operand of type {operand.type}")
+        low, high = type_.storage_range
+        span = (high - low + 1) * float(type_.get_scales().max())
+        own = 2.0**-22 * span / scale
+        # StableHLO's kernels requantize operands of another scale to the result's.
+        rescaled = 0.75 * shifted / scale if has_shifts else 0.75
+        error += own + rescaled
+    return error
+
+
+def concatenated(reader: Reader, op: Operation, axis: int) -> Value:
+    """Add the concatenation of all operands, which have the scale of the result."""
+    shape, terms, start = result_shape(op), [], 0
+    types = {quantized_type(each.type) for each in (*op.operands, *op.results)}
+    if len(types) > 1:
+        refuse_op(op, "operands with other scales than the result")
+    for operand in op.operands:
+        value = reader.value(operand)
+        size = value.shape[axis]
+        indices = np.full(shape, -1)
+        parts: list[slice] = [slice(None)] * len(shape)
+        parts[axis] = slice(start, start + size)
+        indices[tuple(parts)] = np.arange(value.size).reshape(value.shape)
+        terms.append((value, Path([Gathering(indices.ravel(), value.size)])))
+        start += size
+    return reader.sum(op, terms)
+
+

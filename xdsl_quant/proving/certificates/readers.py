@@ -1,0 +1,343 @@
+"""
+Transfer functions: the values that ops of float and of quantized networks compute.
+
+`READERS` is the only table of ops. A reader states what an op computes in real numbers,
+and how far the stored result may deviate from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from xdsl_quant.diagnostics import op_name, refuse
+from xdsl_quant.dialects.quant.types import (
+    ScaledQuantizedType,
+)
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.runtime.arrays import (
+    constant_elements,
+    numpy_dtype,
+    shape_of,
+    stored_elements,
+)
+
+from .linear_maps import Floats, Gathering, Indices, LinearMap, Path
+from .networks import (
+    Argument,
+    Clamp,
+    Function,
+    Network,
+    Rounding,
+    Sum,
+    Table,
+    Value,
+    quantized_type,
+    real_bounds,
+    real_numbers,
+    result_shape,
+    scales_of,
+)
+
+NARROW_ERROR, WIDE_ERROR = 2.0**-20, 2.0**-14
+"""
+Bounds of the relative error of a requantization before it rounds, for results of at most 8
+bits and of 16 bits: `f32` scales and products, and multipliers of 31 and of 15 bits.
+"""
+
+
+def refuse_op(op: Operation, found: object) -> NoReturn:
+    """Raise a `PassFailedException` that names an op without transfer function."""
+    refuse(op, "cannot be bounded", found, "certify a model without it")
+
+
+@dataclass
+class Reader:
+    """Values of a function that is read op by op."""
+
+    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    order: list[Value] = field(default_factory=list[Value])
+
+    def value(self, operand: SSAValue) -> Value:
+        """Return the value of an operand."""
+        return self.values[operand]
+
+    def constant(self, operand: SSAValue) -> Floats | None:
+        """Return the real numbers of a constant operand in its shape, else `None`."""
+        value = self.values.get(operand)
+        if not isinstance(value, Sum) or value.terms:
+            return None
+        return value.constant.reshape(value.shape)
+
+    def needed_constant(self, op: Operation, index: int) -> Floats:
+        """Return the real numbers of an operand, or refuse the op."""
+        constant = self.constant(op.operands[index])
+        if constant is None:
+            refuse_op(op, f"operand {index} is not constant")
+        return constant
+
+    def add(self, value: Value) -> Value:
+        """Append a value in execution order."""
+        self.order.append(value)
+        return value
+
+    def sum(
+        self,
+        op: Operation,
+        terms: Sequence[tuple[Value, Path]],
+        constant: Floats | float = 0.0,
+        shape: tuple[int, ...] | None = None,
+    ) -> Value:
+        """Add a sum; fold terms that are constant."""
+        shape = result_shape(op) if shape is None else shape
+        total = np.zeros(int(np.prod(shape))) + np.ravel(constant)
+        variable: list[tuple[Value, Path]] = []
+        for value, path in terms:
+            if isinstance(value, Sum) and not value.terms:
+                total = total + path.apply(value.constant)
+            else:
+                variable.append((value, path))
+        return self.add(Sum(op, shape, variable, total))
+
+    def mapped(
+        self, op: Operation, *maps: LinearMap, constant: Floats | float = 0.0
+    ) -> Value:
+        """Add the linear map of the first operand, plus a constant."""
+        return self.sum(op, [(self.value(op.operands[0]), Path(maps))], constant)
+
+    def gathered(self, op: Operation, move: Callable[[Indices], Array]) -> Value:
+        """Add the elements of the first operand that `move` selects from its indices."""
+        shape = shape_of(op.operands[0].type)
+        count = math.prod(shape)
+        indices = np.asarray(move(np.arange(count).reshape(shape)), np.intp).ravel()
+        if np.array_equal(indices, np.arange(count)):
+            return self.mapped(op)
+        return self.mapped(op, Gathering(indices, count))
+
+
+ReadFunction: TypeAlias = Callable[[Reader, Operation], Value]
+
+READERS: dict[str, ReadFunction] = {}
+"""Transfer functions by op name."""
+
+
+def reads(*names: str) -> Callable[[ReadFunction], ReadFunction]:
+    """Register a transfer function for ops."""
+
+    def register(function: ReadFunction) -> ReadFunction:
+        READERS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def read_network(function: FuncOp) -> Network:
+    """
+    Return the network that a function computes.
+
+    Raises:
+        PassFailedException: if an op has no transfer function.
+        ValueError: if the function has several arguments, results or blocks.
+    """
+    inputs, outputs = function.function_type.inputs, function.function_type.outputs
+    name = function.sym_name.data
+    if (len(inputs), len(outputs)) != (1, 1) or len(function.body.blocks) != 1:
+        raise ValueError(
+            f"function '{name}' cannot be bounded: {len(inputs)} arguments and "
+            f"{len(outputs)} results; certify a function of one tensor with one result"
+        )
+    block = function.body.block
+    shape = tuple(shape_of(block.args[0].type))
+    if DYNAMIC_INDEX in shape:
+        raise ValueError(
+            f"function '{name}' has an argument of dynamic size; use --static or --shape"
+        )
+    reader = Reader()
+    argument = Argument(None, shape)
+    reader.values[block.args[0]] = reader.add(argument)
+    for op in block.ops:
+        if isinstance(op, ReturnOp):
+            result = reader.values[op.operands[0]]
+            return Network(_alive(reader.order, argument, result), argument, result)
+        if op_name(op) == "tfl.no_value":
+            continue
+        reader.values[op.results[0]] = _read(reader, op)
+    raise AssertionError(name)
+
+
+def _alive(order: Sequence[Value], argument: Value, result: Value) -> Sequence[Value]:
+    """Return the values from which the result is computed, in their order."""
+    alive = {argument, result}
+    for value in reversed(order):
+        if value in alive:
+            alive.update(value.operands)
+    return [value for value in order if value in alive]
+
+
+def _read(reader: Reader, op: Operation) -> Value:
+    if len(op.results) == 1 and (constant := _constant(op)) is not None:
+        return reader.sum(op, (), constant)
+    read = READERS.get(name := op_name(op))
+    if read is None or len(op.results) != 1:
+        refuse_op(op, f"no transfer function for '{name}'")
+    return read(reader, op)
+
+
+def _constant(op: Operation) -> Floats | None:
+    elements = constant_elements(op.results[0])
+    if elements is None:
+        return None
+    if (type_ := quantized_type(op.results[0].type)) is not None:
+        return real_numbers(stored_elements(elements, type_), type_)
+    return elements.astype(np.float64)
+
+
+# Rounding to stored values
+
+
+def finished(
+    reader: Reader,
+    op: Operation,
+    total: Value,
+    unit: Floats | float = 0.0,
+    *,
+    activation: str = "NONE",
+    more_error: Floats | float = 0.0,
+) -> Value:
+    """
+    Add the result of an op, given its exact value: rounded if the result is quantized,
+    clamped to the range of the activation otherwise.
+
+    Args:
+        total: the exact value.
+        unit: scale of the integers from which the result is requantized; 0 if the
+            result is quantized from floats.
+        activation: name of a fused activation.
+        more_error: further error, in units of the result.
+    """
+    type_ = quantized_type(op.results[0].type)
+    if type_ is None:
+        return activated(reader, op, total, activation)
+    scale = scales_of(type_, total.shape).ravel()
+    multiplier = np.asarray(unit) / scale
+    low, high = real_bounds(type_, total.shape, stored_bounds(op, type_, activation))
+    if type_.storage_type_integral_width > 16:
+        refuse_op(op, f"result of {type_.storage_type_integral_width} bits")
+    error = rounding_error(op, type_, multiplier) + more_error
+    # Kernels shift sums of 32 bits left for multipliers of 1 and more.
+    shift = np.exp2(np.ceil(np.log2(np.maximum(multiplier, 0.5))) + 1)
+    limit = np.where(multiplier > 0, 2.0**31 / shift * unit, np.inf)
+    return reader.add(
+        Rounding(op, total.shape, total, error * scale, low, high, limit)
+    )
+
+
+def rounding_error(
+    op: Operation, type_: ScaledQuantizedType, multiplier: Floats | float = 0.0
+) -> Floats:
+    """
+    Return the largest error of a rounding in units of the result: half a unit, the first
+    rounding of kernels that round twice, and the relative error of the number that is
+    rounded.
+    """
+    low, high = type_.storage_range
+    zero_point = type_.zero_point_range
+    largest = max(abs(low - zero_point[1]), abs(high - zero_point[0])) + 1
+    is_wide = type_.storage_type_integral_width > 8
+    relative = WIDE_ERROR if is_wide else NARROW_ERROR
+    has_mode = any(name.startswith("quant.") for name in op.attributes)
+    half = 1.0 if has_mode else 0.5
+    second = np.minimum(np.asarray(multiplier, np.float64), 0.25)
+    return half + second + relative * (largest + max(map(abs, zero_point)))
+
+
+def stored_bounds(
+    op: Operation, type_: ScaledQuantizedType, activation: str
+) -> tuple[int, int] | None:
+    if activation == "NONE":
+        return None
+    # Only ops of this frontend have activations; proofs work without it.
+    from xdsl_quant.frontends.tflite.formulas.quantized import activation_bounds
+    from xdsl_quant.numerics.parameters import QuantizationParameters
+
+    parameters = QuantizationParameters.from_integer_type(_uniform(type_))
+    return activation_bounds(parameters, activation)
+
+
+def _uniform(type_: ScaledQuantizedType) -> Any:
+    # The constructor checks the class itself.
+    return type_
+
+
+_ACTIVATIONS: Mapping[str, tuple[float, float]] = {
+    "RELU": (0.0, np.inf),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU_0_TO_1": (0.0, 1.0),
+}
+
+
+def activated(reader: Reader, op: Operation, total: Value, activation: str) -> Value:
+    """Add a fused activation of a float op."""
+    if activation == "NONE":
+        return total
+    if activation == "TANH":
+        return reader.add(Function(op, total.shape, total, "tanh"))
+    if activation not in _ACTIVATIONS:
+        refuse_op(op, f"activation {activation}")
+    low, high = map(np.asarray, _ACTIVATIONS[activation])
+    return reader.add(Clamp(op, total.shape, total, low, high))
+
+
+def operand_unit(op: Operation, index: int, shape: Sequence[int]) -> Floats | float:
+    """Return the scales of an operand, spread over a shape; 0 for floats."""
+    type_ = quantized_type(op.operands[index].type)
+    return 0.0 if type_ is None else scales_of(type_, shape)
+
+
+# Tables of functions of stored values
+
+
+def function_value(reader: Reader, op: Operation, name: str) -> Value:
+    """Add an elementwise function; a quantized one is tabulated by the interpreter."""
+    operand = reader.value(op.operands[0])
+    source = quantized_type(op.operands[0].type)
+    table = None if source is None else _table(op, source)
+    return reader.add(Function(op, operand.shape, operand, name, table))
+
+
+def _table(op: Operation, source: ScaledQuantizedType) -> Table:
+    target = quantized_type(op.results[0].type)
+    if target is None or not source.is_per_tensor or not target.is_per_tensor:
+        refuse_op(op, "operand or result without per-tensor scale")
+    if max(source.storage_type_integral_width, target.storage_type_integral_width) > 16:
+        refuse_op(op, "stored values of more than 16 bits")
+    low, high = source.storage_range
+    stored = np.arange(low, high + 1).astype(numpy_dtype(source))
+    results = _interpreted(op, stored)
+    return Table(real_numbers(stored, source), real_numbers(results, target))
+
+
+def _interpreted(op: Operation, stored: Array) -> Array:
+    """Return the results of an elementwise op for stored values of its operand."""
+    types = [
+        TensorType(quantized_type(type_) or type_, stored.shape)
+        for type_ in (op.operands[0].type, op.results[0].type)
+    ]
+    function = FuncOp("main", ((types[0],), (types[1],)))
+    block = function.body.block
+    own = op.clone({op.operands[0]: block.args[0]})
+    block.add_op(own)
+    result = Rewriter.replace_value_with_new_type(own.results[0], types[1])
+    block.add_op(ReturnOp(result))
+    (results,) = run_function(ModuleOp([function]), "main", stored)
+    return results

@@ -1,0 +1,280 @@
+"""Transfer functions of TensorFlow Lite's ops."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import NoneType
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_quant.runtime.arrays import shape_of
+
+from .common_readers import (
+    broadcast,
+    clamped,
+    concatenated,
+    convolution,
+    is_variable,
+    largest,
+    matrix_product,
+    sum_of_two,
+    window_groups,
+    window_sums,
+)
+from .linear_maps import Floats, Gathering, LinearMap, Path, Scaling, Window
+from .networks import Value, quantized_type, real_bounds, result_shape, scales_of
+from .readers import (
+    Reader,
+    finished,
+    function_value,
+    reads,
+    refuse_op,
+    stored_bounds,
+)
+
+
+def _activation(op: Operation) -> str:
+    attribute = op.get_attr_or_prop("fused_activation_function")
+    # A property of all ops that may have an activation.
+    return "NONE" if attribute is None else cast(Any, attribute).data
+
+
+def _weighted_sum(reader: Reader, op: Operation, linear: LinearMap) -> Value:
+    """Add a product with constant weights and its bias, in the scale of the sums."""
+    image, weights = (quantized_type(op.operands[i].type) for i in range(2))
+    if (image is None) != (weights is None):
+        refuse_op(op, "float activations and quantized weights")
+    bias = _bias(reader, op, linear.outputs)
+    unit: Floats | float = 0.0
+    if image is not None and weights is not None:
+        if not image.is_per_tensor:
+            refuse_op(op, "operand 0 with per-axis scales")
+        channels = np.atleast_1d(weights.get_scales()) * image.get_scales()
+        count = bias.size if channels.size == 1 else channels.size
+        unit = np.resize(np.resize(channels, count), linear.outputs)
+        stored = _stored_bias(op)
+        bias = np.zeros(linear.outputs)
+        if stored is not None:
+            bias = np.resize(stored, linear.outputs) * unit
+    total = reader.mapped(op, linear, constant=bias)
+    return finished(reader, op, total, unit, activation=_activation(op))
+
+
+def _has_bias(op: Operation) -> bool:
+    return len(op.operands) > 2 and not isinstance(op.operands[2].type, NoneType)
+
+
+def _bias(reader: Reader, op: Operation, count: int) -> Floats:
+    if not _has_bias(op):
+        return np.zeros(count)
+    return np.resize(reader.needed_constant(op, 2), count)
+
+
+def _stored_bias(op: Operation) -> Floats | None:
+    """Return the integers of a bias: kernels ignore the scales of its type."""
+    from xdsl_quant.runtime.arrays import constant_elements
+
+    if not _has_bias(op):
+        return None
+    value: SSAValue = op.operands[2]
+    if isinstance(value.owner, Operation) and value.owner.name == "quant.scast":
+        value = value.owner.operands[0]
+    elements = constant_elements(value)
+    if elements is None:
+        refuse_op(op, "operand 2 is not constant")
+    return elements.astype(np.float64)
+
+
+@reads("tfl.fully_connected")
+def _fully_connected(reader: Reader, op: Operation) -> Value:
+    weights = reader.needed_constant(op, 1)
+    return _weighted_sum(reader, op, matrix_product(reader, op, weights.T))
+
+
+def _window(op: Operation, sizes: tuple[int, int]) -> Window:
+    from xdsl_quant.frontends.tflite.lowering.windows import window_of
+
+    found = window_of(op)
+    image = shape_of(op.operands[0].type)
+    padding = [
+        found.padding_before(image[axis + 1], sizes[axis], axis) for axis in range(2)
+    ]
+    batch, height, width, channels = image
+    return Window(
+        (batch, height, width, channels),
+        found.strides,
+        found.dilations,
+        (padding[0], padding[1]),
+    )
+
+
+@reads("tfl.conv_2d")
+def _convolution(reader: Reader, op: Operation) -> Value:
+    weights = reader.needed_constant(op, 1).transpose(1, 2, 3, 0)
+    window = _window(op, (weights.shape[0], weights.shape[1]))
+    groups = window.image[3] // weights.shape[2]
+    return _weighted_sum(reader, op, convolution(window, weights, groups))
+
+
+@reads("tfl.depthwise_conv_2d")
+def _depthwise_convolution(reader: Reader, op: Operation) -> Value:
+    weights = reader.needed_constant(op, 1)[0][:, :, np.newaxis]
+    window = _window(op, (weights.shape[0], weights.shape[1]))
+    return _weighted_sum(reader, op, convolution(window, weights, window.image[3]))
+
+
+def _pool_window(op: Operation) -> tuple[Window, tuple[int, int]]:
+    # Properties of both pooling ops.
+    properties = cast(Any, op)
+    sizes = properties.filter_height.value.data, properties.filter_width.value.data
+    return _window(op, sizes), sizes
+
+
+@reads("tfl.average_pool_2d")
+def _average_pool(reader: Reader, op: Operation) -> Value:
+    window, sizes = _pool_window(op)
+    sums = window_sums(window, sizes)
+    counts = sums.apply(np.ones(sums.inputs))
+    total = reader.mapped(op, sums, Scaling(1 / counts))
+    return finished(reader, op, total, activation=_activation(op))
+
+
+@reads("tfl.max_pool_2d")
+def _max_pool(reader: Reader, op: Operation) -> Value:
+    window, sizes = _pool_window(op)
+    value = largest(reader, op, window_groups(window, sizes))
+    return _with_activation(reader, op, value)
+
+
+def _with_activation(reader: Reader, op: Operation, value: Value) -> Value:
+    """Clamp exact stored values to the range of a fused activation."""
+    if _activation(op) == "NONE":
+        return value
+    return finished(reader, op, value, activation=_activation(op))
+
+
+@reads("tfl.mean")
+def _mean(reader: Reader, op: Operation) -> Value:
+    shape = shape_of(op.operands[0].type)
+    axes = [int(axis) % len(shape) for axis in reader.needed_constant(op, 1).ravel()]
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    count = int(np.prod([shape[axis] for axis in axes]))
+    indices = np.arange(np.prod(shape)).reshape(shape).transpose(*kept, *axes)
+    gathering = Gathering(indices.ravel(), indices.size)
+    operand = reader.value(op.operands[0])
+    mean = matrix_product(reader, op, np.full((count, 1), 1 / count))
+    total = reader.sum(op, [(operand, Path([gathering, mean]))])
+    source, target = (
+        quantized_type(each.type) for each in (op.operands[0], op.results[0])
+    )
+    if source is None or target is None:
+        return finished(reader, op, total)
+    ratio = float(source.get_scales() / target.get_scales())
+    # The kernel rounds the quotient by the count after the product with the multiplier.
+    return finished(reader, op, total, more_error=1.0 + ratio)
+
+
+# Elementwise ops
+
+
+@reads("tfl.add", "tfl.sub")
+def _sum(reader: Reader, op: Operation) -> Value:
+    sign = 1.0 if op.name == "tfl.add" else -1.0
+    return sum_of_two(reader, op, sign, activation=_activation(op))
+
+
+@reads("tfl.mul")
+def _product(reader: Reader, op: Operation) -> Value:
+    constant = 1 if is_variable(reader, op, 0) else 0
+    if is_variable(reader, op, constant):
+        refuse_op(op, "product of two variables")
+    shape = result_shape(op)
+    factors = np.broadcast_to(reader.needed_constant(op, constant), shape).ravel()
+    operand = reader.value(op.operands[1 - constant])
+    path = broadcast(operand, shape).then(Path([Scaling(factors)]))
+    total = reader.sum(op, [(operand, path)])
+    types = [quantized_type(each.type) for each in op.operands]
+    unit: Floats | float = 0.0
+    if types[0] is not None and types[1] is not None:
+        unit = np.ravel(scales_of(types[0], shape) * scales_of(types[1], shape))
+    return finished(reader, op, total, unit, activation=_activation(op))
+
+
+_CLAMPS = {
+    "tfl.relu": "RELU",
+    "tfl.relu6": "RELU6",
+    "tfl.relu_n1_to_1": "RELU_N1_TO_1",
+    "tfl.relu_0_to_1": "RELU_0_TO_1",
+}
+
+
+@reads(*_CLAMPS)
+def _rectifier(reader: Reader, op: Operation) -> Value:
+    operand = reader.value(op.operands[0])
+    source, target = (
+        quantized_type(each.type) for each in (op.operands[0], op.results[0])
+    )
+    activation = _CLAMPS[op.name]
+    if source is None or target is None:
+        return finished(reader, op, operand, activation=activation)
+    if source == target:
+        bounds = stored_bounds(op, target, activation)
+        low, high = real_bounds(target, operand.shape, bounds)
+        return clamped(reader, op, 0, low, high)
+    unit = scales_of(source, operand.shape).ravel()
+    return finished(reader, op, operand, unit, activation=activation)
+
+
+_FUNCTIONS = {
+    "tfl.logistic": "logistic",
+    "tfl.tanh": "tanh",
+    "tfl.hard_swish": "hard_swish",
+}
+
+for _op, _name in _FUNCTIONS.items():
+    reads(_op)(partial(function_value, name=_name))
+
+
+@reads("tfl.gelu")
+def _gelu(reader: Reader, op: Operation) -> Value:
+    attribute = op.get_attr_or_prop("approximate")
+    is_approximate = attribute is not None and bool(cast(Any, attribute).value.data)
+    name = "gelu_tanh" if is_approximate else "gelu"
+    return function_value(reader, op, name)
+
+
+# Data movement
+
+
+@reads("tfl.reshape", "tfl.squeeze", "tfl.expand_dims")
+def _reshape(reader: Reader, op: Operation) -> Value:
+    return reader.mapped(op)
+
+
+@reads("tfl.transpose")
+def _transpose(reader: Reader, op: Operation) -> Value:
+    order = [int(axis) for axis in reader.needed_constant(op, 1)]
+    return reader.gathered(op, lambda indices: indices.transpose(order))
+
+
+@reads("tfl.pad")
+def _pad(reader: Reader, op: Operation) -> Value:
+    pads = [(int(a), int(b)) for a, b in reader.needed_constant(op, 1)]
+    # Index -1 is the number 0, which the zero point represents.
+    return reader.gathered(op, lambda i: np.pad(i, pads, constant_values=-1))
+
+
+@reads("tfl.slice")
+def _slice(reader: Reader, op: Operation) -> Value:
+    begin = [int(start) for start in reader.needed_constant(op, 1)]
+    sizes = result_shape(op)
+    parts = tuple(slice(b, b + s) for b, s in zip(begin, sizes, strict=True))
+    return reader.gathered(op, lambda indices: indices[parts])
+
+
+@reads("tfl.concatenation")
+def _concatenation(reader: Reader, op: Operation) -> Value:
+    axis = int(cast(Any, op.get_attr_or_prop("axis")).value.data)
+    return _with_activation(reader, op, concatenated(reader, op, axis))
