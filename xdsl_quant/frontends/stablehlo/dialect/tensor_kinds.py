@@ -258,6 +258,8 @@ CHLO_FLOAT = _chlo_kind(FLOAT_TENSOR)
 CHLO_FLOAT_OR_COMPLEX = _chlo_kind(FLOAT_OR_COMPLEX_NOT_QUANTIZED)
 CHLO_PRED = _chlo_kind(PRED_TENSOR)
 CHLO_TENSOR = _chlo_kind(TENSOR_OR_PER_AXIS)
+CHLO_COMPLEX = _chlo_kind(COMPLEX_TENSOR)
+CHLO_PRED_OR_INTEGER = _chlo_kind(PRED_OR_INTEGER)
 I32_TENSOR: TypeKind[RankedTensor] = TypeKind(
     "ranked tensor of 32-bit signless integer values",
     lambda type_: (

@@ -47,6 +47,7 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 from .adoption import adopt_ops
 from .linalg import (
+    broadcasting,
     contraction,
     data_movement,
     deprecated,
@@ -72,6 +73,7 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     representations.LowerBitcastConvert(),
     normalization.LowerBatchNormInference(),
     deprecated.LowerBroadcast(),
+    broadcasting.LowerBroadcasting(),
     data_movement.LowerBroadcastInDim(),
     data_movement.LowerConcatenate(),
     data_movement.LowerConstant(),
