@@ -44,7 +44,8 @@ def is_lowered(op_type: type[Operation]) -> bool:
     others = (ReturnOp, *get_args(ControlFlowOp))
     lowered = [getattr(lowering, "op_type", None) for lowering in LOWERINGS]
     return (
-        op_type in (*others, *lowered)
+        op_type in others
+        or any(issubclass(op_type, base) for base in lowered if base)
         or op_type.has_trait(CastsQuantization)
         or (op_type.has_trait(ComputesElementwise) and op_type.name in FORMULAS)
     )

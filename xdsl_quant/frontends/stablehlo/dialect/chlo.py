@@ -56,58 +56,6 @@ from .base import (
 )
 from .syntax import FUNCTIONAL_TYPE
 
-__all__ = [
-    "AcosOp",
-    "AcoshOp",
-    "AsinOp",
-    "AsinhOp",
-    "AtanOp",
-    "AtanhOp",
-    "BesselI1eOp",
-    "BroadcastAddOp",
-    "BroadcastAndOp",
-    "BroadcastAtan2Op",
-    "BroadcastCompareOp",
-    "BroadcastComplexOp",
-    "BroadcastDivideOp",
-    "BroadcastMaximumOp",
-    "BroadcastMinimumOp",
-    "BroadcastMultiplyOp",
-    "BroadcastNextAfterOp",
-    "BroadcastOrOp",
-    "BroadcastPolygammaOp",
-    "BroadcastPowerOp",
-    "BroadcastRemainderOp",
-    "BroadcastSelectOp",
-    "BroadcastShiftLeftOp",
-    "BroadcastShiftRightArithmeticOp",
-    "BroadcastShiftRightLogicalOp",
-    "BroadcastSubtractOp",
-    "BroadcastXorOp",
-    "BroadcastZetaOp",
-    "CHLO",
-    "ComparisonDirectionAttr",
-    "ComparisonTypeAttr",
-    "ConjOp",
-    "CoshOp",
-    "DigammaOp",
-    "ErfInvOp",
-    "ErfOp",
-    "ErfcOp",
-    "IsInfOp",
-    "IsNegInfOp",
-    "IsPosInfOp",
-    "LgammaOp",
-    "MulhiOp",
-    "NextAfterOp",
-    "PolygammaOp",
-    "SinhOp",
-    "SquareOp",
-    "TanOp",
-    "TopKOp",
-    "ZetaOp",
-]
-
 
 class CHLOFunctionOp(StableHLOOp, ABC):
     """Elementwise function of floats or complex numbers."""
@@ -690,13 +638,17 @@ class BroadcastZetaOp(BroadcastingNumberOp):
     result = result_def(kinds.CHLO_FLOAT)
 
 
-_EXPORTED = [
-    value for name in __all__ if isinstance(value := globals().get(name), type)
+_DEFINED = [
+    value
+    for value in [*globals().values()]
+    if isinstance(value, type)
+    and value.__module__ == __name__
+    and "name" in vars(value)
 ]
 
 CHLO = Dialect(
     "chlo",
-    [value for value in _EXPORTED if issubclass(value, Operation)],
-    [value for value in _EXPORTED if issubclass(value, Attribute)],
+    [value for value in _DEFINED if issubclass(value, Operation)],
+    [value for value in _DEFINED if issubclass(value, Attribute)],
 )
 """CHLO dialect with the ops of this package."""

@@ -81,8 +81,6 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     deprecated.LowerDot(),
     contraction.LowerDotGeneral(),
     dynamic_shapes.LowerDynamicBroadcastInDim(),
-    dynamic_shapes.LowerDynamicConv(),
-    dynamic_shapes.LowerDynamicGather(),
     dynamic_shapes.LowerDynamicIota(),
     dynamic_shapes.LowerDynamicPad(),
     dynamic_shapes.LowerDynamicReshape(),
