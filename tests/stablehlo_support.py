@@ -19,7 +19,7 @@ from tests.unit.frontends.stablehlo.lowering import (
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.traits import CastsQuantization, ComputesElementwise
 from xdsl_quant.frontends.stablehlo.dialect import ReturnOp, StableHLO
-from xdsl_quant.frontends.stablehlo.dialect.chlo import CHLO
+from xdsl_quant.frontends.stablehlo.dialect.chlo import CHLO, BroadcastingOp
 from xdsl_quant.frontends.stablehlo.lowering.convert_stablehlo_to_linalg import (
     LOWERINGS,
 )
@@ -39,10 +39,13 @@ QUANTIZED = {
 
 def is_lowered(op_type: type[Operation]) -> bool:
     """Return True if `convert-stablehlo-to-linalg` has a lowering for an op."""
+    if issubclass(op_type, BroadcastingOp):
+        return op_type.applied_name() in FORMULAS
     others = (ReturnOp, *get_args(ControlFlowOp))
     lowered = [getattr(lowering, "op_type", None) for lowering in LOWERINGS]
     return (
-        op_type in (*others, *lowered)
+        op_type in others
+        or any(issubclass(op_type, base) for base in lowered if base)
         or op_type.has_trait(CastsQuantization)
         or (op_type.has_trait(ComputesElementwise) and op_type.name in FORMULAS)
     )

@@ -425,8 +425,26 @@ sums. 8-bit floats of any formats are multiplied once and summed in f32.
 """
 
 
+class IndexingDimensionsAttr(FieldsAttr, ABC):
+    """
+    Roles of dimensions of an indexed tensor, of the indices, and of slices. The parameters
+    have one order: the slice dimensions, the dimensions of the tensor that a slice lacks,
+    the batching dimensions of the tensor and of the indices, the dimensions that index
+    vectors refer to, and the dimension of index vectors.
+    """
+
+    def numbers(self) -> tuple[Sequence[int], ...]:
+        """Return the values of all parameters except the last, in order."""
+        return tuple(cast(Dimensions, p).get_values() for p in self.parameters[:-1])
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the parameters."""
+        return [name for name, _ in self.get_irdl_definition().parameters]
+
+
 @irdl_attr_definition
-class GatherDimensionNumbersAttr(FieldsAttr):
+class GatherDimensionNumbersAttr(IndexingDimensionsAttr):
     """
     Roles of the dimensions of operand, indices and result of `stablehlo.gather`.
 
@@ -455,13 +473,9 @@ class GatherDimensionNumbersAttr(FieldsAttr):
     index_vector_dim: IntAttr = param_def(converter=IntAttr.get)
     """Dimension of the indices tensor along which an index vector extends."""
 
-    def numbers(self) -> tuple[Sequence[int], ...]:
-        """Return the values of all parameters except `index_vector_dim`, in order."""
-        return tuple(cast(Dimensions, p).get_values() for p in self.parameters[:-1])
-
 
 @irdl_attr_definition
-class ScatterDimensionNumbersAttr(FieldsAttr):
+class ScatterDimensionNumbersAttr(IndexingDimensionsAttr):
     """
     Roles of the dimensions of inputs, indices and updates of `stablehlo.scatter`.
 
@@ -489,10 +503,6 @@ class ScatterDimensionNumbersAttr(FieldsAttr):
 
     index_vector_dim: IntAttr = param_def(converter=IntAttr.get)
     """Dimension of the indices tensor along which an index vector extends."""
-
-    def numbers(self) -> tuple[Sequence[int], ...]:
-        """Return the values of all parameters except `index_vector_dim`, in order."""
-        return tuple(cast(Dimensions, p).get_values() for p in self.parameters[:-1])
 
 
 @irdl_attr_definition

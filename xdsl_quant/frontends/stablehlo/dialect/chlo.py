@@ -1,57 +1,60 @@
 """
-Ops of CHLO that JAX prints: functions without StableHLO op, and `top_k`.
+Ops of CHLO that JAX and torch-mlir print: functions without StableHLO op, `top_k`, and ops
+that broadcast their operands.
 
 See external [documentation](https://openxla.org/stablehlo/generated/chlo).
 """
 
 from abc import ABC
 from collections.abc import Sequence
+from typing import cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, IntegerAttr, TensorType, i1, i32
-from xdsl.ir import Attribute, Dialect
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    I64,
+    AnyFloat,
+    ComplexType,
+    DenseArrayBase,
+    IntegerAttr,
+    TensorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, Dialect, Operation, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
 )
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant.traits import ComputesElementwise
 from xdsl_quant.dialects.verification import RankedTensor, require
 
 from . import tensor_kinds as kinds
-from .base import COMPATIBLE_TYPES, ELEMENTWISE, StableHLOOp
-
-__all__ = [
-    "AcosOp",
-    "AcoshOp",
-    "AsinOp",
-    "AsinhOp",
-    "AtanOp",
-    "AtanhOp",
-    "BesselI1eOp",
-    "CHLO",
-    "ConjOp",
-    "CoshOp",
-    "DigammaOp",
-    "ErfInvOp",
-    "ErfOp",
-    "ErfcOp",
-    "IsInfOp",
-    "IsNegInfOp",
-    "IsPosInfOp",
-    "LgammaOp",
-    "MulhiOp",
-    "NextAfterOp",
-    "PolygammaOp",
-    "SinhOp",
-    "SquareOp",
-    "TanOp",
-    "TopKOp",
-    "ZetaOp",
-]
+from .attributes import (
+    ComparisonDirection,
+    ComparisonType,
+    Dimensions,
+    dimensions_text,
+)
+from .base import (
+    COMPATIBLE_ELEMENTS,
+    COMPATIBLE_TYPES,
+    ELEMENTWISE,
+    SAME_ELEMENTS,
+    StableHLOOp,
+)
+from .syntax import FUNCTIONAL_TYPE
 
 
 class CHLOFunctionOp(StableHLOOp, ABC):
@@ -324,34 +327,328 @@ class TopKOp(StableHLOOp):
         self.verify_inferred(self.inferred_types())
 
 
+# Ops that broadcast
+
+
+@irdl_attr_definition
+class ComparisonDirectionAttr(
+    EnumAttribute[ComparisonDirection], SpacedOpaqueSyntaxAttribute
+):
+    """`#chlo<comparison_direction EQ>`"""
+
+    name = "chlo.comparison_direction"
+
+
+@irdl_attr_definition
+class ComparisonTypeAttr(EnumAttribute[ComparisonType], SpacedOpaqueSyntaxAttribute):
+    """`#chlo<comparison_type SIGNED>`"""
+
+    name = "chlo.comparison_type"
+
+
+_OWN_OPS = ("next_after", "polygamma", "zeta")
+
+
+def _merged_size(a: int, b: int) -> int | None:
+    """Return the size of a dimension of two tensors, `None` if it cannot be broadcast."""
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if DYNAMIC_INDEX in (a, b):
+        return max(a, b)
+    return None
+
+
+class BroadcastingOp(StableHLOOp, ABC):
+    """
+    Elementwise op whose operands are broadcast to one shape: as in NumPy, or the operand of
+    the smaller rank (of one rank: the last operand) along `broadcast_dimensions`.
+    """
+
+    result = result_def(kinds.CHLO_TENSOR)
+
+    assembly_format = f"operands {FUNCTIONAL_TYPE}"
+    irdl_options = (ParsePropInAttrDict(),)
+
+    traits = traits_def(Pure())
+
+    @classmethod
+    def applied_name(cls) -> str:
+        """Return the name of the op for operands of one shape."""
+        name = cls.name.removeprefix("chlo.broadcast_")
+        return f"{'chlo' if name in _OWN_OPS else 'stablehlo'}.{name}"
+
+    def inferred_element(self, element_type: Attribute) -> Attribute:
+        """Return the element type of the result for that of the last operand."""
+        return element_type
+
+    def operand_dimensions(self) -> Sequence[Sequence[int]]:
+        """
+        Return the result dimension of each operand dimension, for each operand.
+
+        Raises:
+            VerifyException: if `broadcast_dimensions` do not match the ranks.
+        """
+        ranks = [len(type_.shape) for type_ in self.tensor_types[:-1]]
+        rank, smallest = max(ranks), min(ranks)
+        dimensions = [range(rank - own, rank) for own in ranks]
+        attribute = self.properties.get("broadcast_dimensions")
+        if not isa(attribute, Dimensions):
+            return dimensions
+        along = attribute.get_values()
+        require(
+            len(along) == smallest and len({*along} & {*range(rank)}) == smallest,
+            f"has broadcast_dimensions {dimensions_text(along)}, which do not match "
+            f"operands of rank {ranks}",
+        )
+        # Of operands of one rank, the last one is broadcast.
+        last = len(ranks) - 1 - ranks[::-1].index(smallest)
+        return [along if i == last else own for i, own in enumerate(dimensions)]
+
+    def inferred_shape(self) -> Sequence[int]:
+        """
+        Infer the shape of the result, in which unknown sizes are `DYNAMIC_INDEX`.
+
+        Raises:
+            VerifyException: if the operands cannot be broadcast.
+        """
+        shape: dict[int, int] = {}
+        shapes = [type_.get_shape() for type_ in self.tensor_types[:-1]]
+        for own, along in zip(shapes, self.operand_dimensions(), strict=True):
+            for size, dimension in zip(own, along, strict=True):
+                merged = _merged_size(shape.get(dimension, 1), size)
+                if merged is None:
+                    raise VerifyException(
+                        f"cannot broadcast sizes {shape[dimension]} and {size} of "
+                        f"dimension {dimension} of the result"
+                    )
+                shape[dimension] = merged
+        return [shape[dimension] for dimension in sorted(shape)]
+
+    def inferred_types(self) -> Sequence[RankedTensor]:
+        element_type = self.inferred_element(self.tensor_types[-2].element_type)
+        return [TensorType(element_type, self.inferred_shape())]
+
+    def verify_(self) -> None:
+        *_, first, second, _ = self.tensor_types
+        require(first.element_type == second.element_type, "mismatched operand types")
+        try:
+            inferred = self.inferred_types()
+        except VerifyException:
+            # CHLO accepts any result then; lowerings refuse the op.
+            return
+        self.verify_inferred(inferred)
+
+
+class BroadcastingBinaryOp(BroadcastingOp, ABC):
+    """Broadcasting op with two operands."""
+
+    lhs = operand_def(kinds.CHLO_TENSOR)
+    rhs = operand_def(kinds.CHLO_TENSOR)
+    broadcast_dimensions = opt_prop_def(DenseArrayBase.constr(i64))
+
+
+class BroadcastingNumberOp(BroadcastingBinaryOp, ABC):
+    """Broadcasting op on two tensors of one element type."""
+
+    traits = traits_def(SAME_ELEMENTS)
+
+
+class BroadcastingLogicalOp(BroadcastingBinaryOp, ABC):
+    """Broadcasting op on booleans or on the bits of integers."""
+
+    lhs = operand_def(kinds.CHLO_PRED_OR_INTEGER)
+    rhs = operand_def(kinds.CHLO_PRED_OR_INTEGER)
+    result = result_def(kinds.CHLO_PRED_OR_INTEGER)
+
+
+@irdl_op_definition
+class BroadcastAddOp(BroadcastingBinaryOp):
+    """Sum."""
+
+    name = "chlo.broadcast_add"
+
+    traits = traits_def(COMPATIBLE_ELEMENTS)
+
+
+@irdl_op_definition
+class BroadcastAndOp(BroadcastingLogicalOp):
+    """Logical or bitwise AND."""
+
+    name = "chlo.broadcast_and"
+
+
+@irdl_op_definition
+class BroadcastAtan2Op(BroadcastingNumberOp):
+    """Angle in radians between the positive x axis and the point `(rhs, lhs)`."""
+
+    name = "chlo.broadcast_atan2"
+
+
+@irdl_op_definition
+class BroadcastCompareOp(BroadcastingBinaryOp):
+    """Elementwise comparison."""
+
+    name = "chlo.broadcast_compare"
+
+    comparison_direction = prop_def(ComparisonDirectionAttr)
+    compare_type = opt_prop_def(ComparisonTypeAttr)
+    result = result_def(kinds.CHLO_PRED)
+
+    def inferred_element(self, element_type: Attribute) -> Attribute:
+        return i1
+
+
+@irdl_op_definition
+class BroadcastComplexOp(BroadcastingBinaryOp):
+    """Complex numbers with real part `lhs` and imaginary part `rhs`."""
+
+    name = "chlo.broadcast_complex"
+
+    lhs = operand_def(kinds.CHLO_FLOAT)
+    rhs = operand_def(kinds.CHLO_FLOAT)
+    result = result_def(kinds.CHLO_COMPLEX)
+
+    def inferred_element(self, element_type: Attribute) -> Attribute:
+        return ComplexType(cast(AnyFloat, element_type))
+
+
+@irdl_op_definition
+class BroadcastDivideOp(BroadcastingNumberOp):
+    """Quotient."""
+
+    name = "chlo.broadcast_divide"
+
+
+@irdl_op_definition
+class BroadcastMaximumOp(BroadcastingBinaryOp):
+    """Maximum of two values."""
+
+    name = "chlo.broadcast_maximum"
+
+    traits = traits_def(COMPATIBLE_ELEMENTS)
+
+
+@irdl_op_definition
+class BroadcastMinimumOp(BroadcastingBinaryOp):
+    """Minimum of two values."""
+
+    name = "chlo.broadcast_minimum"
+
+    traits = traits_def(COMPATIBLE_ELEMENTS)
+
+
+@irdl_op_definition
+class BroadcastMultiplyOp(BroadcastingNumberOp):
+    """Product."""
+
+    name = "chlo.broadcast_multiply"
+
+
+@irdl_op_definition
+class BroadcastNextAfterOp(BroadcastingNumberOp):
+    """Next representable float from `lhs` toward `rhs`."""
+
+    name = "chlo.broadcast_next_after"
+
+
+@irdl_op_definition
+class BroadcastOrOp(BroadcastingLogicalOp):
+    """Logical or bitwise OR."""
+
+    name = "chlo.broadcast_or"
+
+
+@irdl_op_definition
+class BroadcastPolygammaOp(BroadcastingNumberOp):
+    """Derivative of order `lhs` of the digamma function at `rhs`."""
+
+    name = "chlo.broadcast_polygamma"
+
+
+@irdl_op_definition
+class BroadcastPowerOp(BroadcastingNumberOp):
+    """Power."""
+
+    name = "chlo.broadcast_power"
+
+
+@irdl_op_definition
+class BroadcastRemainderOp(BroadcastingNumberOp):
+    """Remainder of a division that rounds toward zero."""
+
+    name = "chlo.broadcast_remainder"
+
+
+@irdl_op_definition
+class BroadcastSelectOp(BroadcastingOp):
+    """Elementwise selection: `on_true` where the predicate is true, else `on_false`."""
+
+    name = "chlo.broadcast_select"
+
+    pred = operand_def(kinds.PRED_TENSOR)
+    on_true = operand_def(kinds.CHLO_TENSOR)
+    on_false = operand_def(kinds.CHLO_TENSOR)
+
+
+@irdl_op_definition
+class BroadcastShiftLeftOp(BroadcastingNumberOp):
+    """Shift to the left."""
+
+    name = "chlo.broadcast_shift_left"
+
+
+@irdl_op_definition
+class BroadcastShiftRightArithmeticOp(BroadcastingNumberOp):
+    """Shift to the right that repeats the sign bit."""
+
+    name = "chlo.broadcast_shift_right_arithmetic"
+
+
+@irdl_op_definition
+class BroadcastShiftRightLogicalOp(BroadcastingNumberOp):
+    """Shift to the right that inserts zeros."""
+
+    name = "chlo.broadcast_shift_right_logical"
+
+
+@irdl_op_definition
+class BroadcastSubtractOp(BroadcastingNumberOp):
+    """Difference."""
+
+    name = "chlo.broadcast_subtract"
+
+
+@irdl_op_definition
+class BroadcastXorOp(BroadcastingLogicalOp):
+    """Logical or bitwise XOR."""
+
+    name = "chlo.broadcast_xor"
+
+
+@irdl_op_definition
+class BroadcastZetaOp(BroadcastingNumberOp):
+    """Hurwitz zeta function."""
+
+    name = "chlo.broadcast_zeta"
+
+    lhs = operand_def(kinds.CHLO_FLOAT)
+    rhs = operand_def(kinds.CHLO_FLOAT)
+    result = result_def(kinds.CHLO_FLOAT)
+
+
+_DEFINED = [
+    value
+    for value in [*globals().values()]
+    if isinstance(value, type)
+    and value.__module__ == __name__
+    and "name" in vars(value)
+]
+
 CHLO = Dialect(
     "chlo",
-    [
-        AcosOp,
-        AcoshOp,
-        AsinOp,
-        AsinhOp,
-        AtanOp,
-        AtanhOp,
-        BesselI1eOp,
-        ConjOp,
-        CoshOp,
-        DigammaOp,
-        ErfInvOp,
-        ErfOp,
-        ErfcOp,
-        IsInfOp,
-        IsNegInfOp,
-        IsPosInfOp,
-        LgammaOp,
-        MulhiOp,
-        NextAfterOp,
-        PolygammaOp,
-        SinhOp,
-        SquareOp,
-        TanOp,
-        TopKOp,
-        ZetaOp,
-    ],
+    [value for value in _DEFINED if issubclass(value, Operation)],
+    [value for value in _DEFINED if issubclass(value, Attribute)],
 )
 """CHLO dialect with the ops of this package."""

@@ -108,6 +108,24 @@ def integer_rows(name: str, attribute: Integers) -> Sequence[Sequence[int]]:
     return [values[length * row : length * (row + 1)] for row in range(count)]
 
 
+def _sizes_along(
+    dimension: int, operand: RankedTensor, result: RankedTensor
+) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
+    """
+    Return the sizes of operand and result along a dimension, and their other sizes.
+
+    Raises:
+        VerifyException: if a tensor does not have the dimension, or the ranks differ.
+    """
+    shapes = [*operand.get_shape()], [*result.get_shape()]
+    require(
+        dimension < len(shapes[0]) == len(shapes[1]),
+        f"expects operand and result of one rank above {dimension}, got '{operand}' "
+        f"and '{result}'",
+    )
+    return [shape.pop(dimension) for shape in shapes], shapes
+
+
 class CollectiveOp(StableHLOOp, ABC):
     """Op that combines tensors of the devices in each replica group."""
 
@@ -201,20 +219,11 @@ class AllGatherOp(CollectiveOp):
         dimension = self.all_gather_dim.value.data
         verify_count("results", self.results, len(self.inputs))
         for input, result in zip(self.inputs, self.results, strict=True):
-            shapes = [
-                [*cast(RankedTensor, value.type).get_shape()]
-                for value in (input, result)
-            ]
+            types = cast(RankedTensor, input.type), cast(RankedTensor, result.type)
+            (size, total), others = _sizes_along(dimension, *types)
+            is_whole = DYNAMIC_INDEX in (size, total) or (size and total % size == 0)
             require(
-                dimension < len(shapes[0]) == len(shapes[1]),
-                f"expects operand and result of one rank above {dimension}, got "
-                f"'{input.type}' and '{result.type}'",
-            )
-            sizes = [shape.pop(dimension) for shape in shapes]
-            require(
-                sizes[0] != 0
-                and are_compatible_shapes(*shapes)
-                and (DYNAMIC_INDEX in sizes or sizes[1] % sizes[0] == 0),
+                size != 0 and are_compatible_shapes(*others) and bool(is_whole),
                 f"expects dimension {dimension} of the result to be a multiple of that of "
                 f"the operand, and equal others, got '{input.type}' and '{result.type}'",
             )
@@ -294,20 +303,10 @@ class ReduceScatterOp(ReducingCollectiveOp):
         operand, result = self.tensor_types
         element = self.combined_element(operand)
         dimension = self.scatter_dimension.value.data
-        shapes = [*operand.get_shape()], [*result.get_shape()]
+        (total, size), others = _sizes_along(dimension, operand, result)
+        is_whole = are_compatible_shapes(*others) and size and total % size == 0
         require(
-            dimension < len(shapes[0]) == len(shapes[1]),
-            f"expects operand and result of one rank above {dimension}, got '{operand}' "
-            f"and '{result}'",
-        )
-        sizes = [shape.pop(dimension) for shape in shapes]
-        require(
-            DYNAMIC_INDEX in sizes
-            or (
-                are_compatible_shapes(*shapes)
-                and sizes[1] != 0
-                and sizes[0] % sizes[1] == 0
-            ),
+            DYNAMIC_INDEX in (size, total) or bool(is_whole),
             f"expects dimension {dimension} of the operand to be a multiple of that of the "
             f"result, and equal others, got '{operand}' and '{result}'",
         )

@@ -333,7 +333,7 @@ class GatheringOp(InferredTypeOp, ABC):
         shape, indices = type_.get_shape(), indices_type.get_shape()
         offset_dims, collapsed, batching, *_ = numbers.numbers()
         index_vector, dropped = numbers.index_vector_dim.data, (*collapsed, *batching)
-        _verify_indices(numbers, shape, indices)
+        rules.verify_indexing(numbers, shape, indices)
         verify_count("slice_sizes", slice_sizes, len(shape))
         for dimension, (size, bound) in enumerate(zip(slice_sizes, shape, strict=True)):
             fits = DYNAMIC_INDEX in (size, bound) or 0 <= size <= bound
@@ -386,40 +386,3 @@ class GatherOp(GatheringOp):
             "element type",
         )
         return super().inferred_type()
-
-
-def _verify_indices(
-    numbers: GatherDimensionNumbersAttr, shape: Sequence[int], indices: Sequence[int]
-) -> None:
-    offsets, collapsed, batching, indices_batching, index_map = numbers.numbers()
-    index_vector = numbers.index_vector_dim.data
-    for name, dimensions in (
-        ("offset_dims", offsets),
-        ("collapsed_slice_dims", collapsed),
-        ("operand_batching_dims", batching),
-    ):
-        require([*dimensions] == sorted(dimensions), f"expects {name} to be sorted")
-    rank, indices_rank = len(shape), len(indices)
-    verify_dimensions(
-        "collapsed_slice_dims and operand_batching_dims", (*collapsed, *batching), rank
-    )
-    verify_dimensions(
-        "start_index_map and operand_batching_dims", (*index_map, *batching), rank
-    )
-    verify_dimensions("index_vector_dim", (index_vector,), indices_rank + 1)
-    verify_dimensions("start_indices_batching_dims", indices_batching, indices_rank)
-    require(
-        index_vector not in indices_batching,
-        "expects start_indices_batching_dims not to include index_vector_dim",
-    )
-    if (count := (*indices, 1)[index_vector]) != DYNAMIC_INDEX:
-        verify_count("dimensions in start_index_map", index_map, count)
-    verify_count("start_indices_batching_dims", indices_batching, len(batching))
-    require(
-        are_compatible_shapes(
-            [shape[dimension] for dimension in batching],
-            [indices[dimension] for dimension in indices_batching],
-        ),
-        "expects operand_batching_dims and start_indices_batching_dims to have "
-        "compatible sizes",
-    )

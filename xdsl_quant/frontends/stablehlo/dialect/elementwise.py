@@ -336,8 +336,18 @@ class NegateOp(UnaryOp):
     traits = traits_def(COMPATIBLE_TYPES)
 
 
+class RealResultOp(InferredTypeOp, UnaryOp, ABC):
+    """Function whose result has floats if the operand has complex numbers."""
+
+    traits = traits_def(ELEMENTWISE)
+
+    def inferred_type(self) -> RankedTensor:
+        type_, _ = self.tensor_types
+        return TensorType(real_type(type_.element_type), type_.shape)
+
+
 @irdl_op_definition
-class AbsOp(InferredTypeOp, UnaryOp):
+class AbsOp(RealResultOp):
     """
     Absolute value, or magnitude of a complex number.
 
@@ -354,12 +364,6 @@ class AbsOp(InferredTypeOp, UnaryOp):
 
     operand = operand_def(kinds.SIGNED_NUMBER)
     result = result_def(kinds.SIGNED_REAL_NUMBER)
-
-    traits = traits_def(ELEMENTWISE)
-
-    def inferred_type(self) -> RankedTensor:
-        type_, _ = self.tensor_types
-        return TensorType(real_type(type_.element_type), type_.shape)
 
 
 @irdl_op_definition

@@ -14,9 +14,15 @@ from .base import (
     ELEMENTWISE,
     SAME_SHAPE,
     InferredTypeOp,
-    real_type,
 )
-from .elementwise import BinaryNumberOp, BinaryOp, LogicalOp, ResultAccuracyOp, UnaryOp
+from .elementwise import (
+    BinaryNumberOp,
+    BinaryOp,
+    LogicalOp,
+    RealResultOp,
+    ResultAccuracyOp,
+    UnaryOp,
+)
 
 __all__ = [
     "Atan2Op",
@@ -252,17 +258,11 @@ class XorOp(LogicalOp):
     name = "stablehlo.xor"
 
 
-class ComplexPartOp(InferredTypeOp, UnaryOp, ABC):
+class ComplexPartOp(RealResultOp, ABC):
     """Component of complex numbers."""
 
     operand = operand_def(kinds.FLOAT_OR_COMPLEX_NOT_QUANTIZED)
     result = result_def(kinds.FLOAT_TENSOR)
-
-    traits = traits_def(ELEMENTWISE)
-
-    def inferred_type(self) -> RankedTensor:
-        type_, _ = self.tensor_types
-        return TensorType(real_type(type_.element_type), type_.shape)
 
 
 @irdl_op_definition

@@ -19,9 +19,17 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import QuantizedType, ScaledQuantizedType
 from xdsl_quant.dialects.quant.types import PerAxisType, PerTensorType
-from xdsl_quant.dialects.verification import RankedTensor, require
+from xdsl_quant.dialects.verification import (
+    RankedTensor,
+    are_compatible_shapes,
+    require,
+)
 
-from .attributes import dimensions_text
+from .attributes import (
+    GatherDimensionNumbersAttr,
+    ScatterDimensionNumbersAttr,
+    dimensions_text,
+)
 
 # Dimensions
 
@@ -39,6 +47,47 @@ def verify_dimensions(name: str, dimensions: Sequence[int], rank: int) -> None:
 def verify_count(name: str, values: Sequence[object], count: int) -> None:
     """Raise `VerifyException` unless there are `count` values."""
     require(len(values) == count, f"expects {count} {name}, got {len(values)}")
+
+
+def verify_indexing(
+    numbers: GatherDimensionNumbersAttr | ScatterDimensionNumbersAttr,
+    shape: Sequence[int],
+    indices: Sequence[int],
+) -> None:
+    """
+    Verify the dimension numbers of `gather` and `scatter`, except for slice dimensions.
+
+    Args:
+        numbers: dimension numbers.
+        shape: shape of the tensor with the slices.
+        indices: shape of the indices.
+
+    Raises:
+        VerifyException: if dimension numbers are inconsistent.
+    """
+    windows, dropped, batching, indices_batching, index_map = numbers.numbers()
+    names, vector = numbers.names, numbers.index_vector_dim.data
+    verify_dimensions("index_vector_dim", (vector,), len(indices) + 1)
+    for name, dimensions in zip(names, (windows, dropped, batching), strict=False):
+        require([*dimensions] == sorted(dimensions), f"expects {name} to be sorted")
+    for name, dimensions in ((names[1], dropped), (names[4], index_map)):
+        words, used = f"{name} and {names[2]}", (*dimensions, *batching)
+        verify_dimensions(words, used, len(shape))
+    verify_dimensions(names[3], indices_batching, len(indices))
+    require(
+        vector not in indices_batching,
+        f"expects {names[3]} not to include index_vector_dim",
+    )
+    if (count := (*indices, 1)[vector]) != DYNAMIC_INDEX:
+        verify_count(f"dimensions in {names[4]}", index_map, count)
+    verify_count(names[3], indices_batching, len(batching))
+    require(
+        are_compatible_shapes(
+            [shape[dimension] for dimension in batching],
+            [indices[dimension] for dimension in indices_batching],
+        ),
+        f"expects {names[2]} and {names[3]} to have compatible sizes",
+    )
 
 
 # Windows

@@ -32,7 +32,7 @@ from .attributes import ScatterDimensionNumbersAttr
 from .base import StableHLOOp
 from .control_flow import returned_types
 from .reduction import verify_computation
-from .rules import verify_count, verify_dimensions
+from .rules import verify_count, verify_dimensions, verify_indexing
 
 __all__ = ["ScatterOp"]
 
@@ -99,7 +99,8 @@ class ScatterOp(StableHLOOp):
         elements = [TensorType(type_.element_type, ()) for type_ in updates]
         verify_computation(self.update_computation, inputs, elements)
         shape = inputs[0].get_shape()
-        self._verify_numbers(len(shape), indices.get_shape(), len(updates[0].shape))
+        verify_indexing(self.scatter_dimension_numbers, shape, indices.get_shape())
+        self._verify_windows(len(shape), indices.get_shape(), len(updates[0].shape))
         self._verify_sizes(shape, indices.get_shape(), updates[0].get_shape())
         returned = cast(Sequence[RankedTensor], returned_types(self.update_computation))
         inferred = [
@@ -108,57 +109,24 @@ class ScatterOp(StableHLOOp):
         ]
         self.verify_inferred(inferred)
 
-    def _verify_numbers(
+    def _verify_windows(
         self, rank: int, indices: Sequence[int], update_rank: int
     ) -> None:
         numbers = self.scatter_dimension_numbers
-        windows, inserted, batching, indices_batching, index_map = numbers.numbers()
-        vector = numbers.index_vector_dim.data
-        verify_dimensions("index_vector_dim", (vector,), len(indices) + 1)
-        for name, dimensions in (
-            ("update_window_dims", windows),
-            ("inserted_window_dims", inserted),
-            ("input_batching_dims", batching),
-        ):
-            require([*dimensions] == sorted(dimensions), f"expects {name} to be sorted")
+        windows, inserted, batching, *_ = numbers.numbers()
         verify_dimensions("update_window_dims", windows, update_rank)
-        verify_dimensions(
-            "inserted_window_dims and input_batching_dims", (*inserted, *batching), rank
-        )
-        verify_dimensions(
-            "scatter_dims_to_operand_dims and input_batching_dims",
-            (*index_map, *batching),
-            rank,
-        )
-        verify_dimensions(
-            "scatter_indices_batching_dims", indices_batching, len(indices)
-        )
-        require(
-            vector not in indices_batching,
-            "expects scatter_indices_batching_dims not to include index_vector_dim",
-        )
         verify_count("window dimensions", windows, rank - len((*inserted, *batching)))
-        verify_count("scatter_indices_batching_dims", indices_batching, len(batching))
-        batch_rank = len(indices) - (vector < len(indices))
+        batch_rank = len(indices) - (numbers.index_vector_dim.data < len(indices))
         require(
             update_rank == batch_rank + len(windows),
             f"expects updates of rank {batch_rank + len(windows)}, got {update_rank}",
         )
-        if (length := (*indices, 1)[vector]) != DYNAMIC_INDEX:
-            verify_count("scatter_dims_to_operand_dims", index_map, length)
 
     def _verify_sizes(
         self, shape: Sequence[int], indices: Sequence[int], updates: Sequence[int]
     ) -> None:
         numbers = self.scatter_dimension_numbers
-        windows, _, batching, indices_batching, _ = numbers.numbers()
-        require(
-            are_compatible_shapes(
-                [shape[d] for d in batching], [indices[d] for d in indices_batching]
-            ),
-            "expects input_batching_dims and scatter_indices_batching_dims to have "
-            "compatible sizes",
-        )
+        windows, *_ = numbers.numbers()
         for own, other in zip(windows, self.window_dimensions, strict=True):
             size, bound = updates[own], shape[other]
             require(

@@ -516,22 +516,10 @@ class ConvolutionWindow(assembly.CustomDirective):
         printer.print_string(f"{{{', '.join(fields)}}}")
 
 
-DIRECTIVES = (
-    CompleteOp,
-    ComplexOpType,
-    ConvDimensions,
-    DimensionList,
-    DotDimensions,
-    ExponentAndMantissa,
-    OperandsBeforeKeyword,
-    PairwiseTypes,
-    PrecisionAndAlgorithm,
-    Precisions,
-    SameOperandsAndResultType,
-    SelectType,
-    SliceRanges,
-    TupleOpType,
-    ConvolutionWindow,
+DIRECTIVES = tuple(
+    value
+    for value in [*globals().values()]
+    if isinstance(value, type) and issubclass(value, assembly.CustomDirective)
 )
 """Directives for the assembly formats of all ops."""
 

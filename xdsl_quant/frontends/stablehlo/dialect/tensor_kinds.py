@@ -140,6 +140,29 @@ def _tensor_of(
     return TypeKind(f"{shape} tensor of {_elements_text(groups)}", accepts)
 
 
+def _scalar_of(*groups: ElementGroup) -> TypeKind[RankedTensor]:
+    return _tensor_of(*groups, shape="0D", has_shape=lambda type_: not type_.shape)
+
+
+def _static_of(*groups: ElementGroup) -> TypeKind[RankedTensor]:
+    return _tensor_of(
+        *groups, shape="statically shaped", has_shape=_is_statically_shaped
+    )
+
+
+def _elements_kind(
+    description: str, accepts: Callable[[Attribute], bool]
+) -> TypeKind[RankedTensor]:
+    """Return the kind of ranked tensors whose elements are accepted."""
+    return TypeKind(
+        f"ranked tensor of {description} values",
+        lambda type_: (
+            isinstance(type_, TensorType)
+            and accepts(cast(RankedTensor, type_).element_type)
+        ),
+    )
+
+
 _INTEGER = (ElementGroup.SIGNED, ElementGroup.UNSIGNED)
 _FLOAT = (ElementGroup.FLOAT, ElementGroup.COMPLEX, ElementGroup.PER_TENSOR)
 _NUMBER = (*_INTEGER, *_FLOAT)
@@ -151,18 +174,10 @@ _PER_AXIS = (*_PER_TENSOR, ElementGroup.PER_AXIS)
 TENSOR_NOT_QUANTIZED = _tensor_of(*_NOT_QUANTIZED)
 TENSOR = _tensor_of(*_PER_TENSOR)
 TENSOR_OR_PER_AXIS = _tensor_of(*_PER_AXIS)
-SCALAR = _tensor_of(
-    *_PER_TENSOR, shape="0D", has_shape=lambda type_: not type_.get_shape()
-)
-SCALAR_INTEGER = _tensor_of(
-    *_INTEGER, shape="0D", has_shape=lambda type_: not type_.get_shape()
-)
-STATIC_NUMBER = _tensor_of(
-    *_NUMBER, shape="statically shaped", has_shape=_is_statically_shaped
-)
-STATIC_OR_PER_AXIS = _tensor_of(
-    *_PER_AXIS, shape="statically shaped", has_shape=_is_statically_shaped
-)
+SCALAR = _scalar_of(*_PER_TENSOR)
+SCALAR_INTEGER = _scalar_of(*_INTEGER)
+STATIC_NUMBER = _static_of(*_NUMBER)
+STATIC_OR_PER_AXIS = _static_of(*_PER_AXIS)
 STATIC_OR_BOUNDED_OR_PER_AXIS = _tensor_of(
     *_PER_AXIS,
     shape="statically shaped or single bounded dimension",
@@ -171,12 +186,8 @@ STATIC_OR_BOUNDED_OR_PER_AXIS = _tensor_of(
 PRED_TENSOR = _tensor_of(ElementGroup.PRED)
 PRED_OR_INTEGER = _tensor_of(*_BITS)
 INTEGER_TENSOR = _tensor_of(*_INTEGER)
-INDICES: TypeKind[RankedTensor] = TypeKind(
-    "ranked tensor of integer or index values",
-    lambda type_: (
-        isinstance(type_, TensorType)
-        and isinstance(cast(RankedTensor, type_).element_type, IntegerType | IndexType)
-    ),
+INDICES = _elements_kind(
+    "integer or index", lambda type_: isinstance(type_, IntegerType | IndexType)
 )
 
 
@@ -216,16 +227,9 @@ FEATURES = _tensor_of(
 )
 _INTEGER_OR_FLOAT = (*_INTEGER, ElementGroup.FLOAT)
 INTEGER_OR_FLOAT = _tensor_of(*_INTEGER_OR_FLOAT)
-STATIC_INTEGER_OR_FLOAT = _tensor_of(
-    *_INTEGER_OR_FLOAT, shape="statically shaped", has_shape=_is_statically_shaped
-)
+STATIC_INTEGER_OR_FLOAT = _static_of(*_INTEGER_OR_FLOAT)
 RANDOM = _tensor_of(*_BITS, ElementGroup.FLOAT)
-RANDOM_SCALAR = _tensor_of(
-    *_BITS,
-    ElementGroup.FLOAT,
-    shape="0D",
-    has_shape=lambda type_: not type_.get_shape(),
-)
+RANDOM_SCALAR = _scalar_of(*_BITS, ElementGroup.FLOAT)
 QUANTIZED_OR_PER_AXIS = _tensor_of(ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS)
 FLOAT_OR_QUANTIZED_OR_PER_AXIS = _tensor_of(
     ElementGroup.FLOAT, ElementGroup.PER_TENSOR, ElementGroup.PER_AXIS
@@ -233,14 +237,8 @@ FLOAT_OR_QUANTIZED_OR_PER_AXIS = _tensor_of(
 FLOAT_OR_COMPLEX = _tensor_of(*_FLOAT)
 FLOAT_OR_COMPLEX_NOT_QUANTIZED = _tensor_of(ElementGroup.FLOAT, ElementGroup.COMPLEX)
 COMPLEX_TENSOR = _tensor_of(ElementGroup.COMPLEX)
-COMPONENT: TypeKind[RankedTensor] = TypeKind(
-    "ranked tensor of 32/64-bit float values",
-    lambda type_: (
-        isinstance(type_, TensorType)
-        and isinstance(
-            cast(RankedTensor, type_).element_type, Float32Type | Float64Type
-        )
-    ),
+COMPONENT = _elements_kind(
+    "32/64-bit float", lambda type_: isinstance(type_, Float32Type | Float64Type)
 )
 NUMBER = _tensor_of(*_NUMBER)
 SIGNED_NUMBER = _tensor_of(ElementGroup.SIGNED, *_FLOAT)
@@ -258,19 +256,11 @@ CHLO_FLOAT = _chlo_kind(FLOAT_TENSOR)
 CHLO_FLOAT_OR_COMPLEX = _chlo_kind(FLOAT_OR_COMPLEX_NOT_QUANTIZED)
 CHLO_PRED = _chlo_kind(PRED_TENSOR)
 CHLO_TENSOR = _chlo_kind(TENSOR_OR_PER_AXIS)
-I32_TENSOR: TypeKind[RankedTensor] = TypeKind(
-    "ranked tensor of 32-bit signless integer values",
-    lambda type_: (
-        INTEGER_TENSOR.accepts(type_) and cast(RankedTensor, type_).element_type == i32
-    ),
-)
+CHLO_COMPLEX = _chlo_kind(COMPLEX_TENSOR)
+CHLO_PRED_OR_INTEGER = _chlo_kind(PRED_OR_INTEGER)
+I32_TENSOR = _elements_kind("32-bit signless integer", lambda type_: type_ == i32)
 UI32 = IntegerType(32, Signedness.UNSIGNED)
-UI32_TENSOR: TypeKind[RankedTensor] = TypeKind(
-    "ranked tensor of 32-bit unsigned integer values",
-    lambda type_: (
-        INTEGER_TENSOR.accepts(type_) and cast(RankedTensor, type_).element_type == UI32
-    ),
-)
+UI32_TENSOR = _elements_kind("32-bit unsigned integer", lambda type_: type_ == UI32)
 
 
 def _is_buffer(type_: Attribute) -> bool:
@@ -289,13 +279,7 @@ BUFFER = TypeKind(f"memref of {_elements_text(_PER_TENSOR)}", _is_buffer)
 RETURNED = _either(SELECTED, BUFFER)
 """Constraint for values that the region of an op returns, and that a loop carries."""
 
-STATIC_OR_TOKEN = _either(
-    _tensor_of(
-        *_PER_TENSOR, shape="statically shaped", has_shape=_is_statically_shaped
-    ),
-    STATIC_OR_PER_AXIS,
-    TOKEN,
-)
+STATIC_OR_TOKEN = _either(_static_of(*_PER_TENSOR), STATIC_OR_PER_AXIS, TOKEN)
 
 _TUPLE_LEAF = _either(TENSOR, BUFFER, _tensor_of(ElementGroup.PER_AXIS), TOKEN)
 

@@ -47,6 +47,7 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 from .adoption import adopt_ops
 from .linalg import (
+    broadcasting,
     contraction,
     data_movement,
     deprecated,
@@ -72,6 +73,7 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     representations.LowerBitcastConvert(),
     normalization.LowerBatchNormInference(),
     deprecated.LowerBroadcast(),
+    broadcasting.LowerBroadcasting(),
     data_movement.LowerBroadcastInDim(),
     data_movement.LowerConcatenate(),
     data_movement.LowerConstant(),
@@ -79,8 +81,6 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     deprecated.LowerDot(),
     contraction.LowerDotGeneral(),
     dynamic_shapes.LowerDynamicBroadcastInDim(),
-    dynamic_shapes.LowerDynamicConv(),
-    dynamic_shapes.LowerDynamicGather(),
     dynamic_shapes.LowerDynamicIota(),
     dynamic_shapes.LowerDynamicPad(),
     dynamic_shapes.LowerDynamicReshape(),

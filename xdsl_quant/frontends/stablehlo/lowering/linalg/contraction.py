@@ -6,10 +6,9 @@ The accumulator has the type of the result, or f32 if the result is a narrower f
 sums are rounded once, at the end.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Operation, SSAValue
@@ -20,6 +19,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     DotGeneralOp,
     DynamicConvOp,
 )
+from xdsl_quant.frontends.stablehlo.dialect.products import ConvolvingOp
 from xdsl_quant.frontends.stablehlo.dialect.rules import Padding
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
@@ -35,6 +35,7 @@ from .data_movement import RunTimePadding, element_index, pad_tensor, window_cou
 from .elementwise import convert_scalar, product, total
 from .lowering import LinalgLowering, Values, bit_width, is_floating, without_linalg
 from .reduction import reduction_loops
+from .sizes import run_time_numbers
 
 Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
 """Factor of a sum of products: a tensor, and its indices in terms of the loop indices."""
@@ -110,19 +111,30 @@ class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
         return [sum_of_products(builder, op, factors, result_sizes, reduction_count)]
 
 
-OpT = TypeVar("OpT", bound=ConvolutionOp | DynamicConvOp)
+_Convolution: TypeAlias = ConvolutionOp | DynamicConvOp
 
 
-class ConvolutionLowering(LinalgLowering[OpT], ABC):
-    """Lower convolutions to one `linalg.generic` over the padded input."""
+def _paddings(
+    builder: LoweringBuilder, op: _Convolution, args: Values
+) -> Mapping[int, Padding | RunTimePadding]:
+    """Return the padding of each spatial dimension of the input."""
+    paddings: list[Padding | RunTimePadding] = [along.padding for along in op.window]
+    if isinstance(op, DynamicConvOp):
+        edges = iter(run_time_numbers(builder, op.padding, args[2]))
+        paddings = [RunTimePadding(next(edges), next(edges), p[2]) for p in paddings]
+    spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
+    return dict(zip(spatial, paddings, strict=True))
 
-    @abstractmethod
-    def paddings(
-        self, builder: LoweringBuilder, op: OpT, args: Values
-    ) -> Mapping[int, Padding | RunTimePadding]:
-        """Return the padding of each spatial dimension of the input."""
 
-    def lower(self, builder: LoweringBuilder, op: OpT, args: Values) -> Values:
+class LowerConvolution(LinalgLowering[_Convolution]):
+    """
+    Lower `stablehlo.convolution` and `stablehlo.dynamic_conv` to one `linalg.generic` over
+    the padded input.
+    """
+
+    op_type = ConvolvingOp
+
+    def lower(self, builder: LoweringBuilder, op: _Convolution, args: Values) -> Values:
         lhs, rhs = args[:2]
         tensors = op.dimension_numbers.by_tensor()
         batch, feature, *spatial = tensors["input"]
@@ -139,7 +151,7 @@ class ConvolutionLowering(LinalgLowering[OpT], ABC):
         input_size = _group_size(builder, lhs, feature, feature_groups)
         output_size = _group_size(builder, rhs, outputs, groups)
 
-        lhs = pad_tensor(builder, lhs, self.paddings(builder, op, args))
+        lhs = pad_tensor(builder, lhs, _paddings(builder, op, args))
         if (reversal := op.window_reversal) is not None:
             is_reversed = zip(kernel_spatial, reversal.get_values(), strict=True)
             rhs = _reversed_along(
@@ -177,18 +189,6 @@ class ConvolutionLowering(LinalgLowering[OpT], ABC):
         sizes[result_feature] = builder.times(output_size, groups)
         type_ = TensorType(element_type_of(result), static_sizes(sizes))
         return [builder.reshape(result, type_, sizes)]
-
-
-class LowerConvolution(ConvolutionLowering[ConvolutionOp]):
-    """Lower `stablehlo.convolution`."""
-
-    op_type = ConvolutionOp
-
-    def paddings(
-        self, builder: LoweringBuilder, op: ConvolutionOp, args: Values
-    ) -> Mapping[int, Padding]:
-        spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
-        return dict(zip(spatial, (along.padding for along in op.window), strict=True))
 
 
 def _group_size(

@@ -1,8 +1,7 @@
 """Lowering of constants, indices and data movement ops."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
@@ -21,6 +20,7 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     BroadcastInDimOp,
     ConcatenateOp,
     ConstantOp,
+    DynamicGatherOp,
     GatherOp,
     GetDimensionSizeOp,
     IotaOp,
@@ -54,7 +54,7 @@ from .lowering import (
     stored_type,
     without_linalg,
 )
-from .sizes import assert_broadcast, assert_size, last_start
+from .sizes import assert_broadcast, assert_size, last_start, run_time_numbers
 
 
 class LowerConstant(LinalgLowering[ConstantOp]):
@@ -273,23 +273,24 @@ class LowerOptimizationBarrier(LinalgLowering[OptimizationBarrierOp]):
         return args
 
 
-OpT = TypeVar("OpT", bound=GatheringOp)
-
-
-class GatherLowering(LinalgLowering[OpT], ABC):
+class LowerGather(LinalgLowering[GatherOp | DynamicGatherOp]):
     """
-    Lower gathers to a `linalg.generic` with `tensor.extract` and clamped indices.
+    Lower `stablehlo.gather` and `stablehlo.dynamic_gather` to a `linalg.generic` with
+    `tensor.extract` and clamped indices.
     """
 
-    @abstractmethod
-    def slice_sizes(
-        self, builder: LoweringBuilder, op: OpT, args: Values
-    ) -> Sequence[Size]:
-        """Return the size of a slice along each dimension."""
+    op_type = GatheringOp
 
-    def lower(self, builder: LoweringBuilder, op: OpT, args: Values) -> Values:
+    def lower(
+        self, builder: LoweringBuilder, op: GatherOp | DynamicGatherOp, args: Values
+    ) -> Values:
+        slice_sizes: Sequence[Size] = (
+            op.sizes()
+            if isinstance(op, GatherOp)
+            else run_time_numbers(builder, op.slice_sizes, args[2])
+        )
         table, start_indices = args[:2]
-        rank, slice_sizes = len(shape_of(table)), self.slice_sizes(builder, op, args)
+        rank = len(shape_of(table))
         numbers, index_type = op.dimension_numbers, element_type_of(op.start_indices)
         offset_dims, collapsed, batching_dims, index_batching_dims, index_map = (
             numbers.numbers()
@@ -332,17 +333,6 @@ class GatherLowering(LinalgLowering[OpT], ABC):
         result_sizes = [sizes[d] for d in range(result_rank)]
         type_ = TensorType(element_type_of(table), static_sizes(result_sizes))
         return [builder.map(components, type_, result_sizes, body)]
-
-
-class LowerGather(GatherLowering[GatherOp]):
-    """Lower `stablehlo.gather`."""
-
-    op_type = GatherOp
-
-    def slice_sizes(
-        self, builder: LoweringBuilder, op: GatherOp, args: Values
-    ) -> Sequence[Size]:
-        return op.slice_sizes.get_values()
 
 
 def clamped_index(

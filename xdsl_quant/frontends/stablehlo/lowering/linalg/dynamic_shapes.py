@@ -1,7 +1,6 @@
 """Lowering of ops whose shape, slice or padding is an operand."""
 
 import re
-from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import cf, tensor
 from xdsl.dialects.builtin import StringAttr, TensorType, i1
@@ -11,8 +10,6 @@ from xdsl_quant.dialects.quant.types import PerAxisType, scalar_or_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
     CustomCallOp,
     DynamicBroadcastInDimOp,
-    DynamicConvOp,
-    DynamicGatherOp,
     DynamicIotaOp,
     DynamicPadOp,
     DynamicReshapeOp,
@@ -26,9 +23,7 @@ from xdsl_quant.transforms.building.builder import (
     static_sizes,
 )
 
-from .contraction import ConvolutionLowering
 from .data_movement import (
-    GatherLowering,
     RunTimePadding,
     broadcast,
     indices_along,
@@ -121,39 +116,6 @@ class LowerDynamicPad(LinalgLowering[DynamicPadOp]):
         )
         paddings = [RunTimePadding(*numbers) for numbers in zip(*amounts, strict=True)]
         return [pad_tensor(builder, args[0], dict(enumerate(paddings)), args[1])]
-
-
-class LowerDynamicGather(GatherLowering[DynamicGatherOp]):
-    """Lower `stablehlo.dynamic_gather`."""
-
-    op_type = DynamicGatherOp
-
-    def slice_sizes(
-        self, builder: LoweringBuilder, op: DynamicGatherOp, args: Values
-    ) -> Sequence[Size]:
-        return run_time_numbers(builder, op.slice_sizes, args[2])
-
-
-class LowerDynamicConv(ConvolutionLowering[DynamicConvOp]):
-    """Lower `stablehlo.dynamic_conv`."""
-
-    op_type = DynamicConvOp
-
-    def paddings(
-        self, builder: LoweringBuilder, op: DynamicConvOp, args: Values
-    ) -> Mapping[int, RunTimePadding]:
-        numbers = run_time_numbers(builder, op.padding, args[2])
-        rows = zip(
-            op.dimension_numbers.input_spatial_dimensions.get_values(),
-            op.window,
-            numbers[::2],
-            numbers[1::2],
-            strict=True,
-        )
-        return {
-            d: RunTimePadding(low, high, along.padding.interior)
-            for d, along, low, high in rows
-        }
 
 
 class LowerShapeAssertion(LinalgLowering[CustomCallOp]):

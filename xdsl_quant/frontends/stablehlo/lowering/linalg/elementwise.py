@@ -23,7 +23,7 @@ from xdsl_quant.transforms.building.signless_types import signless
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches.arith import RemFOp
 
-from .inverse_error_function import inverse_error_function
+from . import special_functions
 from .lowering import (
     LinalgLowering,
     Values,
@@ -34,6 +34,7 @@ from .lowering import (
     stored_type,
 )
 from .representations import reduce_precision
+from .special_functions import float_formula
 
 Formula = Callable[[LoweringBuilder, Operation, Values], SSAValue]
 """Function that builds a result element from operand elements, all of signless types."""
@@ -282,16 +283,26 @@ FORMULAS: dict[str, Formula] = {
     "chlo.asinh": _uniform_formula(math.AsinhOp),
     "chlo.atan": _uniform_formula(math.AtanOp),
     "chlo.atanh": _uniform_formula(math.AtanhOp),
+    "chlo.bessel_i1e": float_formula(special_functions.bessel_i1e),
+    "chlo.conj": lambda b, _, args: args[0],
     "chlo.cosh": _uniform_formula(math.CoshOp),
+    "chlo.digamma": float_formula(special_functions.digamma),
     "chlo.erf": _uniform_formula(math.ErfOp),
-    "chlo.erf_inv": inverse_error_function,
+    "chlo.erf_inv": float_formula(
+        special_functions.inverse_error_function, has_f64=False
+    ),
     "chlo.erfc": _complement_of_erf,
     "chlo.is_inf": _is_infinite,
     "chlo.is_neg_inf": _is_infinite,
     "chlo.is_pos_inf": _is_infinite,
+    "chlo.lgamma": float_formula(special_functions.log_gamma),
+    "chlo.mulhi": special_functions.high_product,
+    "chlo.next_after": special_functions.next_after,
+    "chlo.polygamma": float_formula(special_functions.polygamma),
     "chlo.sinh": _uniform_formula(math.SinhOp),
     "chlo.square": lambda b, _, args: b.add(arith.MulfOp(args[0], args[0])),
     "chlo.tan": _uniform_formula(math.TanOp),
+    "chlo.zeta": float_formula(special_functions.zeta),
     "stablehlo.abs": _typed_formula(_by_kind(math.AbsFOp, math.AbsIOp)),
     "stablehlo.add": _typed_formula(_ADD),
     "stablehlo.and": _uniform_formula(arith.AndIOp),
@@ -354,17 +365,34 @@ class LowerElementwise(LinalgLowering):
         return has_quantization_trait(op, ComputesElementwise)
 
     def lower(self, builder: LoweringBuilder, op: Operation, args: Values) -> Values:
-        if (formula := FORMULAS.get(op_name(op))) is None:
-            raise Unsupported("is elementwise, but has no formula on scalars")
-        type_ = stored_type(op.results[0].type)
-        ranks = [len(shape_of(operand)) for operand in args]
-        result = builder.map(
-            [(o, dimensions(range(rank))) for o, rank in zip(args, ranks, strict=True)],
-            type_,
-            builder.sizes(args[ranks.index(len(type_.get_shape()))]),
-            lambda body, args: formula(body, op, args[:-1]),
-        )
-        return [result]
+        return [apply_formula(builder, op, op_name(op), args)]
+
+
+def apply_formula(
+    builder: LoweringBuilder, op: Operation, name: str, args: Values
+) -> SSAValue:
+    """
+    Apply the formula of the op `name` to the elements of tensors.
+
+    Args:
+        builder: insertion point.
+        op: op with the properties of the formula.
+        name: name of the formula.
+        args: operands; those of rank 0 are broadcast.
+
+    Raises:
+        Unsupported: if the op has no formula.
+    """
+    if (formula := FORMULAS.get(name)) is None:
+        raise Unsupported("is elementwise, but has no formula on scalars")
+    type_ = stored_type(op.results[0].type)
+    ranks = [len(shape_of(operand)) for operand in args]
+    return builder.map(
+        [(o, dimensions(range(rank))) for o, rank in zip(args, ranks, strict=True)],
+        type_,
+        builder.sizes(args[ranks.index(len(type_.get_shape()))]),
+        lambda body, args: formula(body, op, args[:-1]),
+    )
 
 
 # Conversions

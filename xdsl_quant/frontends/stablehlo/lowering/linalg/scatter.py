@@ -86,6 +86,18 @@ def nested_loops(
     return loop.results
 
 
+def if_else(
+    builder: LoweringBuilder, condition: SSAValue, blocks: tuple[Block, Block]
+) -> Values:
+    """Build `scf.if` from blocks that end with values of the same types."""
+    last_op = blocks[0].last_op
+    assert last_op is not None
+    types = last_op.operand_types
+    conditional = scf.IfOp(condition, types, Region(blocks[0]), Region(blocks[1]))
+    builder.insert(conditional)
+    return conditional.results
+
+
 def _place(
     builder: LoweringBuilder, op: ScatterOp, indices: SSAValue, position: Values
 ) -> Sequence[SSAValue]:
@@ -149,8 +161,4 @@ def _updated(
         for element, value in zip(combined, results, strict=True)
     ]
     inner.insert(scf.YieldOp(*inserted))
-    kept = Region(Block([scf.YieldOp(*results)]))
-    types = [value.type for value in results]
-    conditional = scf.IfOp(is_inside, types, Region(block), kept)
-    builder.insert(conditional)
-    return conditional.results
+    return if_else(builder, is_inside, (block, Block([scf.YieldOp(*results)])))

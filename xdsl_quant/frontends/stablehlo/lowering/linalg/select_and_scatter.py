@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import TensorType, i1
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xdsl_quant.frontends.stablehlo.dialect import SelectAndScatterOp
@@ -23,7 +23,7 @@ from .data_movement import window_count
 from .elementwise import convert_scalar
 from .lowering import LinalgLowering, Values, stored_type
 from .reduction import inline_block
-from .scatter import is_in_bounds, nested_loops
+from .scatter import if_else, is_in_bounds, nested_loops
 from .sizes import assert_size
 
 
@@ -64,7 +64,7 @@ class LowerSelectAndScatter(LinalgLowering[SelectAndScatterOp]):
             )
             result = _with_scattered(inner, op, results[0], element, selected)
             inner.insert(scf.YieldOp(result))
-            return _if_else(builder, has_any, (block, Block([scf.YieldOp(*results)])))
+            return if_else(builder, has_any, (block, Block([scf.YieldOp(*results)])))
 
         return nested_loops(builder, source_sizes, [initial], update)
 
@@ -72,18 +72,6 @@ class LowerSelectAndScatter(LinalgLowering[SelectAndScatterOp]):
 def _element_at(builder: LoweringBuilder, value: SSAValue, at: Values) -> SSAValue:
     """Return an element of a tensor."""
     return builder.op(tensor.ExtractOp, (value, *at), element_type_of(value))
-
-
-def _if_else(
-    builder: LoweringBuilder, condition: SSAValue, blocks: tuple[Block, Block]
-) -> Values:
-    """Build `scf.if` from blocks that end with values of the same types."""
-    last_op = blocks[0].last_op
-    assert last_op is not None
-    types = last_op.operand_types
-    conditional = scf.IfOp(condition, types, Region(blocks[0]), Region(blocks[1]))
-    builder.insert(conditional)
-    return conditional.results
 
 
 @dataclass(frozen=True)
@@ -124,7 +112,7 @@ class _WindowSearch:
         inner = LoweringBuilder(InsertPoint.at_end(block), location=builder.location)
         element = _element_at(inner, self.operand, place)
         inner.insert(scf.YieldOp(*self._better(inner, current, place, element)))
-        return _if_else(builder, is_inside, (block, Block([scf.YieldOp(*current)])))
+        return if_else(builder, is_inside, (block, Block([scf.YieldOp(*current)])))
 
     def _better(
         self,

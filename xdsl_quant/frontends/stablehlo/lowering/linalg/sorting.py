@@ -10,10 +10,9 @@ Source: K. Batcher, "Sorting networks and their applications", 1968.
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, linalg, math, scf, tensor
+from xdsl.dialects import arith, linalg, math, tensor
 from xdsl.dialects.builtin import TensorType, i32, i64
-from xdsl.ir import Block, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.ir import SSAValue
 
 from xdsl_quant.frontends.stablehlo.dialect import SortOp
 from xdsl_quant.frontends.stablehlo.dialect.chlo import TopKOp
@@ -34,6 +33,7 @@ from .lowering import (
     is_unsigned_type,
 )
 from .reduction import inline_block
+from .scatter import nested_loops
 from .sizes import assert_size
 
 _Comparator = Callable[[LoweringBuilder, Values], SSAValue]
@@ -139,38 +139,23 @@ def _network(
     builder: LoweringBuilder, order: SSAValue, levels: Size, step: _Step
 ) -> SSAValue:
     """Build the loops over the lengths of sorted runs, and over halved distances."""
-    zero, one = (builder.index(number) for number in (0, 1))
-    last = builder.size_value(levels)
+    one = builder.index(1)
 
-    def outer(builder: LoweringBuilder, level: SSAValue, order: SSAValue) -> SSAValue:
+    def outer(builder: LoweringBuilder, indices: Values, order: Values) -> Values:
+        (level,) = indices
         count = builder.add(arith.AddiOp(level, one))
         run = builder.add(arith.ShLIOp(one, count))
 
-        def inner(
-            builder: LoweringBuilder, number: SSAValue, order: SSAValue
-        ) -> SSAValue:
+        def inner(builder: LoweringBuilder, indices: Values, order: Values) -> Values:
+            (number,), (indices_in_order,) = indices, order
             shift = builder.add(arith.SubiOp(level, number))
             distance = builder.add(arith.ShLIOp(one, shift))
-            return step(builder, order, run, distance)
+            return [step(builder, indices_in_order, run, distance)]
 
-        return _loop(builder, zero, count, one, order, inner)
+        return nested_loops(builder, [count], order, inner)
 
-    return _loop(builder, zero, last, one, order, outer)
-
-
-def _loop(
-    builder: LoweringBuilder,
-    start: SSAValue,
-    end: SSAValue,
-    step: SSAValue,
-    carried: SSAValue,
-    body: Callable[[LoweringBuilder, SSAValue, SSAValue], SSAValue],
-) -> SSAValue:
-    """Build `scf.for` with one loop-carried value, and return its final value."""
-    block = Block(arg_types=(INDEX, carried.type))
-    inner = LoweringBuilder(InsertPoint.at_end(block), location=builder.location)
-    inner.insert(scf.YieldOp(body(inner, *block.args)))
-    return builder.add(scf.ForOp(start, end, step, [carried], block))
+    (result,) = nested_loops(builder, [levels], [order], outer)
+    return result
 
 
 class _Exchange:
