@@ -137,6 +137,28 @@ def test_kernels_of_onnxruntime():
     assert unknown.count("linalg.generic") == known.count("linalg.generic")
 
 
+def test_softmax_of_onnxruntime():
+    """The kernel is replaced for an unknown batch, with the same integers."""
+    nodes = [
+        node("QuantizeLinear", ["x", "sx", "zx"], ["q"]),
+        node("DequantizeLinear", ["q", "sx", "zx"], ["d"]),
+        node("Softmax", ["d"], ["s"], axis=-1),
+        node("QuantizeLinear", ["s", "sy", "zy"], ["t"]),
+        node("DequantizeLinear", ["t", "sy", "zy"], ["y"]),
+    ]
+    scales = {"sx": np.array(0.03, np.float32), "sy": np.array(1 / 256, np.float32)}
+    zero_points = {"zx": np.array(120, np.uint8), "zy": np.array(0, np.uint8)}
+    content = _model(nodes, scales | zero_points, ["N", 3, 4])
+    module = read_onnx(content)
+    compiled = compile(module, kernels="onnxruntime")
+    apply_passes(module, "stablehlo-legalize-qdq-to-integer{signed=true}")
+    assert "stablehlo.exponential" not in str(module)
+    for size in (1, 5):
+        x = 6 * _weights(size, 3, 4)
+        (expected,) = runtime_results(content, {"x": x}, optimizes=True)
+        np.testing.assert_array_equal(compiled(x), expected)
+
+
 def test_a_written_network_has_the_nodes_of_the_file():
     file = onnx.load_from_string(write_onnx(read_onnx(_network())))
     nodes = [each.op_type for each in file.graph.node]
