@@ -96,7 +96,7 @@ def _read_with_constants(
 def _read(options: argparse.Namespace, path: str, constants: Sequence[str]) -> ModuleOp:
     own = argparse.Namespace(**{**vars(options), "module": path, "passes": ""})
     own.constant = [*constants]
-    if not is_model_file(path):
+    if not is_model_file(own.module):
         # --shape and --static apply to model files only.
         own.shape, own.static = [], False
     module = read_module(own)

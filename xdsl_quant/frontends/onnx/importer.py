@@ -156,22 +156,37 @@ def _main(
     for node in graph.node:
         builder.node(node)
     block.add_op(ReturnOp(*(builder.value(output.name) for output in graph.output)))
-    return _function(graph, block)
+    return _function(graph, block, _open_batches(graph, shapes) if static else [])
 
 
-def _function(graph: onnx.GraphProto, block: Block) -> FuncOp:
-    """Return the function `@main`, with the names of inputs and outputs."""
+def _open_batches(
+    graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]
+) -> Sequence[str]:
+    """Return the name of the first size of each input; empty for a known size."""
+    types = _input_types(graph.input, shapes, static=False)
+    return [
+        value.type.tensor_type.shape.dim[0].dim_param or "batch"
+        if types[value.name].get_shape()[:1] == (DYNAMIC_INDEX,)
+        else ""
+        for value in graph.input
+    ]
+
+
+def _function(graph: onnx.GraphProto, block: Block, batches: Sequence[str]) -> FuncOp:
+    """Return the function `@main`, with the names of inputs, outputs and open batches."""
     end = block.last_op
     assert end is not None
     function = FuncOp("main", (block.arg_types, end.operand_types), Region(block))
     function.location = location(graph.name)
     # The attribute with which TensorFlow's importers keep these names.
+    names = {
+        "inputs": [value.name for value in graph.input],
+        "outputs": [value.name for value in graph.output],
+        # Sizes that are 1 in the module; the exporter may open them again.
+        "batches": batches if any(batches) else [],
+    }
     function.attributes["tf.entry_function"] = DictionaryAttr(
-        {
-            key: _names_attribute([value.name for value in values])
-            for key, values in (("inputs", graph.input), ("outputs", graph.output))
-            if values
-        }
+        {key: _names_attribute(values) for key, values in names.items() if values}
     )
     return function
 

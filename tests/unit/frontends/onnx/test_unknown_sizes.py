@@ -44,7 +44,7 @@ def _model(
     return content
 
 
-def _network() -> bytes:
+def convolutional_network() -> bytes:
     """Return a convolutional network with a residual sum."""
     nodes = [
         node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1] * 4),
@@ -106,7 +106,7 @@ def _perceptron() -> bytes:
 
 @pytest.mark.parametrize(
     ("content", "shape"),
-    [(_network(), (3, 8, 8)), (_perceptron(), (3, 4))],
+    [(convolutional_network(), (3, 8, 8)), (_perceptron(), (3, 4))],
     ids=["convolutions", "products"],
 )
 def test_a_module_for_any_batch(content: bytes, shape: tuple[int, ...]):
@@ -160,7 +160,7 @@ def test_softmax_of_onnxruntime():
 
 
 def test_a_written_network_has_the_nodes_of_the_file():
-    file = onnx.load_from_string(write_onnx(read_onnx(_network())))
+    file = onnx.load_from_string(write_onnx(read_onnx(convolutional_network())))
     nodes = [each.op_type for each in file.graph.node]
     assert [*map(nodes.count, ("Conv", "Gemm", "Softmax", "GlobalAveragePool"))] == [
         *(2, 1, 1, 1)
