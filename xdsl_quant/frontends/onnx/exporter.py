@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import onnx
@@ -32,6 +33,7 @@ from .graph_writer import (
     quantized_type,
     unwritable,
 )
+from .open_batch import open_batch
 from .writers import WRITERS
 
 _TFL_PASSES = "tfl-variables-to-arguments,convert-tfl-to-stablehlo"
@@ -50,7 +52,8 @@ def write_onnx(module: ModuleOp) -> bytes:
     (QDQ) around each op on quantized values.
 
     Ops of the dialect `tfl` are converted to StableHLO first. Sums of products and biases,
-    whose storage type has 32 bits, are floats.
+    whose storage type has 32 bits, are floats. The batch of a quantized model that was read
+    with `static=True` is open again, or 1, with a warning, if an op may combine samples.
 
     Args:
         module: module whose function `main`, or only public function, becomes the graph.
@@ -72,7 +75,9 @@ def write_onnx(module: ModuleOp) -> bytes:
         inline_calls(function, functions_by_name(module))
     except (PassFailedException, ValueError) as e:
         raise ONNXFileError(f"cannot be written as ONNX: {error_summary(e)}") from None
-    content = _model(function).SerializeToString()
+    model = _model(function)
+    _open_batch(model, function)
+    content = model.SerializeToString()
     if len(content) >= _LIMIT:
         raise ONNXFileError(
             "the model exceeds 2 GB, the limit of one file; external data is unsupported"
@@ -107,6 +112,20 @@ def _model(function: FuncOp) -> onnx.ModelProto:
         ],
         producer_name="xdsl-quant",
     )
+
+
+def _open_batch(model: onnx.ModelProto, function: FuncOp) -> None:
+    """Open the batch of a quantized model if the file that it was read from has one."""
+    batches = _value_names(function, "batches", [""] * len(function.args))
+    is_quantized = any(node.op_type == "DequantizeLinear" for node in model.graph.node)
+    if not any(batches) or not is_quantized:
+        return
+    if (node := open_batch(model, batches)) is not None:
+        warnings.warn(
+            f"the batch of the written file is 1: {node} may combine samples; set the "
+            "batch with --shape or 'shapes'",
+            stacklevel=3,
+        )
 
 
 def _value_names(function: FuncOp, key: str, defaults: Sequence[str]) -> Sequence[str]:

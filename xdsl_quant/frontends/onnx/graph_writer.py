@@ -406,15 +406,16 @@ class GraphWriter:
             shape[dimensions.index(dimension)] if dimension in dimensions else 1
             for dimension in layout
         ]
-        while sizes and sizes[0] == 1:
-            del sizes[0]
-        transposed = [shape[i] for i in order]
         if stored_constant(op.operand) is not None and not isinstance(
             element_type_of(op.operand), ScaledQuantizedType
         ):
+            while sizes and sizes[0] == 1:
+                del sizes[0]
             return self.weights(op.operand, order, lambda x: x.reshape(sizes))
         tensor = self.operand(op.operand, order)
-        if [*transposed] == sizes:
+        new = next((i for i, d in enumerate(layout) if d in dimensions), len(layout))
+        del sizes[:new]
+        if [shape[i] for i in order] == sizes:
             return tensor
         return self.node(
             "Reshape", [tensor, self.integers(sizes)], self.value_name(value)

@@ -55,8 +55,9 @@ def read_onnx(
     Args:
         source: a path, or the bytes of a file.
         shapes: shapes of the inputs, by name.
-        static: use 1 for the remaining symbolic sizes of inputs, which are otherwise
-            dynamic (`?`) if all ops support it; if not, they are 1, with a warning.
+        static: use 1 for the remaining symbolic sizes of inputs, with a warning for
+            sizes other than the first one, the batch. They are otherwise dynamic (`?`)
+            if all ops support it; if not, they are 1, with a warning.
         constants: values of inputs that become constants, by name, e.g. `{"sr": 16000}`;
             or texts such as `sr=16000`, with numbers and lists as in JSON.
 
@@ -74,11 +75,20 @@ def read_onnx(
     shapes = shapes or {}
     if constants:
         set_constants(model, constants)
+    unknown = _unknown_sizes(model, shapes)
     try:
-        return _read_module(model, shapes, static)
+        module = _read_module(model, shapes, static)
     except ONNXFileError:
-        if static or not (unknown := _unknown_sizes(model, shapes)):
+        if static or not unknown:
             raise
+    else:
+        if static and (unknown := _unknown_sizes(model, shapes, first=1)):
+            warnings.warn(
+                f"{model.name}: unknown sizes other than the batch are 1: {unknown}; set "
+                "them with --shape or 'shapes'",
+                stacklevel=2,
+            )
+        return module
     note = (
         f"unknown sizes are 1, as not all ops support '?': {unknown}; set other sizes"
     )
@@ -90,13 +100,17 @@ def read_onnx(
     return module
 
 
-def _unknown_sizes(model: LoadedModel, shapes: Mapping[str, Sequence[int]]) -> str:
-    """Return a list of the inputs with unknown sizes, for a message."""
+def _unknown_sizes(
+    model: LoadedModel, shapes: Mapping[str, Sequence[int]], *, first: int = 0
+) -> str:
+    """
+    Return a list of the inputs with unknown sizes from dimension `first`, for a message.
+    """
     types = _input_types(model.proto.graph.input, shapes, static=False)
     return ", ".join(
         f"input '{name}' has shape {shape_text(type_.get_shape())}"
         for name, type_ in types.items()
-        if DYNAMIC_INDEX in type_.get_shape()
+        if DYNAMIC_INDEX in type_.get_shape()[first:]
     )
 
 
@@ -142,22 +156,37 @@ def _main(
     for node in graph.node:
         builder.node(node)
     block.add_op(ReturnOp(*(builder.value(output.name) for output in graph.output)))
-    return _function(graph, block)
+    return _function(graph, block, _open_batches(graph, shapes) if static else [])
 
 
-def _function(graph: onnx.GraphProto, block: Block) -> FuncOp:
-    """Return the function `@main`, with the names of inputs and outputs."""
+def _open_batches(
+    graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]
+) -> Sequence[str]:
+    """Return the name of the first size of each input; empty for a known size."""
+    types = _input_types(graph.input, shapes, static=False)
+    return [
+        value.type.tensor_type.shape.dim[0].dim_param or "batch"
+        if types[value.name].get_shape()[:1] == (DYNAMIC_INDEX,)
+        else ""
+        for value in graph.input
+    ]
+
+
+def _function(graph: onnx.GraphProto, block: Block, batches: Sequence[str]) -> FuncOp:
+    """Return the function `@main`, with the names of inputs, outputs and open batches."""
     end = block.last_op
     assert end is not None
     function = FuncOp("main", (block.arg_types, end.operand_types), Region(block))
     function.location = location(graph.name)
     # The attribute with which TensorFlow's importers keep these names.
+    names = {
+        "inputs": [value.name for value in graph.input],
+        "outputs": [value.name for value in graph.output],
+        # Sizes that are 1 in the module; the exporter may open them again.
+        "batches": batches if any(batches) else [],
+    }
     function.attributes["tf.entry_function"] = DictionaryAttr(
-        {
-            key: _names_attribute([value.name for value in values])
-            for key, values in (("inputs", graph.input), ("outputs", graph.output))
-            if values
-        }
+        {key: _names_attribute(values) for key, values in names.items() if values}
     )
     return function
 

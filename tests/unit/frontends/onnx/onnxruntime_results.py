@@ -90,11 +90,15 @@ def node_model(
     return model.SerializeToString()
 
 
-def runtime_results(model: bytes, arguments: Mapping[str, Array]) -> Sequence[Array]:
-    """Return the results of onnxruntime, without its optimizer."""
+def runtime_results(
+    model: bytes, arguments: Mapping[str, Array], *, optimizes: bool = False
+) -> Sequence[Array]:
+    """Return the results of onnxruntime, by default without its optimizer."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not optimizes:
+        level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.graph_optimization_level = level
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     session = runtime.InferenceSession(model, options)

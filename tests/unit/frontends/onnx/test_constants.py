@@ -8,9 +8,10 @@ import pytest
 from numpy.typing import ArrayLike
 from onnx import TensorProto, helper
 
-from xdsl_quant.frontends.onnx import ONNXFileError, read_onnx
+from xdsl_quant.frontends.onnx import ONNXFileError, read_onnx, write_onnx
 from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.tools import run
+from xdsl_quant.quantizer import quantize
+from xdsl_quant.tools import compare, run
 
 
 def _branches() -> bytes:
@@ -67,6 +68,26 @@ def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[st
     arguments = [str(path), "--constant", "sr=16000", "--input", "[1, 2]"]
     assert run.main(arguments) == 0
     assert "[2. 4.]" in capsys.readouterr().out
+
+
+def test_comparison_of_models_of_which_one_has_the_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, other, data = (str(tmp_path / name) for name in ("a.onnx", "b.onnx", "x"))
+    Path(source).write_bytes(_branches())
+    # The branch for the rate 16000, quantized with the input as a constant.
+    module = read_onnx(_branches(), constants={"sr": 16000})
+    samples = np.arange(8, dtype=np.float32)
+    Path(other).write_bytes(write_onnx(quantize(module, samples).module))
+    np.save(f"{data}.npy", samples)
+    arguments = [source, other, "--data", f"{data}.npy", "--constant"]
+    assert compare.main([*arguments, "sr=16000"]) == 0
+    assert "SQNR of the results" in capsys.readouterr().out
+    assert compare.main([*arguments, "rate=16000"]) == 1
+    assert capsys.readouterr().err == (
+        "--constant rate=16000: error: unknown input 'rate' in both models; use an input "
+        "of an .onnx model\n"
+    )
 
 
 @pytest.mark.parametrize(

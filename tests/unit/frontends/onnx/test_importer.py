@@ -1,6 +1,7 @@
 """Unknown sizes of inputs, and dtypes of results."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from xdsl_quant.machines.numpy import run_function
 _WINE = Path(__file__).parents[4] / "docs" / "examples" / "wine.onnx"
 
 
-def model(op_type: str, **attributes: Any) -> bytes:
+def model(
+    op_type: str, shape: Sequence[int | str] = ("n", 2), **attributes: Any
+) -> bytes:
     """Return the bytes of a model of one node with an operand of unknown size."""
     node = helper.make_node(op_type, ["x"], ["y"], name="n", **attributes)
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["a", "b"])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [*"abcd"][: len(shape)])
     graph = helper.make_graph([node], "g", [x], [y])
     opset = helper.make_opsetid("", 17)
     content: bytes = helper.make_model(graph, opset_imports=[opset]).SerializeToString()
@@ -64,6 +67,19 @@ def test_shapes_that_do_not_match(shape: tuple[int, ...], text: str):
     with pytest.raises(ONNXFileError) as e:
         read_onnx(_WINE, shapes={"x": shape})
     assert str(e.value).endswith(f"input 'x' cannot have shape {text}; expected ?x13")
+
+
+def test_sizes_of_images_do_not_become_1_silently():
+    content = model("Relu", ("n", 3, "h", "w"))
+    with pytest.warns(UserWarning, match="unknown") as warnings:
+        read_onnx(content, static=True)
+    (warning,) = warnings
+    assert str(warning.message) == (
+        "<bytes>: unknown sizes other than the batch are 1: input 'x' has shape "
+        "?x3x?x?; set them with --shape or 'shapes'"
+    )
+    # The batch becomes 1 silently.
+    assert "tensor<1x2xf32>" in str(read_onnx(model("Relu"), static=True))
 
 
 def test_unsigned_results():

@@ -44,7 +44,7 @@ def _model(
     return content
 
 
-def _network() -> bytes:
+def convolutional_network() -> bytes:
     """Return a convolutional network with a residual sum."""
     nodes = [
         node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1] * 4),
@@ -106,7 +106,7 @@ def _perceptron() -> bytes:
 
 @pytest.mark.parametrize(
     ("content", "shape"),
-    [(_network(), (3, 8, 8)), (_perceptron(), (3, 4))],
+    [(convolutional_network(), (3, 8, 8)), (_perceptron(), (3, 4))],
     ids=["convolutions", "products"],
 )
 def test_a_module_for_any_batch(content: bytes, shape: tuple[int, ...]):
@@ -137,8 +137,30 @@ def test_kernels_of_onnxruntime():
     assert unknown.count("linalg.generic") == known.count("linalg.generic")
 
 
+def test_softmax_of_onnxruntime():
+    """The kernel is replaced for an unknown batch, with the same integers."""
+    nodes = [
+        node("QuantizeLinear", ["x", "sx", "zx"], ["q"]),
+        node("DequantizeLinear", ["q", "sx", "zx"], ["d"]),
+        node("Softmax", ["d"], ["s"], axis=-1),
+        node("QuantizeLinear", ["s", "sy", "zy"], ["t"]),
+        node("DequantizeLinear", ["t", "sy", "zy"], ["y"]),
+    ]
+    scales = {"sx": np.array(0.03, np.float32), "sy": np.array(1 / 256, np.float32)}
+    zero_points = {"zx": np.array(120, np.uint8), "zy": np.array(0, np.uint8)}
+    content = _model(nodes, scales | zero_points, ["N", 3, 4])
+    module = read_onnx(content)
+    compiled = compile(module, kernels="onnxruntime")
+    apply_passes(module, "stablehlo-legalize-qdq-to-integer{signed=true}")
+    assert "stablehlo.exponential" not in str(module)
+    for size in (1, 5):
+        x = 6 * _weights(size, 3, 4)
+        (expected,) = runtime_results(content, {"x": x}, optimizes=True)
+        np.testing.assert_array_equal(compiled(x), expected)
+
+
 def test_a_written_network_has_the_nodes_of_the_file():
-    file = onnx.load_from_string(write_onnx(read_onnx(_network())))
+    file = onnx.load_from_string(write_onnx(read_onnx(convolutional_network())))
     nodes = [each.op_type for each in file.graph.node]
     assert [*map(nodes.count, ("Conv", "Gemm", "Softmax", "GlobalAveragePool"))] == [
         *(2, 1, 1, 1)

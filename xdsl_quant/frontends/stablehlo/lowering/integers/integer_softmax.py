@@ -6,9 +6,11 @@ the largest value has the index 255. A result is a quotient of integers, rounded
 `(power * floor(1 / result_scale) + total / 2) / total + zero_point`.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import TensorType, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, i32, i64
 from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType, StorageCastOp
@@ -34,12 +36,38 @@ def _f32_scale(type_: ScaledQuantizedType) -> float:
     return float(type_.get_scales().astype(np.float32))
 
 
+def _broadcast_like(
+    b: StableHLOBuilder, value: SSAValue, other: SSAValue, dimensions: Sequence[int]
+) -> SSAValue:
+    """Broadcast a value to the shape of another one, whose sizes may be dynamic."""
+    shape = shape_of(other)
+    if DYNAMIC_INDEX not in shape:
+        return b.broadcast(value, shape, dimensions)
+    sizes: list[SSAValue] = []
+    for axis, size in enumerate(shape):
+        if size != DYNAMIC_INDEX:
+            sizes.append(b.splat(size, TensorType(i32, (1,))))
+            continue
+        dynamic = b.add(stablehlo.GetDimensionSizeOp(other, dimension=axis))
+        sizes.append(b.reshape_to(dynamic, (1,)))
+    return b.add(
+        stablehlo.DynamicBroadcastInDimOp(
+            value,
+            b.concatenate(sizes, 0),
+            result_types=[TensorType(element_type_of(value), shape)],
+            broadcast_dimensions=dimensions,
+        )
+    )
+
+
 def _integer_op(
     b: StableHLOBuilder, op_type: type[BinaryOp], value: SSAValue, other: SSAValue | int
 ) -> SSAValue:
     """Build an op on 64-bit integers, one of which may be constant."""
     if isinstance(other, int):
-        other = b.splat(other, TensorType(i64, shape_of(value)))
+        is_static = DYNAMIC_INDEX not in (shape := shape_of(value))
+        known = b.splat(other, TensorType(i64, shape if is_static else ()))
+        other = _broadcast_like(b, known, value, ())
     return b.op(op_type, (value, other), value.type)
 
 
@@ -47,9 +75,8 @@ def _along_axis(
     b: StableHLOBuilder, op_type: type[BinaryOp], value: SSAValue, start: int, axis: int
 ) -> SSAValue:
     """Build a reduction, broadcast to the shape of its operand."""
-    shape = shape_of(value)
-    others = [d for d in range(len(shape)) if d != axis]
-    return b.broadcast(b.reduce(op_type, value, start, [axis]), shape, others)
+    others = [d for d in range(len(shape_of(value))) if d != axis]
+    return _broadcast_like(b, b.reduce(op_type, value, start, [axis]), value, others)
 
 
 def _table_entries(b: StableHLOBuilder, table: Integers, indices: SSAValue) -> SSAValue:
@@ -70,7 +97,7 @@ def build_integer_softmax(
 
     Args:
         b: insertion point.
-        operand: tensor with one scale and 8-bit storage.
+        operand: tensor with one scale and 8-bit storage; the size of `axis` is static.
         target: per-tensor type of the result.
         axis: dimension along which the results sum to 1.
     """

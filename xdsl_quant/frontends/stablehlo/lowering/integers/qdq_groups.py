@@ -308,7 +308,9 @@ def _computing_group(op: Operation, target: ScaledQuantizedType) -> QDQGroup | N
 def _softmax_group(
     op: stablehlo.DivideOp, target: ScaledQuantizedType
 ) -> QDQGroup | None:
-    if (softmax := match_softmax(op)) is None or _is_dynamic(softmax.operand):
+    if (softmax := match_softmax(op)) is None:
+        return None
+    if shape_of(softmax.operand)[softmax.axis] == DYNAMIC_INDEX:
         return None
     operand = GroupOperand.of(softmax.operand)
     if operand is None or not _has_activation_type(operand, target):
