@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnknownLoc, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xdsl_quant.dialects.quant import (
@@ -22,6 +22,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.building import StableHLOBuilder
+from xdsl_quant.frontends.stablehlo.dialect import chlo
 from xdsl_quant.frontends.stablehlo.dialect.attributes import (
     booleans_attr,
     padding_attr,
@@ -45,6 +46,9 @@ class Model:
     unit: float | None = None
     """Scale of the last quantized value, if any."""
 
+    has_quantized_arguments: bool = False
+    """Whether arguments are cast by way of `i8` or `u8`."""
+
     def __post_init__(self) -> None:
         self.b = StableHLOBuilder(InsertPoint.at_end(self.block), location=UnknownLoc())
 
@@ -64,7 +68,8 @@ class Model:
 
     def argument(self, shape: Sequence[int]) -> SSAValue:
         self.arguments.append(self.floats(shape))
-        return self.block.insert_arg(TensorType(f32, shape), len(self.block.args))
+        value = self.block.insert_arg(TensorType(f32, shape), len(self.block.args))
+        return self.quantized(value, 3) if self.has_quantized_arguments else value
 
     def constant(self, array: Array) -> SSAValue:
         attribute = elements_attr(array.astype(np.float32), f32)
@@ -129,7 +134,8 @@ def _binary(op_type: type[BinaryOp]) -> Draw:
         dimensions = [d for d in range(len(shape)) if m.random.random() < 0.6]
         small = [shape[d] for d in dimensions]
         y = m.choice((m.argument, m.weights))(small)
-        if op_type is stablehlo.DivideOp and len(m.arguments) > 1:
+        divides = op_type in (stablehlo.DivideOp, stablehlo.RemainderOp)
+        if divides and len(m.arguments) > 1:
             m.arguments[1] = np.abs(m.arguments[1]) + np.float32(0.5)
         y = m.b.broadcast(y, shape, dimensions)
         operands = [x, y] if m.random.random() < 0.7 else [y, x]
@@ -152,6 +158,81 @@ def _softmax(m: Model) -> SSAValue:
     powers = m.b.add(stablehlo.ExponentialOp(m.b.add(difference)))
     total = m.b.reduce(stablehlo.AddOp, powers, 0, [axis])
     return m.b.add(stablehlo.DivideOp(powers, m.b.broadcast(total, shape, others)))
+
+
+def _elu(m: Model) -> SSAValue:
+    """Build `x > 0 ? x : alpha * (exp(slope * x) - 1)`."""
+    x = m.argument(shape := m.shape())
+    slope, alpha = m.choice(((1, 1), (1, 1.6732632), (0.5, 2)))
+    zero = m.constant(np.zeros(shape))
+    is_positive = m.b.compare(stablehlo.ComparisonDirection.GT, x, zero)
+    exponent = x
+    if slope != 1:
+        slopes = m.constant(np.full(shape, slope))
+        exponent = m.b.add(stablehlo.MultiplyOp(x, slopes))
+    elif m.random.random() < 0.5:
+        exponent = m.b.add(stablehlo.SelectOp(is_positive, zero, x))
+    below = m.b.add(stablehlo.ExponentialMinusOneOp(exponent))
+    if alpha != 1:
+        below = m.b.add(stablehlo.MultiplyOp(m.constant(np.full(shape, alpha)), below))
+    return m.b.add(stablehlo.SelectOp(is_positive, x, below))
+
+
+def _erf(m: Model) -> SSAValue:
+    return m.b.add(chlo.ErfOp(m.argument(m.shape())))
+
+
+def _top_k(m: Model) -> SSAValue:
+    x = m.argument(m.shape())
+    count = m.integer(1, shape_of(x)[-1])
+    top = chlo.TopKOp(x, k=count, result_types=[x.type, x.type])
+    top.infer_result_types()
+    m.b.add(top)
+    if m.random.random() < 0.5:
+        return top.values
+    return m.b.add(stablehlo.ConvertOp(top.indices, result_types=[top.values.type]))
+
+
+# Control flow
+
+
+def _region(
+    m: Model, types: Sequence[Attribute], draw: Callable[..., Sequence[SSAValue]]
+) -> Region:
+    """Return a region that returns what `draw` builds from the arguments of the region."""
+    block, outer = Block(arg_types=types), m.b
+    m.b = StableHLOBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+    block.add_op(stablehlo.ReturnOp(*draw(*block.args)))
+    m.b = outer
+    return Region(block)
+
+
+def _loop(m: Model) -> SSAValue:
+    """Build a loop over floats; its body selects one of two updates."""
+    x, step = (m.argument([3, 2]) for _ in range(2))
+    type_, number = x.type, TensorType(f32, [])
+    less = stablehlo.ComparisonDirection.LT
+    limit = m.b.scalar(m.integer(0, 4), f32)
+
+    def is_continued(i: SSAValue, state: SSAValue) -> Sequence[SSAValue]:
+        return [m.b.compare(less, i, limit)]
+
+    def update(i: SSAValue, state: SSAValue) -> Sequence[SSAValue]:
+        is_early = m.b.compare(less, i, m.b.scalar(1.5, f32))
+        sum_, product = stablehlo.AddOp(state, step), stablehlo.MultiplyOp(state, step)
+        branches = [
+            _region(m, [], lambda: [m.b.add(sum_)]),
+            _region(m, [], lambda: [m.b.add(product)]),
+        ]
+        choice = stablehlo.IfOp(is_early, result_types=[[type_]], regions=branches)
+        return [m.b.add(stablehlo.AddOp(i, m.b.scalar(1, f32))), m.b.add(choice)]
+
+    types = [number, type_]
+    regions = [_region(m, types, is_continued), _region(m, types, update)]
+    start = [m.b.scalar(0, f32), x]
+    loop = stablehlo.WhileOp(start, result_types=[types], regions=regions)
+    m.b.add(loop)
+    return loop.results[1]
 
 
 # Data movement
@@ -403,6 +484,13 @@ def _quantized_sum(m: Model) -> SSAValue:
     return m.quantized(m.b.add(op_type(x, y)), 6)
 
 
+def _quantized_activation(m: Model) -> SSAValue:
+    """Build a sigmoid, softmax, tanh or ELU; kernels of the first two have fixed scales."""
+    name = m.choice(("logistic", "softmax", "tanh", "elu"))
+    m.has_quantized_arguments = True
+    return m.quantized(FLOAT_MODELS[name](m), 3 if name == "elu" else 1)
+
+
 def _quantized_moves(m: Model) -> SSAValue:
     x = m.quantized(m.argument(m.shape(4)), 3)
     for _ in range(m.integer(1, 3)):
@@ -416,6 +504,7 @@ FLOAT_MODELS: Mapping[str, Draw] = {
         for op_type in (
             stablehlo.AbsOp,
             stablehlo.CosineOp,
+            stablehlo.ExponentialMinusOneOp,
             stablehlo.ExponentialOp,
             stablehlo.FloorOp,
             stablehlo.LogisticOp,
@@ -426,6 +515,7 @@ FLOAT_MODELS: Mapping[str, Draw] = {
         )
     },
     "log": _unary(stablehlo.LogOp, is_positive=True),
+    "log_plus_one": _unary(stablehlo.LogPlusOneOp, is_positive=True),
     "rsqrt": _unary(stablehlo.RsqrtOp, is_positive=True),
     "sqrt": _unary(stablehlo.SqrtOp, is_positive=True),
     **{
@@ -436,9 +526,14 @@ FLOAT_MODELS: Mapping[str, Draw] = {
             stablehlo.MaximumOp,
             stablehlo.MinimumOp,
             stablehlo.MultiplyOp,
+            stablehlo.RemainderOp,
             stablehlo.SubtractOp,
         )
     },
+    "elu": _elu,
+    "erf": _erf,
+    "top_k": _top_k,
+    "loop": _loop,
     "clamp": _clamp,
     "softmax": _softmax,
     "data movement": _moves,
@@ -459,6 +554,7 @@ QUANTIZED_MODELS: Mapping[str, Draw] = {
     "quantized convolution": _quantized_convolution,
     "quantized dense layer": _quantized_dense,
     "quantized arithmetic": _quantized_sum,
+    "quantized activation": _quantized_activation,
     "quantized data movement": _quantized_moves,
 }
 """Functions that draw models with casts, by name."""

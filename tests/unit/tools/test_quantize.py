@@ -428,14 +428,16 @@ def test_stablehlo_is_written_to_a_tflite_file(recipe: str, tmp_path: Path):
         (
             dense_layers().replace("tanh", "cbrt"),
             "int8",
-            "{model}:6:3: error: 'stablehlo.cbrt' op has no conversion to TensorFlow Lite "
-            "(in the pass convert-stablehlo-to-tfl), or write a .mlir file",
+            "{model}:6:3: error: 'stablehlo.cbrt' op has no conversion to TensorFlow "
+            "Lite; use other ops, or keep it with 'partial=true' (in the pass "
+            "convert-stablehlo-to-tfl), or write a .mlir file",
         ),
         (
             dense_layers().replace("tanh", "cbrt"),
             "int8-weights",
-            "{model}:6:3: error: 'stablehlo.cbrt' op has no conversion to TensorFlow Lite "
-            "(in the pass convert-stablehlo-to-tfl), or write a .mlir file",
+            "{model}:6:3: error: 'stablehlo.cbrt' op has no conversion to TensorFlow "
+            "Lite; use other ops, or keep it with 'partial=true' (in the pass "
+            "convert-stablehlo-to-tfl), or write a .mlir file",
         ),
         (
             FULLY_CONNECTED,

@@ -58,15 +58,15 @@ _MAX_CONSTANT = 1 << 24
 _OPS_OF_UNKNOWN_SIZES = frozenset(
     """
     Abs Acos Acosh Add And Asin Asinh Atan Atanh AveragePool BatchNormalization BitShift
-    BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Celu Clip Concat Conv Cos Cosh
-    DequantizeLinear Div Dropout Elu Equal Erf Exp Flatten Floor Gather Gelu Gemm
-    GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual HardSigmoid HardSwish Identity
-    IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool
-    Mean Min Mish Mod Mul Neg Not Or PRelu Pad Pow QuantizeLinear Reciprocal ReduceL1
-    ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
-    ReduceSum ReduceSumSquare Relu Reshape Round Selu Shrink Sigmoid Sign Sin Sinh Softmax
-    Softplus Softsign Sqrt Squeeze Sub Sum Swish Tan Tanh ThresholdedRelu Transpose
-    Unsqueeze Where Xor
+    BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Celu Clip Concat Conv ConvInteger
+    Cos Cosh DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Equal Erf Exp Flatten
+    Floor Gather Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual
+    HardSigmoid HardSwish Identity IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log
+    LogSoftmax MatMul MatMulInteger Max MaxPool Mean Min Mish Mod Mul Neg Not Or PRelu Pad
+    Pow QuantizeLinear Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+    ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Round Selu Shrink
+    Sigmoid Sign Sin Sinh Slice Softmax Softplus Softsign Split Sqrt Squeeze Sub Sum Swish
+    Tan Tanh ThresholdedRelu Transpose Unsqueeze Where Xor
     """.split()
 )
 """Ops whose conversions support unknown sizes of operands, or refuse them themselves."""

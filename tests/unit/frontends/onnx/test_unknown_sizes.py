@@ -123,6 +123,87 @@ def test_a_module_for_any_batch(content: bytes, shape: tuple[int, ...]):
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
+_SLICED = [
+    # Values of starts, ends, axes and steps.
+    ([1], [3], [1], [1]),
+    ([1, -2], [1 << 62, -1], [1, 2], [1, 1]),
+    ([0, 0], [(1 << 31) - 1, 5], [0, 1], [1, 2]),
+    ([-1], [-(1 << 62)], [1], [-2]),
+    ([0], [1 << 40], [0], [1]),
+]
+
+
+@pytest.mark.parametrize("lists", _SLICED, ids=str)
+def test_slices_of_other_dimensions(lists: Sequence[Sequence[int]]):
+    names = ["starts", "ends", "axes", "steps"]
+    constants = {
+        name: np.array(numbers) for name, numbers in zip(names, lists, strict=True)
+    }
+    nodes = [
+        node("Slice", ["x", *names], ["s"]),
+        node("Concat", ["s", "s"], ["c"], axis=1),
+        node("Split", ["c"], ["y", "z"], axis=1),
+    ]
+    content = _model(nodes, constants, ["N", 6, 4])
+    module, x = read_onnx(content), _weights(3, 6, 4)
+    file = write_onnx(module)
+    read_onnx(file)
+    (expected,) = runtime_results(content, {"x": x})
+    (written,) = runtime_results(file, {"x": x})
+    (interpreted,) = run_function(module, None, x)
+    for found in (interpreted, compile(module)(x), written):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("index", [np.array(0), np.array(-1), np.array([[2]])], ids=str)
+def test_gather_of_one_index(index: Array):
+    """As models select a token."""
+    nodes = [node("Gather", ["x", "i"], ["y"], axis=1)]
+    content = _model(nodes, {"i": index}, ["N", 5, 4])
+    module, x = read_onnx(content), _weights(3, 5, 4)
+    (written,) = runtime_results(write_onnx(module), {"x": x})
+    (interpreted,) = run_function(module, None, x)
+    for found in (interpreted, compile(module)(x), written):
+        np.testing.assert_array_equal(found, np.take(x, index, 1))
+
+
+def test_slices_of_an_unknown_dimension():
+    constants = {"starts": np.array([1]), "ends": np.array([3])}
+    nodes = [node("Slice", ["x", "starts", "ends"], ["y"])]
+    with pytest.warns(UserWarning, match=r"unknown sizes are 1.*--shape"):
+        read_onnx(_model(nodes, constants, ["N", 3, 4]))
+
+
+@pytest.mark.parametrize("op", ["Conv", "MatMul"])
+def test_dynamic_quantization(op: str):
+    """The scale of a batch is computed from all its elements."""
+    w = np.random.default_rng(0).integers(-127, 128, (8, 3, 3, 3), np.int8)
+    is_conv = op == "Conv"
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        node(f"{op}Integer", ["q", "w", "z"], ["sum"]),
+        node("Cast", ["sum"], ["float"], to=TensorProto.FLOAT),
+        node("Mul", ["s", "w_scale"], ["scale"]),
+        node("Mul", ["float", "scale"], ["y"]),
+    ]
+    constants = {
+        "w": w if is_conv else w.reshape(27, 8),
+        "w_scale": np.array(0.01, np.float32),
+    }
+    shape = (3, 6, 5) if is_conv else (27,)
+    content = _model(nodes, constants, ["N", *shape])
+    module = read_onnx(content)
+    assert f"tensor<?x{'x'.join(map(str, shape))}xf32>" in str(module)
+    compiled, file = compile(module), write_onnx(module)
+    for size in (1, 3):
+        x = _weights(size, *shape)
+        (expected,) = runtime_results(content, {"x": x})
+        (written,) = runtime_results(file, {"x": x})
+        (interpreted,) = run_function(module, None, x)
+        for found in (interpreted, compiled(x), written):
+            np.testing.assert_array_equal(found, expected)
+
+
 def test_kernels_of_onnxruntime():
     """Groups of ops between casts are replaced for unknown sizes, too."""
     texts: list[str] = []

@@ -24,7 +24,7 @@ from xdsl_quant.runtime.arrays import shape_text
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from .indexing import take, wrapped_indices
+from .indexing import crop, take, wrapped_indices
 
 # Constants and sizes
 
@@ -222,15 +222,16 @@ def _concat(b: GraphBuilder, node: Node, *parts: SSAValue) -> SSAValue:
 def _split(
     b: GraphBuilder, node: Node, x: SSAValue, sizes: SSAValue | None = None
 ) -> Sequence[SSAValue]:
-    shape, count = b.static_shape(x), len(node.result_names)
-    (axis,) = b.axes([node.integer("axis", 0)], len(shape))
+    count = len(node.result_names)
+    (axis,) = b.axes([node.integer("axis", 0)], len(shape_of(x)))
+    size = _known_size(b, x, axis)
     if sizes is not None:
         parts = b.integers(sizes, "sizes")
     else:
-        parts = node.integers("split") or _equal_sizes(node, shape[axis], count)
-    if len(parts) != count or sum(parts) != shape[axis] or min(parts) < 0:
+        parts = node.integers("split") or _equal_sizes(node, size, count)
+    if len(parts) != count or sum(parts) != size or min(parts) < 0:
         raise Unsupported(
-            f"cannot split size {shape[axis]} into {[*parts]} for {count} results"
+            f"cannot split size {size} into {[*parts]} for {count} results"
         )
     ranges = pairwise(accumulate(parts, initial=0))
     return [_slice_along(b, x, {axis: range(*ends)}) for ends in ranges]
@@ -261,16 +262,27 @@ def _slice(
             f"cannot slice with starts {first}, ends {last}, axes {along} and steps "
             f"{strides}"
         )
-    shape = b.static_shape(x)
     bounds = zip(first, last, strides, strict=True)
     return _slice_along(
         b,
         x,
         {
-            axis: _positions(shape[axis], *numbers)
+            axis: _positions(_known_size(b, x, axis), *numbers)
             for axis, numbers in zip(along, bounds, strict=True)
+            # Exporters write slices that keep all elements of a dimension.
+            if numbers[::2] != (0, 1) or numbers[1] < _ALL_ELEMENTS
         },
     )
+
+
+_ALL_ELEMENTS = (1 << 31) - 1
+"""Smallest end of a slice that is larger than any size: some exporters write it."""
+
+
+def _known_size(b: GraphBuilder, x: SSAValue, axis: int) -> int:
+    if (size := shape_of(x)[axis]) == DYNAMIC_INDEX:
+        raise Unsupported(f"slices dimension {axis} of unknown size; {b.sizes_hint}")
+    return size
 
 
 def _positions(size: int, start: int, end: int, step: int) -> range:
@@ -282,16 +294,21 @@ def _positions(size: int, start: int, end: int, step: int) -> range:
 
 
 def _slice_along(b: GraphBuilder, x: SSAValue, along: Mapping[int, range]) -> SSAValue:
-    """Slice dimensions at positions; other dimensions stay whole."""
-    ranges = [along.get(axis, range(size)) for axis, size in enumerate(shape_of(x))]
-    reverse = [axis for axis, positions in enumerate(ranges) if positions.step < 0]
-    ranges = [r[::-1] if axis in reverse else r for axis, r in enumerate(ranges)]
-    value = b.slice(
-        x,
-        [positions.start if positions else 0 for positions in ranges],
-        [positions[-1] + 1 if positions else 0 for positions in ranges],
-        [positions.step if len(positions) > 1 else 1 for positions in ranges],
-    )
+    """Slice dimensions at positions; other dimensions, of any size, stay whole."""
+    reverse = [axis for axis, positions in along.items() if positions.step < 0]
+    along = {axis: r[::-1] if axis in reverse else r for axis, r in along.items()}
+    if DYNAMIC_INDEX in shape_of(x):
+        value = x
+        for axis, positions in along.items():
+            value = crop(b, value, axis, positions)
+    else:
+        ranges = [along.get(axis, range(size)) for axis, size in enumerate(shape_of(x))]
+        value = b.slice(
+            x,
+            [positions.start if positions else 0 for positions in ranges],
+            [positions[-1] + 1 if positions else 0 for positions in ranges],
+            [positions.step if len(positions) > 1 else 1 for positions in ranges],
+        )
     if not reverse:
         return value
     return b.add(stablehlo.ReverseOp(value, dimensions=reverse))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, TensorType, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, TensorType, i64
 from xdsl.ir import Block, Region, SSAValue
 
 from xdsl_quant.frontends.onnx.graph_builder import Conversion, GraphBuilder
@@ -82,9 +82,46 @@ def _gather_slices(
     )
 
 
+def crop(b: GraphBuilder, x: SSAValue, axis: int, positions: range) -> SSAValue:
+    """
+    Slice one dimension of a value with unknown sizes by negative padding: the bounds of
+    `stablehlo.slice` are known. The first column of a matrix has every `n`-th element.
+    """
+    sizes, count = [*b.sizes_of(x)], len(positions)
+    step = positions.step if count > 1 else 1
+    start = positions.start if positions else 0
+    end = start + count * step
+    value = _pad_axis(b, x, axis, -start, end - shape_of(x)[axis])
+    if step > 1:
+        matrices = [*sizes[:axis], count, step, *sizes[axis + 1 :]]
+        value = b.reshape_to_sizes(value, matrices)
+        value = _pad_axis(b, value, axis + 1, 0, 1 - step)
+        sizes[axis] = count
+        return b.reshape_to_sizes(value, sizes)
+    sizes[axis] = count
+    b.with_sizes(value, sizes)
+    return value
+
+
+def _pad_axis(b: GraphBuilder, x: SSAValue, axis: int, low: int, high: int) -> SSAValue:
+    if low == high == 0:
+        return x
+    rank, fill = len(shape_of(x)), b.scalar(0, element_type_of(x))
+    amounts = ([n if d == axis else 0 for d in range(rank)] for n in (low, high))
+    return b.pad(x, fill, *amounts)
+
+
 def _gather(b: GraphBuilder, node: Node, x: SSAValue, indices: SSAValue) -> SSAValue:
-    shape = b.static_shape(x)
+    shape = shape_of(x)
     (axis,) = b.axes([node.integer("axis", 0)], len(shape))
+    known, size = b.known(indices), shape[axis]
+    if DYNAMIC_INDEX in shape and size != DYNAMIC_INDEX and known is not None:
+        if known.size == 1 and -size <= (index := int(known.item())) < size:
+            part = crop(b, x, axis, range(index % size, index % size + 1))
+            sizes = b.sizes_of(part)
+            ones = [1] * known.ndim
+            return b.reshape_to_sizes(part, [*sizes[:axis], *ones, *sizes[axis + 1 :]])
+    b.static_shape(x)
     return take(b, x, wrapped_indices(b, indices, [shape[axis]]), axis)
 
 

@@ -106,10 +106,33 @@ def _slice(w: GraphWriter, op: stablehlo.SliceOp) -> None:
     w.result(op.result, w.node("Slice", inputs, w.value_name(op.result)), layout)
 
 
+_ALL_ELEMENTS = (1 << 63) - 1
+"""End of a slice of a dimension of any size."""
+
+
+def _crop(w: GraphWriter, op: stablehlo.PadOp) -> None:
+    """Write padding that only removes elements; the sizes may be unknown."""
+    layout = w.layout(op.operand)
+    low, high = op.edge_padding_low.get_values(), op.edge_padding_high.get_values()
+    axes = [axis for axis, pair in enumerate(zip(low, high, strict=True)) if any(pair)]
+    lists = (
+        [-low[axis] for axis in axes],
+        [high[axis] or _ALL_ELEMENTS for axis in axes],
+        [layout.index(axis) for axis in axes],
+    )
+    inputs = [w.operand(op.operand, layout), *map(w.integers, lists)]
+    w.result(op.result, w.node("Slice", inputs, w.value_name(op.result)), layout)
+
+
 def _pad(w: GraphWriter, op: stablehlo.PadOp) -> None:
+    amounts = *op.edge_padding_low.get_values(), *op.edge_padding_high.get_values()
+    interior_amounts = op.interior_padding.get_values()
+    if not any(interior_amounts) and max(amounts, default=0) <= 0 and any(amounts):
+        _crop(w, op)
+        return
     layout, value = w.layout(op.operand), w.operand(op.padding_value)
     tensor, name = w.operand(op.operand, layout), w.value_name(op.result)
-    for dimension, interior in enumerate(op.interior_padding.get_values()):
+    for dimension, interior in enumerate(interior_amounts):
         if interior and shape_of(op.operand)[dimension] > 1:
             axis = layout.index(dimension)
             tensor = _padded_between(w, op, tensor, value, axis, interior)

@@ -23,7 +23,7 @@ After, with the weights transposed:
 ```
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -117,23 +117,28 @@ def _check_has_kernel(value: SSAValue, op: Operation) -> None:
         )
 
 
-def _conversion_result(block: Block, op: Operation) -> SSAValue:
+def _conversion_results(block: Block, op: Operation) -> Sequence[SSAValue]:
     """
-    Build the conversion of an op in a block.
+    Build the conversion of an op in a block, and return its results.
 
     Raises:
         Unsupported: if the op has none, or TensorFlow Lite's dialect refuses it.
     """
     if (conversion := CONVERSIONS.get(type(op))) is None:
-        raise Unsupported("has no conversion to TensorFlow Lite")
+        raise Unsupported(
+            "has no conversion to TensorFlow Lite; use other ops, or keep it with "
+            "'partial=true'"
+        )
     if any(len(region.blocks) > 1 for region in op.regions):
         raise Unsupported("has a region of several blocks")
     for value in (*op.operands, *op.results):
         _check_has_kernel(value, op)
     try:
         b = TFLBuilder(InsertPoint.at_end(block), location=op.location)
-        value = conversion(b, op)
-        _set_type(block, op, value)
+        built = conversion(b, op)
+        values = (built,) if isinstance(built, SSAValue) else built
+        for value, result in zip(values, op.results, strict=True):
+            _set_type(block, result, value)
         for new_op in block.ops:
             new_op.verify()
     except Unsupported:
@@ -141,12 +146,11 @@ def _conversion_result(block: Block, op: Operation) -> SSAValue:
     except (VerifyException, ValueError, ArithmeticError, LookupError) as e:
         message = " ".join(str(e).split())
         raise Unsupported(f"is invalid in TensorFlow Lite: {message}") from e
-    return value
+    return values
 
 
-def _set_type(block: Block, op: Operation, value: SSAValue) -> None:
-    """Set the type of the result; it has moved quantized dimensions or static sizes."""
-    (result,) = op.results
+def _set_type(block: Block, result: SSAValue, value: SSAValue) -> None:
+    """Set the type of a result; it has moved quantized dimensions or static sizes."""
     if value.type == result.type:
         return
     is_new = isinstance(value.owner, Operation) and value.owner.parent is block
@@ -177,13 +181,14 @@ class StablehloToTFL(RewritePattern):
             return
         block = Block()
         try:
-            value = _conversion_result(block, op)
+            values = _conversion_results(block, op)
         except Unsupported as e:
             self.unsupported[op] = str(e)
             block.erase(safe_erase=False)
             return
-        value.name_hint = value.name_hint or op.results[0].name_hint
-        rewriter.replace(op, [block.detach_op(o) for o in tuple(block.ops)], (value,))
+        for value, result in zip(values, op.results, strict=True):
+            value.name_hint = value.name_hint or result.name_hint
+        rewriter.replace(op, [block.detach_op(o) for o in tuple(block.ops)], values)
 
 
 def _apply(module: ModuleOp, *patterns: RewritePattern) -> None:

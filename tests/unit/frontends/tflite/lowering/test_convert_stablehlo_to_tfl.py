@@ -1,7 +1,7 @@
 """StableHLO and ONNX models as TensorFlow Lite ops and files."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.unit.frontends.tflite.files.litert_process import runs
+from tests.unit.frontends.tflite.files.litert_process import LiteRTProcess, runs
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.files.reader import read_tflite_model
@@ -22,6 +22,13 @@ _EXAMPLES = Path(__file__).parents[5] / "docs" / "examples"
 
 _X = "!quant.uniform<i8:f32, 0.1:3>"
 _Y = "!quant.uniform<i8:f32, 0.25:-7>"
+
+
+@pytest.fixture(scope="module")
+def litert() -> Iterator[LiteRTProcess]:
+    pytest.importorskip("ai_edge_litert", reason="pip install ai-edge-litert")
+    with LiteRTProcess() as process:
+        yield process
 
 
 def _converted(text: str, passes: str = "convert-stablehlo-to-tfl") -> ModuleOp:
@@ -166,9 +173,141 @@ def test_gelu(lines: Sequence[str]):
     (run,) = runs([(file, [x])])
     (expected,) = run_function(as_module(text), None, x)
     np.testing.assert_allclose(run.results[0], expected, rtol=1e-5, atol=1e-6)
-    other = text.replace("dense<0.5>", "dense<0.6>")
-    with pytest.raises(IRError, match=r"'chlo\.erf' op has no conversion"):
-        _converted(other)
+    other = _converted(text.replace("dense<0.5>", "dense<0.6>"))
+    assert "tfl.gelu" not in _op_counts(other)
+    (found,) = run_function(other, None, x)
+    np.testing.assert_allclose(found, 1.2 * expected, rtol=1e-5, atol=1e-6)
+
+
+# Functions that TensorFlow Lite lacks
+
+
+_EDGES = np.array([-np.inf, -1e-7, -0.0, 1e-7, 3, 80, np.nan, -0.5], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("op", "smallest"),
+    [
+        ("stablehlo.exponential_minus_one", -np.inf),
+        ("stablehlo.log_plus_one", -1),
+        ("chlo.erf", -np.inf),
+    ],
+)
+def test_edges_of_functions(op: str, smallest: float, litert: LiteRTProcess):
+    type_ = "tensor<8xf32>"
+    result = f"{type_} -> {type_}" if op == "chlo.erf" else type_
+    text = _function(f"%x: {type_}", type_, f"%0 = {op} %x : {result}", "%0")
+    x = np.maximum(_EDGES, np.float32(smallest))
+    run = litert.run(write_tflite(as_module(text)), [x], is_reference=False)
+    (expected,) = run_function(as_module(text), None, x)
+    np.testing.assert_allclose(run.results[0], expected, rtol=4e-7, atol=0)
+
+
+@pytest.mark.parametrize("type_", ["i32", "f32"])
+def test_remainders_have_the_sign_of_the_dividend(type_: str, litert: LiteRTProcess):
+    tensor = f"tensor<8x{type_}>"
+    text = _function(
+        f"%x: {tensor}, %y: {tensor}",
+        tensor,
+        f"%0 = stablehlo.remainder %x, %y : {tensor}",
+        "%0",
+    )
+    dtype = np.dtype("i4" if type_ == "i32" else "f4")
+    x = np.array([-7, 7, -7, 7, -(2**31), 0, 5, -5], dtype)
+    y = np.array([3, 3, -3, -3, 7, 4, 5, -5], dtype)
+    run = litert.run(write_tflite(as_module(text)), [x, y])
+    np.testing.assert_array_equal(run.results[0], np.fmod(x, y))
+
+
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        ("%below", {"tfl.elu": 1}),
+        ("%scaled", {"tfl.greater": 1, "tfl.elu": 1, "tfl.mul": 1, "tfl.select_v2": 1}),
+    ],
+)
+def test_elu(below: str, expected: dict[str, int]):
+    type_ = "tensor<4xf32>"
+    text = _function(
+        f"%x: {type_}",
+        type_,
+        f"%zero = stablehlo.constant dense<0.0> : {type_}",
+        f"%alpha = stablehlo.constant dense<1.67> : {type_}",
+        f"%p = stablehlo.compare GT, %x, %zero : ({type_}, {type_}) -> tensor<4xi1>",
+        f"%below = stablehlo.exponential_minus_one %x : {type_}",
+        f"%scaled = stablehlo.multiply %below, %alpha : {type_}",
+        f"%0 = stablehlo.select %p, %x, {below} : tensor<4xi1>, {type_}",
+        "%0",
+    )
+    assert _op_counts(_converted(text)) == expected
+
+
+# Control flow
+
+
+def test_regions_become_functions(litert: LiteRTProcess):
+    type_ = "tensor<4xf32>"
+    text = _function(
+        f"%x: {type_}, %n: tensor<i32>",
+        type_,
+        "%one = stablehlo.constant dense<1> : tensor<i32>",
+        "%zero = stablehlo.constant dense<0> : tensor<i32>",
+        f"%y = stablehlo.tanh %x : {type_}",
+        f"%0:2 = stablehlo.while(%i = %zero, %s = %x) : tensor<i32>, {type_}",
+        "cond {",
+        "  %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+        "  stablehlo.return %p : tensor<i1>",
+        "} do {",
+        "  %1 = stablehlo.add %i, %one : tensor<i32>",
+        "  %q = stablehlo.compare GT, %i, %one"
+        " : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+        '  %2 = "stablehlo.if"(%q) ({',
+        f"    %3 = stablehlo.add %s, %y : {type_}",
+        f"    stablehlo.return %3 : {type_}",
+        "  }, {",
+        f"    %3 = stablehlo.multiply %s, %x : {type_}",
+        f"    stablehlo.return %3 : {type_}",
+        f"  }}) : (tensor<i1>) -> {type_}",
+        f"  stablehlo.return %1, %2 : tensor<i32>, {type_}",
+        "}",
+        "%0#1",
+    )
+    module = _converted(text)
+    counts = _op_counts(module)
+    assert counts["tfl.while"] == counts["tfl.if"] == 1
+    # Constants are copied into the loop; other values become arguments.
+    (loop,) = (op for op in module.walk() if op.name == "tfl.while")
+    assert len(loop.operands) == 5
+    x, file = np.array([-2, 0.5, 3, 1], np.float32), write_tflite(as_module(text))
+    for n in (np.array(count, np.int32) for count in (0, 1, 4)):
+        run = litert.run(file, [x, n])
+        (expected,) = run_function(as_module(text), None, x, n)
+        np.testing.assert_allclose(run.results[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("start", [1, -3, 9])
+def test_clamped_dynamic_slices(start: int, litert: LiteRTProcess):
+    x, u = "tensor<4x5xf32>", "tensor<2x2xf32>"
+    index = "tensor<i32>"
+    text = _function(
+        f"%x: {x}, %u: {u}, %i: {index}",
+        x,
+        f"%one = stablehlo.constant dense<1> : {index}",
+        "%0 = stablehlo.dynamic_slice %x, %i, %one, sizes = [2, 2]"
+        f" : ({x}, {index}, {index}) -> {u}",
+        f"%1 = stablehlo.add %0, %u : {u}",
+        "%2 = stablehlo.dynamic_update_slice %x, %1, %one, %i"
+        f" : ({x}, {u}, {index}, {index}) -> {x}",
+        "%2",
+    )
+    arguments = [
+        np.arange(20, dtype=np.float32).reshape(4, 5),
+        np.full((2, 2), 0.5, np.float32),
+        np.array(start, np.int32),
+    ]
+    run = litert.run(write_tflite(as_module(text)), arguments)
+    (expected,) = run_function(as_module(text), None, *arguments)
+    np.testing.assert_array_equal(run.results[0], expected)
 
 
 # Casts
@@ -273,6 +412,33 @@ def test_concatenation_of_several_scales():
         "%3",
     )
     assert _op_counts(_converted(text)) == {"tfl.quantize": 1, "tfl.concatenation": 1}
+
+
+@pytest.mark.parametrize(
+    ("op", "scale", "expected"),
+    [
+        ("logistic", "0.01:3", {"tfl.logistic": 1, "tfl.quantize": 1}),
+        ("logistic", "0.00390625:-128", {"tfl.logistic": 1}),
+        ("tanh", "0.01:3", {"tfl.tanh": 1}),
+    ],
+)
+def test_results_of_fixed_scales_are_requantized(
+    op: str, scale: str, expected: dict[str, int], litert: LiteRTProcess
+):
+    y = f"!quant.uniform<i8:f32, {scale}>"
+    text = _function(
+        f"%x: tensor<4x{_X}>",
+        f"tensor<4x{y}>",
+        f"%0 = quant.dcast %x : tensor<4x{_X}> to tensor<4xf32>",
+        f"%1 = stablehlo.{op} %0 : tensor<4xf32>",
+        f"%2 = quant.qcast %1 : tensor<4xf32> to tensor<4x{y}>",
+        "%2",
+    )
+    assert _op_counts(_converted(text)) == expected
+    x = np.array([-100, -3, 20, 127], np.int8)
+    run = litert.run(write_tflite(as_module(text)), [x])
+    (exact,) = run_function(as_module(text), None, x)
+    assert np.abs(run.results[0].astype(int) - exact).max() <= 1
 
 
 def test_quantized_ops_with_accumulators():

@@ -41,11 +41,16 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.unsupported import Unsupported
 
 # The class of the op differs by entry of the tables.
-Conversion: TypeAlias = Callable[["TFLBuilder", Any], SSAValue]
+SingleConversion: TypeAlias = Callable[["TFLBuilder", Any], SSAValue]
 """
 Function that builds the result of a StableHLO op. Its operands may still be results of
 StableHLO ops, because a module is converted from its end.
 """
+
+Conversion: TypeAlias = (
+    SingleConversion | Callable[["TFLBuilder", Any], Sequence[SSAValue]]
+)
+"""Function that builds the result of a StableHLO op, or all its results."""
 
 
 def inverse(permutation: Sequence[int]) -> Sequence[int]:

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.stablehlo.dialect.chlo import TopKOp
 from xdsl_quant.frontends.tflite import dialect as tfl
-from xdsl_quant.transforms.building.builder import shape_of
+from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from .building import Conversion, TFLBuilder, filling_number
@@ -97,6 +99,51 @@ def _gather(b: TFLBuilder, op: stablehlo.GatherOp) -> SSAValue:
     )
 
 
+def _start_indices(
+    b: TFLBuilder, indices: Sequence[SSAValue], limits: Sequence[int] | None = None
+) -> SSAValue:
+    """Build the vector of scalar indices, clamped to `0` to `limits` if those are given."""
+    element_type = element_type_of(indices[0])
+    if limits is not None:
+        clamped: list[SSAValue] = []
+        for index, limit in zip(indices, limits, strict=True):
+            low, high = (b.scalar(number, element_type) for number in (0, limit))
+            index = b.op(tfl.MaximumOp, (index, low), low.type)
+            clamped.append(b.op(tfl.MinimumOp, (index, high), low.type))
+        indices = clamped
+    type_ = TensorType(element_type, [len(indices)])
+    return b.build(tfl.PackOp, indices, type_, axis=0, values_count=len(indices))
+
+
+def _dynamic_slice(b: TFLBuilder, op: stablehlo.DynamicSliceOp) -> SSAValue:
+    sizes, shape = op.slice_sizes.get_values(), shape_of(op.operand)
+    if DYNAMIC_INDEX in shape:
+        raise Unsupported("slices a tensor of dynamic size")
+    if not sizes:
+        return op.operand
+    limits = [size - count for size, count in zip(shape, sizes, strict=True)]
+    begin = _start_indices(b, op.start_indices, limits)
+    size = b.array(np.array(sizes), element_type_of(begin))
+    return b.op(tfl.SliceOp, (op.operand, begin, size), b.like(op.operand, sizes))
+
+
+def _dynamic_update_slice(
+    b: TFLBuilder, op: stablehlo.DynamicUpdateSliceOp
+) -> SSAValue:
+    """Convert an update; LiteRT clamps the indices, too."""
+    if not op.start_indices:
+        return op.update
+    operands = op.operand, op.update, _start_indices(b, op.start_indices)
+    return b.op(tfl.DynamicUpdateSliceOp, operands, op.operand.type)
+
+
+def _top_k(b: TFLBuilder, op: TopKOp) -> Sequence[SSAValue]:
+    count = b.scalar(op.k.value.data, i32)
+    top = tfl.TopKV2Op(op.operand, count, result_types=op.result_types)
+    b.add(top)
+    return top.results
+
+
 CONVERSIONS: Mapping[type[Operation], Conversion] = {
     stablehlo.ReshapeOp: _reshape,
     stablehlo.TransposeOp: _transpose,
@@ -106,5 +153,8 @@ CONVERSIONS: Mapping[type[Operation], Conversion] = {
     stablehlo.PadOp: _pad,
     stablehlo.ReverseOp: _reverse_dimensions,
     stablehlo.GatherOp: _gather,
+    stablehlo.DynamicSliceOp: _dynamic_slice,
+    stablehlo.DynamicUpdateSliceOp: _dynamic_update_slice,
+    TopKOp: _top_k,
 }
 """Conversions of data movement ops, by op class."""

@@ -27,8 +27,16 @@ from xdsl_quant.runtime.arrays import reinterpret_elements
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
-from .building import Conversion, TFLBuilder, filling_number, float_range, is_float
+from .building import (
+    Conversion,
+    SingleConversion,
+    TFLBuilder,
+    filling_number,
+    float_range,
+    is_float,
+)
 from .gelu import match_gelu
+from .special_functions import match_elu, positive_operand
 from .windows import average_pool, mean
 
 # Operands
@@ -61,7 +69,7 @@ def _compact_operands(b: TFLBuilder, op: Operation) -> Sequence[SSAValue]:
 
 def _elementwise_conversion(
     op_type: type[Operation], **properties: PlainValue
-) -> Conversion:
+) -> SingleConversion:
     def convert(b: TFLBuilder, op: Operation) -> SSAValue:
         return b.build(
             op_type, _compact_operands(b, op), op.results[0].type, **properties
@@ -70,7 +78,7 @@ def _elementwise_conversion(
     return convert
 
 
-def _arithmetic_op(op_type: type[Operation]) -> Conversion:
+def _arithmetic_op(op_type: type[Operation]) -> SingleConversion:
     return _elementwise_conversion(op_type, fused_activation_function="NONE")
 
 
@@ -102,7 +110,7 @@ def _multiply(b: TFLBuilder, op: stablehlo.MultiplyOp) -> SSAValue:
 # Logic and comparison
 
 
-def _logical_conversion(op_type: type[Operation]) -> Conversion:
+def _logical_conversion(op_type: type[Operation]) -> SingleConversion:
     def convert(b: TFLBuilder, op: Operation) -> SSAValue:
         if element_type_of(op.results[0]) != i1:
             raise Unsupported("combines bits of integers")
@@ -233,16 +241,10 @@ def _dequantize(b: TFLBuilder, op: Operation) -> SSAValue:
 
 def _leaky_relu(b: TFLBuilder, op: stablehlo.SelectOp) -> SSAValue | None:
     """Convert `select(x > 0, x, alpha * x)`."""
-    compare, product, x = op.pred.owner, op.on_false.owner, op.on_true
-    if not isinstance(compare, stablehlo.CompareOp) or not isinstance(
-        product, stablehlo.MultiplyOp
+    product, x = op.on_false.owner, op.on_true
+    if not isinstance(product, stablehlo.MultiplyOp) or (
+        positive_operand(op.pred) is not x
     ):
-        return None
-    is_positive = compare.comparison_direction.data in (
-        ComparisonDirection.GT,
-        ComparisonDirection.GE,
-    )
-    if not is_positive or compare.lhs is not x or filling_number(compare.rhs) != 0:
         return None
     for factor, other in (product.operands, product.operands[::-1]):
         if other is x and (alpha := filling_number(factor)) is not None:
@@ -251,9 +253,12 @@ def _leaky_relu(b: TFLBuilder, op: stablehlo.SelectOp) -> SSAValue | None:
     return None
 
 
-def _select_or_leaky_relu(b: TFLBuilder, op: stablehlo.SelectOp) -> SSAValue:
-    composed = _leaky_relu(b, op) if is_float(op.result) else None
-    return _select(b, op) if composed is None else composed
+def _select_or_rectify(b: TFLBuilder, op: stablehlo.SelectOp) -> SSAValue:
+    if is_float(op.result):
+        for composed in (_leaky_relu(b, op), match_elu(b, op)):
+            if composed is not None:
+                return composed
+    return _select(b, op)
 
 
 def _power(b: TFLBuilder, op: stablehlo.PowerOp) -> SSAValue:
@@ -290,7 +295,7 @@ CONVERSIONS: Mapping[type[Operation], Conversion] = {
     stablehlo.NotOp: _logical_conversion(tfl.LogicalNotOp),
     stablehlo.XorOp: _logical_conversion(tfl.NotEqualOp),
     stablehlo.CompareOp: _compare,
-    stablehlo.SelectOp: _select_or_leaky_relu,
+    stablehlo.SelectOp: _select_or_rectify,
     stablehlo.ConstantOp: _constant,
     stablehlo.IotaOp: _iota,
     stablehlo.ConvertOp: _convert,

@@ -29,6 +29,7 @@ from xdsl_quant.transforms.building.type_replacement import defined_values, set_
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
 from .building import DEQUANTIZE, QUANTIZE
+from .control_flow import outline_control_flow
 from .quantization import quantize_signature
 
 
@@ -67,6 +68,7 @@ def prepare_stablehlo(ctx: Context, module: ModuleOp) -> None:
     for function in functions_by_name(module).values():
         if len(function.body.blocks) == 1:
             quantize_signature(function)
+    outline_control_flow(module)
 
 
 def unify_constants(module: ModuleOp) -> None:

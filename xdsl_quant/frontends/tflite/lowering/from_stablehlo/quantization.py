@@ -23,6 +23,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
+    FixedResultUniformScale,
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import (
@@ -205,6 +206,53 @@ class StoreBound(RewritePattern):
             constant = _constant_of_stored(b, quantize(elements, parameters), type_)
             op.operands[index] = b.op(tfl.DequantizeOp, (constant,), bound.type)
             rewriter.notify_op_modified(op)
+
+
+class FixResultScale(RewritePattern):
+    """
+    Requantize the result of an op with a fixed result scale, such as 1/256 of
+    `tfl.softmax`, if the casts of the result have other scales.
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        trait = quantization_trait(op, FixedResultUniformScale)
+        if trait is None or not op.name.startswith("tfl."):
+            return
+        (source,), (result,) = op.operands, op.results
+        casts = [use.operation for use in result.uses]
+        types = {
+            c.output.type if isinstance(c, tfl.QuantizeOp) else None for c in casts
+        }
+        if len(types) != 1 or (type_ := types.pop()) is None:
+            return
+        element_type = scalar_or_element_type(type_)
+        if _type_before_dequantize(source) is None or not (
+            isinstance(element_type, PerTensorType) and element_type.has_integer_storage
+        ):
+            return
+        scale, zero_point = trait.parameters(element_type)
+        parameters = QuantizationParameters.from_integer_type(element_type)
+        fixed = QuantizationParameters(scale, zero_point, storage=parameters.storage)
+        fixed_type = with_element_type(type_, uniform_type(fixed))
+        if _has_kernel(op, type_) or not _has_kernel(op, fixed_type):
+            return
+        b = TFLBuilder(InsertPoint.after(op), location=op.location)
+        for cast in casts:
+            stored = b.op(tfl.QuantizeOp, (result,), fixed_type, {"qtype": fixed_type})
+            cast.operands[0] = b.op(tfl.DequantizeOp, (stored,), result.type)
+        rewriter.notify_op_modified(op)
+
+
+def _has_kernel(op: Operation, type_: Attribute) -> bool:
+    """Return True if an op of a dequantized value may have a quantized result type."""
+    source = op.operands[0].owner
+    assert isinstance(source, tfl.DequantizeOp)
+    kernel = type(op).create(
+        operands=[source.input], result_types=[type_], properties=op.properties
+    )
+    reason = unsupported_kernel_reason(kernel)
+    kernel.erase()
+    return reason is None
 
 
 # Biases
@@ -436,6 +484,7 @@ CAST_PATTERNS: Sequence[RewritePattern] = (
     SinkDequantize(),
     HoistQuantize(),
     StoreBound(),
+    FixResultScale(),
     StoreBias(),
 )
 """Patterns that prepare ops between casts for their fusion."""
