@@ -73,6 +73,7 @@ SLICES = (
     "tools.compare",
     "tools.inspect",
     "tools.prove",
+    "tools.prove_certificates",
     "tools.prove_claims",
     "tools.rosetta",
     "tools.target",

@@ -1,5 +1,6 @@
 """
-Proofs about casts and passes for all inputs, by an SMT solver or by exhaustion.
+Proofs about casts, passes and networks for all inputs, by an SMT solver, by exhaustion, or
+by bounds.
 
 ```python
 for prover in provers("!quant.uniform<i8:f32, 0.3:5>"):
@@ -12,6 +13,7 @@ Requires the extra `prove`; trying all inputs also requires `mlir`.
 
 from .accumulators import Accumulator, accumulators
 from .casts import CastProver
+from .certificates import Certificate, Region, certify
 from .equivalence import equivalent, preserved
 from .formula import Cast
 from .modules import provers
@@ -23,11 +25,14 @@ __all__ = [
     "Accumulator",
     "Cast",
     "CastProver",
+    "Certificate",
+    "Region",
     "RequantizationProver",
     "Theorem",
     "UnsupportedError",
     "Verdict",
     "accumulators",
+    "certify",
     "equivalent",
     "preserved",
     "provers",

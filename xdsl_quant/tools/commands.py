@@ -126,15 +126,17 @@ COMMANDS: Mapping[str, Command] = {
         ("list", "check tflite-int8", "check my_accelerator.toml"),
     ),
     "prove": Command(
-        "prove properties of casts for all inputs",
+        "prove properties of casts and models for all inputs",
         "Prove with a solver that lowered casts compute the formula of their type for\n"
-        "all inputs, or that passes preserve results; else print a counterexample.",
-        "TYPE --after --to --scale-rounding --scales --fuse --all-inputs --seconds "
+        "all inputs, or that passes preserve results; else print a counterexample.\n"
+        "--against bounds the error of a quantized model for all inputs near samples.",
+        "TYPE --against --samples --radius --limits --tries --json --after --to "
+        "--scale-rounding --scales --fuse --all-inputs --seconds "
         f"{_ROUNDING} {_MODEL_OPTIONS} --no-progress",
         (
             "'!quant.uniform<i8:f32, 0.3:5>' --rounding-mode truncate",
-            "'!quant.uniform<i8:f32, 1.0>' --scales 1e-30 1e30",
             "model.mlir --after canonicalize",
+            "int8.tflite --against model.tflite --samples x.npy --radius 0.05",
         ),
         # The command takes an `ImportError` for a missing optional package.
         ("numpy",),
@@ -190,7 +192,11 @@ _ARGUMENTS = """
   --fuse                  lower with the option fuse=true
   --all-inputs            also compute all 2^32 floats
   --seconds SECONDS       time limit for each claim (default: 60)
-  --against RUNTIME       reference (default: compiled, or onnx-definition)
+  --against NAME          float model, or runtime (compiled or onnx-definition)
+  --samples FILE          centers of the regions to bound, in rows: .npy or .npz
+  --radius R              largest difference of an element from a sample
+  --limits LOW HIGH       range of all elements, e.g. 0 1
+  --tries N               searched inputs of each region (default: 100)
   --runtimes NAMES        runtimes to compare, with commas (default: all)
   --ops NAMES             ops to compare, with commas (default: all)
   --rounding-mode MODE    nearest-even (default), nearest-away or truncate
@@ -235,6 +241,9 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "--sort": {"choices": SORT_NAMES, "default": "order"},
     "--scales": {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")},
     "--scale-rounding": {"choices": get_args(ScaleRounding), "default": "single"},
+    "--radius": {"type": float},
+    "--limits": {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")},
+    "--tries": {"type": int, "default": 100},
     "--seconds": {"type": float, "default": 60.0},
     "--rounding-mode": {"choices": get_args(RoundingMode)},
     "--zero-point-order": {"choices": get_args(ZeroPointOrder)},

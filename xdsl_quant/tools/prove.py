@@ -17,6 +17,15 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _prove_claims(options: argparse.Namespace) -> None:
+    if options.against is not None:
+        _certify(options)
+        return
+    for name in ("samples", "radius", "limits"):
+        if getattr(options, name) is not None:
+            raise Failure(
+                f"{options.module}: error: option --{name} has no effect without "
+                "--against; name the float model"
+            )
     with naming_failures(options.module, ImportError):
         # Needs the extra `prove`.
         from xdsl_quant.proving import UnsupportedError
@@ -35,6 +44,13 @@ def _prove_claims(options: argparse.Namespace) -> None:
         raise Failure(
             f"{options.module}: error: {counted(open_count, 'claim')} not proved"
         )
+
+
+def _certify(options: argparse.Namespace) -> None:
+    with naming_failures(options.module, ImportError):
+        from .prove_certificates import print_certificate
+
+    print_certificate(options)
 
 
 if __name__ == "__main__":

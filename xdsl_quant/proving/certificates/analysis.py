@@ -16,8 +16,16 @@ from xdsl_quant.diagnostics import refuse
 
 from .bounds import Coefficient, Variable, Variables
 from .functions import FUNCTIONS, Elementwise
-from .linear_maps import FLOAT_UNIT, SMALLEST, Floats, Path, growth
-from .networks import Clamp, Function, Largest, Rounding, Table, Value
+from .linear_maps import (
+    FLOAT_UNIT,
+    SMALLEST,
+    ElementScaling,
+    Floats,
+    Gathering,
+    Path,
+    growth,
+)
+from .networks import Clamp, Function, Largest, StoredRounding, Table, Value
 from .pairing import Affine, Pairing, expand
 
 _MARGIN = 2.0**-40
@@ -25,7 +33,7 @@ _MARGIN = 2.0**-40
 
 
 @dataclass(frozen=True)
-class Pair:
+class ValuePair:
     """Variables of a float value, and of the quantized value less the float value."""
 
     number: Variable
@@ -38,13 +46,13 @@ class Analysis:
 
     pairing: Pairing
     variables: Variables
-    pairs: dict[Value, Pair] = field(default_factory=dict[Value, Pair])
+    pairs: dict[Value, ValuePair] = field(default_factory=dict[Value, ValuePair])
     """Pairs by quantized value."""
 
     floats: dict[Value, Variable] = field(default_factory=dict[Value, Variable])
     """Variables by float value."""
 
-    operands: dict[Value, Pair] = field(default_factory=dict[Value, Pair])
+    operands: dict[Value, ValuePair] = field(default_factory=dict[Value, ValuePair])
     """Pairs of the operands of values that are not affine."""
 
     @staticmethod
@@ -62,7 +70,7 @@ class Analysis:
         number = variables.input(low, high)
         zero = variables.define((), size=low.shape[1])
         analysis.floats[pairing.float_network.argument] = number
-        analysis.pairs[pairing.quantized.argument] = Pair(number, zero)
+        analysis.pairs[pairing.quantized.argument] = ValuePair(number, zero)
         for value in pairing.quantized.values:
             if value not in pairing.operands:
                 continue
@@ -75,7 +83,7 @@ class Analysis:
 
     # Affine functions
 
-    def result(self) -> Pair:
+    def result(self) -> ValuePair:
         """
         Return the pair of the results of the networks.
 
@@ -85,11 +93,11 @@ class Analysis:
         networks = self.pairing.quantized, self.pairing.float_network
         return self._pair_of(networks[0].result, networks[1].result)
 
-    def _operand(self, value: Value) -> Pair:
+    def _operand(self, value: Value) -> ValuePair:
         (operand,) = value.operands
         return self._pair_of(operand, self.pairing.operands[value])
 
-    def _pair_of(self, quantized: Value, partner: Value) -> Pair:
+    def _pair_of(self, quantized: Value, partner: Value) -> ValuePair:
         """Return the pair of an affine function of quantized values and its partner."""
         if quantized in self.pairs and partner in self.floats:
             pair = self.pairs[quantized]
@@ -111,7 +119,7 @@ class Analysis:
             mine.constant - other.constant,
             error + _MARGIN * (np.abs(mine.constant) + other.magnitude),
         )
-        return Pair(number, difference)
+        return ValuePair(number, difference)
 
     def _number(self, partner: Value, affine: Affine) -> tuple[Variable, Floats]:
         """Return the variable of a float value and the bound of its rounding error."""
@@ -155,7 +163,7 @@ class Analysis:
 
     # Other values
 
-    def _result(self, value: Value, operand: Pair) -> Pair:
+    def _result(self, value: Value, operand: ValuePair) -> ValuePair:
         counterpart = self.pairing.counterparts[value]
         has_clamp = counterpart is not self.pairing.operands[value]
         if isinstance(value, Function):
@@ -163,18 +171,18 @@ class Analysis:
         if isinstance(value, Largest):
             return self._largest(value, operand)
         clamp = counterpart if has_clamp and isinstance(counterpart, Clamp) else None
-        if isinstance(value, Rounding):
+        if isinstance(value, StoredRounding):
             return self._clamped(operand, value, clamp, value.error)
         assert isinstance(value, Clamp)
         return self._clamped(operand, value, clamp, np.zeros(1))
 
     def _clamped(
         self,
-        operand: Pair,
-        own: Rounding | Clamp,
+        operand: ValuePair,
+        own: StoredRounding | Clamp,
         clamp: Clamp | None,
         error: Floats,
-    ) -> Pair:
+    ) -> ValuePair:
         """Return the pair of a rounding that saturates, and of a clamp or the identity."""
         infinity = np.array(np.inf)
         own_ends = own.low, own.high
@@ -188,13 +196,13 @@ class Analysis:
         slope = (at_high - at_low) / np.maximum(high - low, SMALLEST)
         slope = np.clip(slope, 0.0, 1.0)
         points = [low, high, *(np.clip(end, low, high) for end in ends)]
-        center, radius = _spread([np.clip(p, *ends) - slope * p for p in points])
+        center, radius = _middle_and_radius(
+            [np.clip(p, *ends) - slope * p for p in points]
+        )
         margin = _MARGIN * number.magnitude
         result = operand.number
         if clamp is not None:
-            result = self.variables.define(
-                [(number, slope)], center, radius + margin
-            )
+            result = self.variables.define([(number, slope)], center, radius + margin)
         # The difference: `share * (difference + error)`, and the difference of clamps.
         first, last = difference.low - error, difference.high + error
         is_inside = (low >= own_ends[0]) & (high <= own_ends[1])
@@ -213,17 +221,17 @@ class Analysis:
         points += [np.clip(end, low, high) for end in own_ends]
         changes = [np.clip(p, *own_ends) - np.clip(p, *ends) for p in points]
         smallest, largest = np.minimum.reduce(changes), np.maximum.reduce(changes)
-        offset, radius = _spread([least + smallest, most + largest])
+        offset, radius = _middle_and_radius([least + smallest, most + largest])
         margin = _MARGIN * (number.magnitude + difference.magnitude + error)
         changed = self.variables.define([(difference, share)], offset, radius + margin)
         changed.tighten(
             np.minimum(first, 0.0) + smallest - margin,
             np.maximum(last, 0.0) + largest + margin,
         )
-        return Pair(result, changed)
+        return ValuePair(result, changed)
 
     def _refine(
-        self, operand: Pair, error: Floats, bends: Sequence[Floats]
+        self, operand: ValuePair, error: Floats, bends: Sequence[Floats]
     ) -> None:
         """Tighten the bounds of a pair where they contain a bend of a clamp."""
         number, difference = operand.number, operand.difference
@@ -235,8 +243,8 @@ class Analysis:
         for variable in (number, difference):
             variable.tighten(*self.variables.refine([variable], needed))
 
-    def _check_limit(self, own: Rounding | Clamp, operand: Pair) -> None:
-        if not isinstance(own, Rounding):
+    def _check_limit(self, own: StoredRounding | Clamp, operand: ValuePair) -> None:
+        if not isinstance(own, StoredRounding):
             return
         largest = operand.number.magnitude + operand.difference.magnitude
         if np.any(largest >= own.limit):
@@ -249,7 +257,7 @@ class Analysis:
                 "certify smaller regions",
             )
 
-    def _function(self, value: Function, operand: Pair) -> Pair:
+    def _function(self, value: Function, operand: ValuePair) -> ValuePair:
         """Return the pair of a table of stored values and a function of floats."""
         function = FUNCTIONS.get(value.name)
         if function is None:
@@ -274,7 +282,7 @@ class Analysis:
             radius = radius + (error_high - error_low) / 2
         radius = radius + _MARGIN * (1 + number.magnitude + difference.magnitude)
         changed = self.variables.define([(difference, slope)], offset, radius)
-        return Pair(result, changed)
+        return ValuePair(result, changed)
 
     def _relaxed(self, number: Variable, function: Elementwise) -> Variable:
         """Return the variable of a function of a float value."""
@@ -288,39 +296,35 @@ class Analysis:
         radius = radius + _MARGIN * (1 + number.magnitude)
         return self.variables.define([(number, slope)], offset, radius)
 
-    def _largest(self, value: Largest, operand: Pair) -> Pair:
+    def _largest(self, value: Largest, operand: ValuePair) -> ValuePair:
         """Return the pair of the largest elements of groups."""
         number, difference = operand.number, operand.difference
         groups = value.groups
         low = number.low[:, groups].max(axis=2)
         high = number.high[:, groups].max(axis=2)
-        center, radius = _spread([low, high])
+        center, radius = _middle_and_radius([low, high])
         result = self.variables.define((), center, radius + _MARGIN * np.abs(center))
         # The largest elements differ by no more than elements of the same index.
         low = difference.low[:, groups].min(axis=2)
         high = difference.high[:, groups].max(axis=2)
-        center, radius = _spread([low, high])
+        center, radius = _middle_and_radius([low, high])
         changed = self.variables.define((), center, radius + _MARGIN * np.abs(center))
-        return Pair(result, changed)
+        return ValuePair(result, changed)
 
 
-def _spread(points: Sequence[Floats]) -> tuple[Floats, Floats]:
+def _middle_and_radius(points: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Return the center and the radius of the interval that contains all points."""
     low, high = np.minimum.reduce(points), np.maximum.reduce(points)
     return (low + high) / 2, (high - low) / 2
 
 
 def _moves_only(path: Path) -> bool:
-    from .linear_maps import Gathering
-
     return all(isinstance(each, Gathering) for each in path.maps)
 
 
 def _negation(path: Path, base: Value) -> Path:
-    from .linear_maps import Scaling
-
     count = path.maps[-1].outputs if path.maps else base.size
-    return Path([Scaling(np.full(count, -1.0))])
+    return Path([ElementScaling(np.full(count, -1.0))])
 
 
 def _table_errors(
@@ -342,9 +346,7 @@ def _table_errors(
     )
 
 
-def _range_maximum(
-    values: Floats, start: np.ndarray, end: np.ndarray
-) -> Floats:
+def _range_maximum(values: Floats, start: np.ndarray, end: np.ndarray) -> Floats:
     """Return the largest of `values[start : end + 1]`, by a table of powers of two."""
     levels = [values]
     size = 1
@@ -360,5 +362,3 @@ def _range_maximum(
         second = end[chosen] - (1 << number) + 1
         result[chosen] = np.maximum(best[first], best[second])
     return result
-
-

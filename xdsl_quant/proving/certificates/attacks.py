@@ -86,9 +86,7 @@ class Attack:
     def visit(self, argument: Floats) -> bool:
         """Run both models; return True if an objective is larger than before."""
         number, quantized = self.run_float(argument), self.run_quantized(argument)
-        is_better = self.error.add(
-            float(np.abs(quantized - number).max()), argument
-        )
+        is_better = self.error.add(float(np.abs(quantized - number).max()), argument)
         if number.size < 2:
             return is_better
         top = int(number.argmax()), int(quantized.argmax())
@@ -136,7 +134,7 @@ class Attack:
 
     def _center(self) -> Floats:
         center = ((self.low + self.high) / 2).astype(np.float32)
-        return np.clip(center, self.low, self.high)
+        return np.clip(center.astype(np.float64), self.low, self.high)
 
     def _between(self, argument: Floats, signs: Floats) -> Floats:
         """

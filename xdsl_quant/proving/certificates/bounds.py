@@ -57,13 +57,13 @@ def outward(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
 
 
-def _apply(coefficient: Coefficient, values: Floats) -> Floats:
+def _applied(coefficient: Coefficient, values: Floats) -> Floats:
     if isinstance(coefficient, Path):
         return coefficient.apply(values)
     return coefficient * values
 
 
-def _magnitude(coefficient: Coefficient) -> Coefficient:
+def _absolute(coefficient: Coefficient) -> Coefficient:
     if isinstance(coefficient, Path):
         return coefficient.magnitude
     return np.abs(coefficient)
@@ -120,10 +120,10 @@ class Variables:
         for variable, coefficient in terms:
             center = (variable.low + variable.high) / 2
             around = np.maximum(variable.high - center, center - variable.low)
-            positive = _magnitude(coefficient)
-            middle = middle + _apply(coefficient, center)
-            spread = spread + _apply(positive, around)
-            size_of_terms = _apply(positive, variable.magnitude + SMALLEST)
+            positive = _absolute(coefficient)
+            middle = middle + _applied(coefficient, center)
+            spread = spread + _applied(positive, around)
+            size_of_terms = _applied(positive, variable.magnitude + SMALLEST)
             slack = slack + growth(_roundings(coefficient) + 64) * size_of_terms
         # Several definitions may use a variable: their coefficients are added.
         slack = slack + 64 * UNIT * (np.abs(middle) + spread) + SMALLEST
@@ -140,9 +140,7 @@ class Variables:
         high: Floats,
         slack: Floats,
     ) -> Variable:
-        variable = Variable(
-            len(self.known), terms, constant, radius, low, high, slack
-        )
+        variable = Variable(len(self.known), terms, constant, radius, low, high, slack)
         self.known.append(variable)
         return variable
 

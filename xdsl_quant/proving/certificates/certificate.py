@@ -16,17 +16,18 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from xdsl_quant.diagnostics import counted, location_prefix, op_name, table
 from xdsl_quant.quantizer.signal_noise import json_text
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import Model, as_module
 
-from .analysis import Analysis, Pair
+from .analysis import Analysis, ValuePair
 from .attacks import Attack, runner
 from .bounds import Variable, Variables
 from .linear_maps import Floats
-from .networks import Rounding, Value, quantized_type
+from .networks import StoredRounding, Value, scaled_type
 from .pairing import Pairing
 from .readers import read_network
 from .regions import Region
@@ -136,11 +137,11 @@ class Certificate:
 
     def __str__(self) -> str:
         """Return a table of kernels, a table of claims, and the bound of the results."""
-        rows = [("kernel", "shape", "error at most", "values at most")]
+        rows = [("kernel", "op", "shape", "error at most", "values at most")]
         for kernel in self.kernels:
             shape = "x".join(map(str, kernel.shape))
             numbers = f"{kernel.error:.4g}", f"{kernel.magnitude:.4g}"
-            rows.append((f"{kernel.place}{kernel.op}", shape, *numbers))
+            rows.append((kernel.place, kernel.op, shape, *numbers))
         lines = [*table(rows), ""]
         if self.regions[0].verdicts:
             names: tuple[Verdict, ...] = ("certified", "refuted", "open")
@@ -194,7 +195,9 @@ def certify(
     networks = [read_network(function) for function in functions]
     pairing = Pairing.of(networks[0], networks[1])
     low, high = region.flattened(networks[0].argument.size)
-    search = _Search(modules, entry, region, networks[0].argument.shape, tries, seed)
+    search = _WitnessSearch(
+        modules, entry, region, networks[0].argument.shape, tries, seed
+    )
     search.step = _argument_step(pairing)
     regions: list[RegionCertificate] = []
     kernels: dict[Value, KernelBound] = {}
@@ -215,6 +218,12 @@ def certify(
     )
 
 
+def _place(op: Operation) -> str:
+    """Return the location name of an op, or its position in a file."""
+    prefix = location_prefix(op.location).removesuffix(": ")
+    return prefix.removeprefix('loc("').removesuffix('")') or "-"
+
+
 def _add_kernels(kernels: dict[Value, KernelBound], analysis: Analysis) -> None:
     """Add the bounds of all kernels, or replace them by larger ones."""
     for value, pair in analysis.pairs.items():
@@ -222,7 +231,7 @@ def _add_kernels(kernels: dict[Value, KernelBound], analysis: Analysis) -> None:
             continue
         bound = KernelBound(
             op_name(value.op),
-            location_prefix(value.op.location),
+            _place(value.op),
             value.shape,
             float(pair.difference.magnitude.max()),
             float(pair.number.magnitude.max()),
@@ -241,7 +250,7 @@ def _argument_step(pairing: Pairing) -> float:
     rounded = _argument_rounding(pairing)
     if rounded is None or rounded.op is None:
         return 0.0
-    type_ = quantized_type(rounded.op.results[0].type)
+    type_ = scaled_type(rounded.op.results[0].type)
     if type_ is None or not type_.is_per_tensor:
         return 0.0
     return float(type_.get_scales())
@@ -265,7 +274,7 @@ class _Chunk:
 
     @staticmethod
     def of(analysis: Analysis, classes: Sequence[tuple[int, int]]) -> _Chunk:
-        pair, variables = analysis.result(), analysis.variables
+        pair = analysis.result()
         (count,) = pair.difference.low.shape[1:]
         rows = np.broadcast_to(np.eye(count), (len(classes), count, count))
         watched = _Watched.of(analysis)
@@ -313,16 +322,16 @@ class _Watched:
         return first, second
 
 
-def _argument_rounding(pairing: Pairing) -> Rounding | None:
+def _argument_rounding(pairing: Pairing) -> StoredRounding | None:
     """Return the quantization of the argument, if there is exactly one."""
     users = pairing.quantized.users()[pairing.quantized.argument]
-    if len(users) == 1 and isinstance(users[0], Rounding):
+    if len(users) == 1 and isinstance(users[0], StoredRounding):
         return users[0]
     return None
 
 
 def _margins(
-    watched: _Watched, pair: Pair, classes: Sequence[tuple[int, int]]
+    watched: _Watched, pair: ValuePair, classes: Sequence[tuple[int, int]]
 ) -> dict[str, Floats]:
     """Return the smallest lead of the class over other classes in both models."""
     count = pair.number.low.shape[1]
@@ -330,7 +339,7 @@ def _margins(
     for index, name in enumerate(("float", "quantized")):
         rows = np.zeros((len(classes), count - 1, count))
         for region, pair_of_classes in enumerate(classes):
-            others = np.delete(np.arange(count), pair_of_classes[index])
+            others = [n for n in range(count) if n != pair_of_classes[index]]
             rows[region, np.arange(count - 1), others] = -1
             rows[region, :, pair_of_classes[index]] = 1
         parts = {pair.number: rows}
@@ -340,7 +349,7 @@ def _margins(
     return margins
 
 
-class _Search:
+class _WitnessSearch:
     """Runs of both models in the regions."""
 
     def __init__(
@@ -375,8 +384,9 @@ class _Search:
         for row, errors in enumerate(chunk.errors):
             attack = self.attacks[first + row]
             attack.step = self.step
-            directions = [each[row] for each in chunk.directions]
-            attack.search(*directions, self.tries, self.seed + first + row)
+            first_rows, second_rows = (each[row] for each in chunk.directions)
+            seed = self.seed + first + row
+            attack.search(first_rows, second_rows, self.tries, seed)
             leads = {name: float(each[row]) for name, each in chunk.margins.items()}
             yield RegionCertificate(
                 errors.tolist(),

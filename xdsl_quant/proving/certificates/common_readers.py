@@ -9,26 +9,28 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_quant.dialects.quant.types import ScaledQuantizedType
+from xdsl_quant.runtime.arrays import constant_elements, stored_elements
 
 from .linear_maps import (
     Convolution,
+    ElementScaling,
     Floats,
     Gathering,
     Indices,
     Matrix,
     Path,
-    Scaling,
-    Window,
+    WindowGeometry,
 )
 from .networks import (
     Clamp,
     Largest,
-    Rounding,
+    StoredRounding,
     Value,
-    quantized_type,
+    element_scales,
     real_bounds,
-    result_shape,
-    scales_of,
+    real_numbers,
+    scaled_type,
+    shape_of_result,
 )
 from .readers import Reader, finished, operand_unit, reads, refuse_op
 
@@ -41,14 +43,14 @@ def quantized(reader: Reader, op: Operation) -> Value:
     """Round floats to stored values, or requantize."""
     operand = reader.value(op.operands[0])
     source, target = (
-        quantized_type(each.type) for each in (op.operands[0], op.results[0])
+        scaled_type(each.type) for each in (op.operands[0], op.results[0])
     )
     if target is None:
         refuse_op(op, "result without scale")
     if (
         source is not None
         and target.storage_type_integral_width > 16
-        and np.array_equal(*(scales_of(t, operand.shape) for t in (source, target)))
+        and np.array_equal(source.get_scales(), target.get_scales())
     ):
         return operand
     unit = operand_unit(op, 0, operand.shape)
@@ -58,7 +60,7 @@ def quantized(reader: Reader, op: Operation) -> Value:
 @reads("tfl.dequantize", "stablehlo.uniform_dequantize", "quant.dcast")
 def dequantized(reader: Reader, op: Operation) -> Value:
     """Convert stored values to floats, which are rounded to `f32`."""
-    type_ = quantized_type(op.operands[0].type)
+    type_ = scaled_type(op.operands[0].type)
     operand = reader.value(op.operands[0])
     if type_ is None:
         return operand
@@ -68,18 +70,14 @@ def dequantized(reader: Reader, op: Operation) -> Value:
     error = _FLOAT_ERROR * np.maximum(np.abs(low), np.abs(high))
     infinity = np.array(np.inf)
     return reader.add(
-        Rounding(op, operand.shape, operand, error, -infinity, infinity)
+        StoredRounding(op, operand.shape, operand, error, -infinity, infinity)
     )
 
 
 @reads("quant.scast")
 def reinterpreted(reader: Reader, op: Operation) -> Value:
     """Give a type to the stored values of a constant."""
-    from xdsl_quant.runtime.arrays import constant_elements, stored_elements
-
-    from .networks import real_numbers
-
-    type_ = quantized_type(op.results[0].type)
+    type_ = scaled_type(op.results[0].type)
     elements = constant_elements(op.operands[0])
     if type_ is None or elements is None:
         refuse_op(op, "a storage cast of a value that is not constant")
@@ -92,20 +90,20 @@ def matrix_product(reader: Reader, op: Operation, weights: Floats) -> Matrix:
     return Matrix(reader.value(op.operands[0]).size // max(depth, 1), weights)
 
 
-def convolution(window: Window, weights: Floats, groups: int) -> Convolution:
+def convolution(window: WindowGeometry, weights: Floats, groups: int) -> Convolution:
     """Return a convolution with weights `[height, width, depth, outputs]`."""
     height, width, depth, outputs = weights.shape
     grouped = weights.reshape(height, width, depth, groups, outputs // groups)
     return Convolution(window, np.ascontiguousarray(grouped.transpose(0, 1, 3, 2, 4)))
 
 
-def window_sums(window: Window, sizes: tuple[int, int]) -> Convolution:
+def window_sums(window: WindowGeometry, sizes: tuple[int, int]) -> Convolution:
     """Return the sums of the elements of windows, channel by channel."""
     channels = window.image[3]
     return Convolution(window, np.ones((*sizes, channels, 1, 1)))
 
 
-def window_groups(window: Window, sizes: tuple[int, int]) -> Indices:
+def window_groups(window: WindowGeometry, sizes: tuple[int, int]) -> Indices:
     """
     Return the indices of the elements of each window `[results, elements]`. Padding is
     replaced by an element of the same window.
@@ -123,7 +121,7 @@ def window_groups(window: Window, sizes: tuple[int, int]) -> Indices:
 def largest(reader: Reader, op: Operation, groups: Indices) -> Value:
     """Add the largest elements of groups of elements of the first operand."""
     operand = reader.value(op.operands[0])
-    return reader.add(Largest(op, result_shape(op), operand, groups))
+    return reader.add(Largest(op, shape_of_result(op), operand, groups))
 
 
 def clamped(
@@ -132,7 +130,7 @@ def clamped(
     """Add an operand that is clamped to constant bounds, which have its shape or one."""
     operand = reader.value(op.operands[index])
     low, high = low.ravel(), high.ravel()
-    if not isinstance(operand, Rounding):
+    if not isinstance(operand, StoredRounding):
         return reader.add(Clamp(op, operand.shape, operand, low, high))
     # The storage range and the clamp are one clamp.
     ends = (np.clip(end, low, high) for end in (operand.low, operand.high))
@@ -153,26 +151,33 @@ def is_variable(reader: Reader, op: Operation, index: int) -> bool:
 
 
 def sum_of_two(
-    reader: Reader, op: Operation, sign: float, *, activation: str = "NONE"
+    reader: Reader,
+    op: Operation,
+    sign: float,
+    *,
+    activation: str = "NONE",
+    stored: tuple[int, int] | None = None,
 ) -> Value:
     """
     Add the sum or the difference of two operands. Integer kernels rescale each operand
     before they add: the errors of both count.
     """
-    shape = result_shape(op)
+    shape = shape_of_result(op)
     values = [reader.value(operand) for operand in op.operands]
     paths = [broadcast(value, shape) for value in values]
-    paths[1] = paths[1].then(Path([Scaling(np.full(int(np.prod(shape)), sign))]))
+    paths[1] = paths[1].then(Path([ElementScaling(np.full(int(np.prod(shape)), sign))]))
     if sign == 1:
         paths[1] = broadcast(values[1], shape)
     total = reader.sum(op, [*zip(values, paths, strict=True)])
-    result = quantized_type(op.results[0].type)
-    types = [quantized_type(operand.type) for operand in op.operands]
+    result = scaled_type(op.results[0].type)
+    types = [scaled_type(operand.type) for operand in op.operands]
     if result is not None and result.storage_type_integral_width > 16:
         check_equal_scales(op, [each for each in (*types, result) if each is not None])
         return total
     more = 0.0 if result is None else _operand_errors(op, types, result, shape)
-    return finished(reader, op, total, activation=activation, more_error=more)
+    return finished(
+        reader, op, total, activation=activation, stored=stored, more_error=more
+    )
 
 
 def check_equal_scales(op: Operation, types: Sequence[ScaledQuantizedType]) -> None:
@@ -191,7 +196,7 @@ def _operand_errors(
     shape: Sequence[int],
 ) -> Floats:
     """Return the errors of rescaled operands, in units of the result."""
-    scale = scales_of(result, shape).ravel()
+    scale = element_scales(result, shape).ravel()
     error = np.zeros_like(scale)
     largest_scale = max(
         float(each.get_scales().max()) for each in types if each is not None
@@ -214,8 +219,9 @@ def _operand_errors(
 
 def concatenated(reader: Reader, op: Operation, axis: int) -> Value:
     """Add the concatenation of all operands, which have the scale of the result."""
-    shape, terms, start = result_shape(op), [], 0
-    types = {quantized_type(each.type) for each in (*op.operands, *op.results)}
+    shape, start = shape_of_result(op), 0
+    terms: list[tuple[Value, Path]] = []
+    types = {scaled_type(each.type) for each in (*op.operands, *op.results)}
     if len(types) > 1:
         refuse_op(op, "operands with other scales than the result")
     for operand in op.operands:
@@ -228,5 +234,3 @@ def concatenated(reader: Reader, op: Operation, axis: int) -> Value:
         terms.append((value, Path([Gathering(indices.ravel(), value.size)])))
         start += size
     return reader.sum(op, terms)
-
-

@@ -81,8 +81,6 @@ FUNCTIONS: Mapping[str, Elementwise] = {
     "tanh": Elementwise(np.tanh, _tanh_slope, (0.0,), (0.0, 1.0)),
     "logistic": Elementwise(_logistic, _logistic_slope, (0.0,), (0.0, 0.25)),
     # The second derivative of GELU is (2 - x * x) times the normal density.
-    "gelu": Elementwise(
-        _gelu, _gelu_slope, (-sqrt(2), sqrt(2)), (-0.12904, 1.12904)
-    ),
+    "gelu": Elementwise(_gelu, _gelu_slope, (-sqrt(2), sqrt(2)), (-0.12904, 1.12904)),
 }
 """Functions by name. Functions of quantized models without an entry are refused."""

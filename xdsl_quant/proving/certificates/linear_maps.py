@@ -102,7 +102,7 @@ class Matrix(LinearMap):
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowGeometry:
     """Geometry of a convolution of an image `[batch, height, width, channels]`."""
 
     image: tuple[int, int, int, int]
@@ -145,7 +145,7 @@ class Window:
 class Convolution(LinearMap):
     """Convolution with weights `[height, width, groups, depth, outputs of a group]`."""
 
-    window: Window
+    window: WindowGeometry
     weights: Floats
 
     def __post_init__(self) -> None:
@@ -211,7 +211,7 @@ class Convolution(LinearMap):
 
 
 @dataclass(eq=False)
-class Scaling(LinearMap):
+class ElementScaling(LinearMap):
     """Products of elements with constant factors `[elements]`."""
 
     factors: Floats
@@ -226,12 +226,12 @@ class Scaling(LinearMap):
     transpose = apply
 
     def magnitude(self) -> LinearMap:
-        return Scaling(np.abs(self.factors))
+        return ElementScaling(np.abs(self.factors))
 
     def minus(self, other: LinearMap) -> LinearMap | None:
-        if not isinstance(other, Scaling) or other.inputs != self.inputs:
+        if not isinstance(other, ElementScaling) or other.inputs != self.inputs:
             return None
-        return Scaling(self.factors - other.factors)
+        return ElementScaling(self.factors - other.factors)
 
 
 @dataclass(eq=False)
@@ -263,7 +263,8 @@ class Gathering(LinearMap):
         if self.terms == 1:
             result[..., sources] = values[..., places]
         else:
-            np.add.at(result, (..., sources), values[..., places])
+            moved = np.moveaxis(result, -1, 0)
+            np.add.at(moved, sources, np.moveaxis(values[..., places], -1, 0))
         return result
 
     def magnitude(self) -> LinearMap:
@@ -335,4 +336,4 @@ def _are_equal(lhs: LinearMap, rhs: LinearMap) -> bool:
     difference = lhs.minus(rhs)
     if isinstance(difference, Matrix | Convolution):
         return not difference.weights.any()
-    return isinstance(difference, Scaling) and not difference.factors.any()
+    return isinstance(difference, ElementScaling) and not difference.factors.any()

@@ -74,7 +74,7 @@ class Clamp(Value):
 
 
 @dataclass(eq=False)
-class Rounding(Value):
+class StoredRounding(Value):
     """
     Quantization of real numbers: values with an error of at most `error`, clamped to
     `low` and `high`.
@@ -148,13 +148,15 @@ class Network:
 # Quantized types as real numbers
 
 
-def quantized_type(type_: Attribute) -> ScaledQuantizedType | None:
+def scaled_type(type_: Attribute) -> ScaledQuantizedType | None:
     """Return the element type if it has scales, else `None`."""
     element = scalar_or_element_type(type_)
     return element if isinstance(element, ScaledQuantizedType) else None
 
 
-def _spread(numbers: Array, type_: ScaledQuantizedType, shape: Sequence[int]) -> Array:
+def _spread_over(
+    numbers: Array, type_: ScaledQuantizedType, shape: Sequence[int]
+) -> Array:
     if type_.axis is not None:
         sizes = [1] * len(shape)
         sizes[type_.axis] = -1
@@ -162,16 +164,16 @@ def _spread(numbers: Array, type_: ScaledQuantizedType, shape: Sequence[int]) ->
     return np.broadcast_to(numbers, shape)
 
 
-def scales_of(type_: ScaledQuantizedType, shape: Sequence[int]) -> Floats:
+def element_scales(type_: ScaledQuantizedType, shape: Sequence[int]) -> Floats:
     """Return the scale of each element of a tensor of the given shape."""
-    return _spread(type_.get_scales(), type_, shape)
+    return _spread_over(type_.get_scales(), type_, shape)
 
 
 def real_numbers(stored: Array, type_: ScaledQuantizedType) -> Floats:
     """Return the numbers that stored values represent, in the shape of `stored`."""
-    zero_points = _spread(type_.get_zero_points(), type_, stored.shape)
+    zero_points = _spread_over(type_.get_zero_points(), type_, stored.shape)
     corrected = stored.astype(np.float64) - zero_points
-    return corrected * scales_of(type_, stored.shape)
+    return corrected * element_scales(type_, stored.shape)
 
 
 def real_bounds(
@@ -186,6 +188,6 @@ def real_bounds(
     return first, last
 
 
-def result_shape(op: Operation) -> tuple[int, ...]:
+def shape_of_result(op: Operation) -> tuple[int, ...]:
     """Return the shape of the only result of an op."""
     return tuple(shape_of(op.results[0].type))

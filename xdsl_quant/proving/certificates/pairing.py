@@ -17,7 +17,7 @@ import numpy as np
 from xdsl_quant.diagnostics import op_name, refuse
 
 from .linear_maps import Floats, Path
-from .networks import Argument, Clamp, Function, Network, Rounding, Sum, Value
+from .networks import Argument, Clamp, Function, Network, StoredRounding, Sum, Value
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ class Affine:
 
     def apply(self, probes: Mapping[Value, Floats]) -> Floats:
         """Return the values for drawn values of the bases."""
-        return self.constant + sum(path.apply(probes[base]) for base, path in self.terms)
+        return self.constant + sum(
+            path.apply(probes[base]) for base, path in self.terms
+        )
 
 
 def expand(value: Value, bases: set[Value] | Mapping[Value, object]) -> Affine | None:
@@ -79,7 +81,7 @@ class Pairing:
     @staticmethod
     def of(quantized: Network, float_network: Network) -> Pairing:
         """
-        Pair the values of two networks.
+        ValuePair the values of two networks.
 
         Raises:
             PassFailedException: if a value has no counterpart.
@@ -108,23 +110,23 @@ class Pairing:
         (operand,) = value.operands
         partner = self.operands[value] = self._partner(value, operand)
         kind = type(value)
-        if isinstance(value, Rounding):
+        if isinstance(value, StoredRounding):
             # A clamp of the quantized network may be the saturation of its rounding.
             is_last = not any(isinstance(user, Clamp) for user in users[value])
-            kind = Clamp if is_last else Rounding
+            kind = Clamp if is_last else StoredRounding
         found = [
             user
             for user in float_users.get(partner, ())
             if isinstance(user, kind)
-            and (not isinstance(value, Function) or _name(user) == value.name)
+            and (not isinstance(value, Function) or _function_name(user) == value.name)
         ]
         only_user = len(float_users.get(partner, ())) == 1
         if found and (kind is not Clamp or only_user or isinstance(value, Clamp)):
             self.counterparts[value] = found[0]
-        elif isinstance(value, Rounding | Clamp):
+        elif isinstance(value, StoredRounding | Clamp):
             self.counterparts[value] = partner
         else:
-            _refuse(value)
+            _refuse_pair(value)
 
     def _partner(self, value: Value, operand: Value) -> Value:
         """Return the float value that is closest to the operand of a value."""
@@ -132,7 +134,7 @@ class Pairing:
             return self.counterparts[operand]
         affine = expand(operand, self.counterparts)
         if affine is None or not affine.terms:
-            _refuse(value)
+            _refuse_pair(value)
         floats = {self.counterparts[base] for base in affine.bases}
         rng = np.random.default_rng(0)
         drawn = {base: rng.normal(size=(4, base.size)) for base in floats}
@@ -150,15 +152,15 @@ class Pairing:
             if error < distance:
                 best, distance = candidate, float(error)
         if best is None:
-            _refuse(value)
+            _refuse_pair(value)
         return best
 
 
-def _name(value: Value) -> str:
+def _function_name(value: Value) -> str:
     return value.name if isinstance(value, Function) else ""
 
 
-def _refuse(value: Value) -> NoReturn:
+def _refuse_pair(value: Value) -> NoReturn:
     assert value.op is not None
     refuse(
         value.op,
@@ -166,5 +168,3 @@ def _refuse(value: Value) -> NoReturn:
         f"the float model computes nothing close to the operand of '{op_name(value.op)}'",
         "give the model that was quantized",
     )
-
-

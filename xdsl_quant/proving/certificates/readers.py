@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
@@ -37,15 +37,15 @@ from .networks import (
     Clamp,
     Function,
     Network,
-    Rounding,
+    StoredRounding,
     Sum,
     Table,
     Value,
-    quantized_type,
+    element_scales,
     real_bounds,
     real_numbers,
-    result_shape,
-    scales_of,
+    scaled_type,
+    shape_of_result,
 )
 
 NARROW_ERROR, WIDE_ERROR = 2.0**-20, 2.0**-14
@@ -98,7 +98,7 @@ class Reader:
         shape: tuple[int, ...] | None = None,
     ) -> Value:
         """Add a sum; fold terms that are constant."""
-        shape = result_shape(op) if shape is None else shape
+        shape = shape_of_result(op) if shape is None else shape
         total = np.zeros(int(np.prod(shape))) + np.ravel(constant)
         variable: list[tuple[Value, Path]] = []
         for value, path in terms:
@@ -170,7 +170,7 @@ def read_network(function: FuncOp) -> Network:
             return Network(_alive(reader.order, argument, result), argument, result)
         if op_name(op) == "tfl.no_value":
             continue
-        reader.values[op.results[0]] = _read(reader, op)
+        reader.values[op.results[0]] = _read_op(reader, op)
     raise AssertionError(name)
 
 
@@ -183,7 +183,7 @@ def _alive(order: Sequence[Value], argument: Value, result: Value) -> Sequence[V
     return [value for value in order if value in alive]
 
 
-def _read(reader: Reader, op: Operation) -> Value:
+def _read_op(reader: Reader, op: Operation) -> Value:
     if len(op.results) == 1 and (constant := _constant(op)) is not None:
         return reader.sum(op, (), constant)
     read = READERS.get(name := op_name(op))
@@ -196,12 +196,12 @@ def _constant(op: Operation) -> Floats | None:
     elements = constant_elements(op.results[0])
     if elements is None:
         return None
-    if (type_ := quantized_type(op.results[0].type)) is not None:
+    if (type_ := scaled_type(op.results[0].type)) is not None:
         return real_numbers(stored_elements(elements, type_), type_)
     return elements.astype(np.float64)
 
 
-# Rounding to stored values
+# StoredRounding to stored values
 
 
 def finished(
@@ -211,6 +211,7 @@ def finished(
     unit: Floats | float = 0.0,
     *,
     activation: str = "NONE",
+    stored: tuple[int, int] | None = None,
     more_error: Floats | float = 0.0,
 ) -> Value:
     """
@@ -221,15 +222,16 @@ def finished(
         total: the exact value.
         unit: scale of the integers from which the result is requantized; 0 if the
             result is quantized from floats.
-        activation: name of a fused activation.
+        activation: name of a fused activation of a float op.
+        stored: range of the stored values; by default, that of the type.
         more_error: further error, in units of the result.
     """
-    type_ = quantized_type(op.results[0].type)
+    type_ = scaled_type(op.results[0].type)
     if type_ is None:
         return activated(reader, op, total, activation)
-    scale = scales_of(type_, total.shape).ravel()
+    scale = element_scales(type_, total.shape).ravel()
     multiplier = np.asarray(unit) / scale
-    low, high = real_bounds(type_, total.shape, stored_bounds(op, type_, activation))
+    low, high = real_bounds(type_, total.shape, stored)
     if type_.storage_type_integral_width > 16:
         refuse_op(op, f"result of {type_.storage_type_integral_width} bits")
     error = rounding_error(op, type_, multiplier) + more_error
@@ -237,7 +239,7 @@ def finished(
     shift = np.exp2(np.ceil(np.log2(np.maximum(multiplier, 0.5))) + 1)
     limit = np.where(multiplier > 0, 2.0**31 / shift * unit, np.inf)
     return reader.add(
-        Rounding(op, total.shape, total, error * scale, low, high, limit)
+        StoredRounding(op, total.shape, total, error * scale, low, high, limit)
     )
 
 
@@ -258,24 +260,6 @@ def rounding_error(
     half = 1.0 if has_mode else 0.5
     second = np.minimum(np.asarray(multiplier, np.float64), 0.25)
     return half + second + relative * (largest + max(map(abs, zero_point)))
-
-
-def stored_bounds(
-    op: Operation, type_: ScaledQuantizedType, activation: str
-) -> tuple[int, int] | None:
-    if activation == "NONE":
-        return None
-    # Only ops of this frontend have activations; proofs work without it.
-    from xdsl_quant.frontends.tflite.formulas.quantized import activation_bounds
-    from xdsl_quant.numerics.parameters import QuantizationParameters
-
-    parameters = QuantizationParameters.from_integer_type(_uniform(type_))
-    return activation_bounds(parameters, activation)
-
-
-def _uniform(type_: ScaledQuantizedType) -> Any:
-    # The constructor checks the class itself.
-    return type_
 
 
 _ACTIVATIONS: Mapping[str, tuple[float, float]] = {
@@ -300,8 +284,8 @@ def activated(reader: Reader, op: Operation, total: Value, activation: str) -> V
 
 def operand_unit(op: Operation, index: int, shape: Sequence[int]) -> Floats | float:
     """Return the scales of an operand, spread over a shape; 0 for floats."""
-    type_ = quantized_type(op.operands[index].type)
-    return 0.0 if type_ is None else scales_of(type_, shape)
+    type_ = scaled_type(op.operands[index].type)
+    return 0.0 if type_ is None else element_scales(type_, shape)
 
 
 # Tables of functions of stored values
@@ -310,27 +294,27 @@ def operand_unit(op: Operation, index: int, shape: Sequence[int]) -> Floats | fl
 def function_value(reader: Reader, op: Operation, name: str) -> Value:
     """Add an elementwise function; a quantized one is tabulated by the interpreter."""
     operand = reader.value(op.operands[0])
-    source = quantized_type(op.operands[0].type)
+    source = scaled_type(op.operands[0].type)
     table = None if source is None else _table(op, source)
     return reader.add(Function(op, operand.shape, operand, name, table))
 
 
 def _table(op: Operation, source: ScaledQuantizedType) -> Table:
-    target = quantized_type(op.results[0].type)
+    target = scaled_type(op.results[0].type)
     if target is None or not source.is_per_tensor or not target.is_per_tensor:
         refuse_op(op, "operand or result without per-tensor scale")
     if max(source.storage_type_integral_width, target.storage_type_integral_width) > 16:
         refuse_op(op, "stored values of more than 16 bits")
     low, high = source.storage_range
     stored = np.arange(low, high + 1).astype(numpy_dtype(source))
-    results = _interpreted(op, stored)
+    results = _interpreted_op(op, stored)
     return Table(real_numbers(stored, source), real_numbers(results, target))
 
 
-def _interpreted(op: Operation, stored: Array) -> Array:
+def _interpreted_op(op: Operation, stored: Array) -> Array:
     """Return the results of an elementwise op for stored values of its operand."""
     types = [
-        TensorType(quantized_type(type_) or type_, stored.shape)
+        TensorType(scaled_type(type_) or type_, stored.shape)
         for type_ in (op.operands[0].type, op.results[0].type)
     ]
     function = FuncOp("main", ((types[0],), (types[1],)))

@@ -12,7 +12,8 @@ from xdsl_quant.runtime.arrays import shape_of
 from xdsl_quant.runtime.entry_function import entry_function
 
 from .linear_maps import Floats
-from .networks import Rounding
+from .networks import StoredRounding
+from .readers import read_network
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,11 @@ class Region:
     @staticmethod
     def calibrated(quantized: ModuleOp, entry: str | None = None) -> Region:
         """Return the arguments that the quantized model stores without saturation."""
-        # The reader imports machines, which take a second.
-        from .readers import read_network
-
         function = entry_function(quantized, entry)
         network = read_network(function)
         shape = tuple(shape_of(function.args[0].type))
         users = network.users()[network.argument]
-        found = [user for user in users if isinstance(user, Rounding)]
+        found = [user for user in users if isinstance(user, StoredRounding)]
         if not found:
             raise ValueError("the argument of the quantized model is never quantized")
         ends = (np.broadcast_to(end, shape) for end in (found[0].low, found[0].high))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
@@ -22,21 +23,28 @@ from .common_readers import (
     window_groups,
     window_sums,
 )
-from .linear_maps import Floats, Gathering, LinearMap, Path, Scaling, Window
-from .networks import Value, quantized_type, result_shape, scales_of
+from .linear_maps import (
+    ElementScaling,
+    Floats,
+    Gathering,
+    LinearMap,
+    Path,
+    WindowGeometry,
+)
+from .networks import Value, element_scales, scaled_type, shape_of_result
 from .readers import Reader, finished, function_value, reads, refuse_op
 
 
-def _numbers(op: Operation, name: str) -> Sequence[int]:
+def _property_numbers(op: Operation, name: str) -> Sequence[int]:
     """Return the integers of an array property."""
     attribute = op.get_attr_or_prop(name)
     return () if attribute is None else [*cast(Any, attribute).get_values()]
 
 
-def _weighted_sum(reader: Reader, op: Operation, *maps: LinearMap) -> Value:
+def _weighted_stablehlo_sum(reader: Reader, op: Operation, *maps: LinearMap) -> Value:
     """Add a product with constant weights: exact in 32 bits, or requantized."""
     total = reader.mapped(op, *maps)
-    types = [quantized_type(value.type) for value in (*op.operands, *op.results)]
+    types = [scaled_type(value.type) for value in (*op.operands, *op.results)]
     if types == [None] * 3:
         return total
     image, weights, result = types
@@ -62,13 +70,13 @@ def _dot_general(reader: Reader, op: Operation) -> Value:
     shape = shape_of(op.operands[0].type)
     free = [axis for axis in range(len(shape)) if axis not in lhs]
     columns = [axis for axis in range(weights.ndim) if axis not in rhs]
-    depth = int(np.prod([shape[axis] for axis in lhs]))
+    depth = math.prod(shape[int(axis)] for axis in lhs)
     matrix = weights.transpose(*rhs, *columns).reshape(depth, -1)
     indices = np.arange(np.prod(shape)).reshape(shape).transpose(*free, *lhs)
     product = matrix_product(reader, op, matrix)
     if np.array_equal(indices.ravel(), np.arange(indices.size)):
-        return _weighted_sum(reader, op, product)
-    return _weighted_sum(
+        return _weighted_stablehlo_sum(reader, op, product)
+    return _weighted_stablehlo_sum(
         reader, op, Gathering(indices.ravel(), indices.size), product
     )
 
@@ -81,43 +89,49 @@ def _convolution(reader: Reader, op: Operation) -> Value:
     if len(window) != 2 or convolved.batch_group_count.value.data != 1:
         refuse_op(op, f"{len(window)} spatial dimensions or groups of the batch")
     if any(along.padding.interior for along in window) or any(
-        _numbers(op, "lhs_dilation") and size > 1
-        for size in _numbers(op, "lhs_dilation")
+        _property_numbers(op, "lhs_dilation") and size > 1
+        for size in _property_numbers(op, "lhs_dilation")
     ):
         refuse_op(op, "dilated operand")
-    if any(_numbers(op, "window_reversal")):
+    if any(_property_numbers(op, "window_reversal")):
         refuse_op(op, "reversed window")
-    image_order = _order(tensors["input"])
+    image_order = _channels_last_order(tensors["input"])
     shape = shape_of(op.operands[0].type)
     batch, height, width, channels = (shape[axis] for axis in image_order)
     outer, inner, *spatial = tensors["kernel"]
     weights = reader.needed_constant(op, 1).transpose(*spatial, outer, inner)
-    geometry = Window(
+    geometry = WindowGeometry(
         (batch, height, width, channels),
         (window[0].stride, window[1].stride),
         (window[0].dilation, window[1].dilation),
-        tuple((along.padding.low, along.padding.high) for along in window),
+        _paddings(*window),
     )
     groups = convolved.feature_group_count.value.data
     linear = convolution(geometry, weights, groups)
-    result_order = [*np.argsort(_order(tensors["output"]))]
+    result_order = [*np.argsort(_channels_last_order(tensors["output"]))]
     maps = [
-        *_transposition(shape, image_order),
+        *_axis_permutation(shape, image_order),
         linear,
-        *_transposition(linear.shape, result_order),
+        *_axis_permutation(linear.shape, result_order),
     ]
-    if result_order != [0, 1, 2, 3] and quantized_type(op.results[0].type) is not None:
+    if result_order != [0, 1, 2, 3] and scaled_type(op.results[0].type) is not None:
         refuse_op(op, "quantized result whose channels are not last")
-    return _weighted_sum(reader, op, *maps)
+    return _weighted_stablehlo_sum(reader, op, *maps)
 
 
-def _order(dimensions: Sequence[int]) -> list[int]:
+def _paddings(rows: Any, columns: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the padding along height and width."""
+    first, second = rows.padding, columns.padding
+    return (first.low, first.high), (second.low, second.high)
+
+
+def _channels_last_order(dimensions: Sequence[int]) -> list[int]:
     """Return dimensions in the order batch, rows, columns, features."""
     batch, features, *spatial = dimensions
     return [batch, *spatial, features]
 
 
-def _transposition(shape: Sequence[int], order: Sequence[int]) -> list[LinearMap]:
+def _axis_permutation(shape: Sequence[int], order: Sequence[int]) -> list[LinearMap]:
     if [*order] == [*range(len(shape))]:
         return []
     count = int(np.prod(shape))
@@ -134,23 +148,25 @@ def _sum(reader: Reader, op: Operation) -> Value:
 
 
 @reads("stablehlo.multiply", "stablehlo.divide")
-def _product(reader: Reader, op: Operation) -> Value:
+def _read_multiply(reader: Reader, op: Operation) -> Value:
     is_product = op.name == "stablehlo.multiply"
     constant = 0 if is_product and not is_variable(reader, op, 0) else 1
     if is_variable(reader, op, constant):
         refuse_op(op, "operands that are both variable")
     factors = reader.needed_constant(op, constant).ravel()
-    types = [quantized_type(each.type) for each in op.operands]
+    types = [scaled_type(each.type) for each in op.operands]
     unit: Floats | float = 0.0
     if types[0] is not None and types[1] is not None:
         if not is_product:
             refuse_op(op, "quantized operands")
-        shape = result_shape(op)
-        unit = np.ravel(scales_of(types[0], shape) * scales_of(types[1], shape))
+        shape = shape_of_result(op)
+        unit = np.ravel(
+            element_scales(types[0], shape) * element_scales(types[1], shape)
+        )
     if not is_product:
         factors = 1 / factors
     operand = reader.value(op.operands[1 - constant])
-    total = reader.sum(op, [(operand, Path([Scaling(factors)]))])
+    total = reader.sum(op, [(operand, Path([ElementScaling(factors)]))])
     return finished(reader, op, total, unit)
 
 
@@ -175,20 +191,22 @@ def _clamp(reader: Reader, op: Operation) -> Value:
 
 def _check_same_types(op: Operation) -> None:
     """Refuse an op on stored values of different scales."""
-    types = {quantized_type(value.type) for value in (*op.operands, *op.results)}
+    types = {scaled_type(value.type) for value in (*op.operands, *op.results)}
     if len(types) > 1:
         refuse_op(op, "operands and result with different scales")
 
 
-for _name in ("tanh", "logistic"):
-    reads(f"stablehlo.{_name}")(partial(function_value, name=_name))
+for _mnemonic in ("tanh", "logistic"):
+    reads(f"stablehlo.{_mnemonic}")(partial(function_value, name=_mnemonic))
 
 
 @reads("stablehlo.negate")
 def _negate(reader: Reader, op: Operation) -> Value:
-    if quantized_type(op.operands[0].type) is not None:
+    if scaled_type(op.operands[0].type) is not None:
         refuse_op(op, "quantized operand")
-    return reader.mapped(op, Scaling(np.full(reader.value(op.operands[0]).size, -1.0)))
+    return reader.mapped(
+        op, ElementScaling(np.full(reader.value(op.operands[0]).size, -1.0))
+    )
 
 
 @reads("stablehlo.convert")
@@ -208,7 +226,10 @@ def _reshape(reader: Reader, op: Operation) -> Value:
 
 @reads("stablehlo.broadcast_in_dim")
 def _broadcast(reader: Reader, op: Operation) -> Value:
-    dimensions, shape = _numbers(op, "broadcast_dimensions"), result_shape(op)
+    dimensions, shape = (
+        _property_numbers(op, "broadcast_dimensions"),
+        shape_of_result(op),
+    )
 
     def move(indices: Any) -> Any:
         sizes = [1] * len(shape)
@@ -223,7 +244,7 @@ def _broadcast(reader: Reader, op: Operation) -> Value:
 
 @reads("stablehlo.transpose")
 def _transpose(reader: Reader, op: Operation) -> Value:
-    order = _numbers(op, "permutation")
+    order = _property_numbers(op, "permutation")
     return reader.gathered(op, lambda indices: indices.transpose(order))
 
 
@@ -232,7 +253,7 @@ def _slice(reader: Reader, op: Operation) -> Value:
     names = "start_indices", "limit_indices", "strides"
     parts = tuple(
         slice(*each)
-        for each in zip(*(_numbers(op, name) for name in names), strict=True)
+        for each in zip(*(_property_numbers(op, name) for name in names), strict=True)
     )
     return reader.gathered(op, lambda indices: indices[parts])
 
@@ -240,7 +261,7 @@ def _slice(reader: Reader, op: Operation) -> Value:
 @reads("stablehlo.pad")
 def _pad(reader: Reader, op: Operation) -> Value:
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
-    low, high, interior = (_numbers(op, name) for name in names)
+    low, high, interior = (_property_numbers(op, name) for name in names)
     if any(interior) or min(*low, *high, 0) < 0:
         refuse_op(op, "interior or negative padding")
     fill = reader.needed_constant(op, 1)
@@ -259,7 +280,7 @@ def _concatenate(reader: Reader, op: Operation) -> Value:
 # Reductions
 
 
-def _reduction(op: Operation) -> str:
+def _reducing_op(op: Operation) -> str:
     """Return the name of the only op of the region, or refuse the reduction."""
     names = [each.name for each in op.regions[0].block.ops]
     if len(names) != 2 or len(op.operands) != 2:
@@ -274,33 +295,36 @@ def _reduce_window(reader: Reader, op: Operation) -> Value:
         refuse_op(op, "a window along other dimensions than height and width")
     height, width = along[1:3]
     image = shape_of(op.operands[0].type)
-    window = Window(
+    window = WindowGeometry(
         (image[0], image[1], image[2], image[3]),
         (height.stride, width.stride),
         (height.dilation, width.dilation),
-        ((height.padding.low, height.padding.high), (width.padding.low, width.padding.high)),
+        (
+            (height.padding.low, height.padding.high),
+            (width.padding.low, width.padding.high),
+        ),
     )
     sizes = height.size, width.size
     _check_same_types(op)
-    name, first = _reduction(op), reader.needed_constant(op, 1)
+    name, first = _reducing_op(op), reader.needed_constant(op, 1)
     if name == "stablehlo.maximum" and _is_lowest(op, first):
         return largest(reader, op, window_groups(window, sizes))
     if name != "stablehlo.add" or first.any():
         refuse_op(op, f"'{name}' from {first.ravel()[0]:g}")
-    return _exact_sum(reader, op, window_sums(window, sizes))
+    return _accumulated(reader, op, window_sums(window, sizes))
 
 
 def _is_lowest(op: Operation, first: Floats) -> bool:
     """Return True if the initial value of a maximum has no effect."""
-    type_ = quantized_type(op.operands[0].type)
+    type_ = scaled_type(op.operands[0].type)
     if type_ is None:
         return bool(first.ravel()[0] == -np.inf)
     lowest = type_.storage_range[0] - type_.zero_point_range[0]
     return bool(first.ravel()[0] <= lowest * type_.get_scales())
 
 
-def _exact_sum(reader: Reader, op: Operation, *maps: LinearMap) -> Value:
-    type_ = quantized_type(op.results[0].type)
+def _accumulated(reader: Reader, op: Operation, *maps: LinearMap) -> Value:
+    type_ = scaled_type(op.results[0].type)
     if type_ is not None and type_.storage_type_integral_width < 32:
         refuse_op(op, "sums of less than 32 bits")
     return reader.mapped(op, *maps)
@@ -309,18 +333,16 @@ def _exact_sum(reader: Reader, op: Operation, *maps: LinearMap) -> Value:
 @reads("stablehlo.reduce")
 def _reduce(reader: Reader, op: Operation) -> Value:
     shape = shape_of(op.operands[0].type)
-    axes = _numbers(op, "dimensions")
+    axes = _property_numbers(op, "dimensions")
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     indices = np.arange(np.prod(shape)).reshape(shape).transpose(*kept, *axes)
-    count = int(np.prod([shape[axis] for axis in axes]))
+    count = math.prod(shape[axis] for axis in axes)
     _check_same_types(op)
-    name, first = _reduction(op), reader.needed_constant(op, 1)
+    name, first = _reducing_op(op), reader.needed_constant(op, 1)
     if name == "stablehlo.maximum" and _is_lowest(op, first):
         return largest(reader, op, indices.reshape(-1, count))
     if name != "stablehlo.add" or first.any():
         refuse_op(op, f"'{name}' from {first.ravel()[0]:g}")
     gathering = Gathering(indices.ravel(), indices.size)
     sums = matrix_product(reader, op, np.ones((count, 1)))
-    return _exact_sum(reader, op, gathering, sums)
-
-
+    return _accumulated(reader, op, gathering, sums)

@@ -9,7 +9,13 @@ import numpy as np
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.runtime.arrays import shape_of
+from xdsl_quant.diagnostics import refusing
+from xdsl_quant.dialects.quant import UniformQuantizedType
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.frontends.tflite.formulas.quantized import activation_bounds
+from xdsl_quant.frontends.tflite.lowering.windows import window_of
+from xdsl_quant.numerics.parameters import QuantizationParameters
+from xdsl_quant.runtime.arrays import constant_elements, shape_of
 
 from .common_readers import (
     broadcast,
@@ -23,30 +29,55 @@ from .common_readers import (
     window_groups,
     window_sums,
 )
-from .linear_maps import Floats, Gathering, LinearMap, Path, Scaling, Window
-from .networks import Value, quantized_type, real_bounds, result_shape, scales_of
+from .linear_maps import (
+    ElementScaling,
+    Floats,
+    Gathering,
+    LinearMap,
+    Path,
+    WindowGeometry,
+)
+from .networks import Value, element_scales, real_bounds, scaled_type, shape_of_result
 from .readers import (
     Reader,
     finished,
     function_value,
     reads,
     refuse_op,
-    stored_bounds,
 )
 
 
-def _activation(op: Operation) -> str:
+def _fused_activation(op: Operation) -> str:
     attribute = op.get_attr_or_prop("fused_activation_function")
     # A property of all ops that may have an activation.
     return "NONE" if attribute is None else cast(Any, attribute).data
 
 
-def _weighted_sum(reader: Reader, op: Operation, linear: LinearMap) -> Value:
+def _activation_range(op: Operation, activation: str) -> tuple[int, int] | None:
+    """Return the stored values that an activation can give; `None` for all."""
+    type_ = scalar_or_element_type(op.results[0].type)
+    if activation == "NONE" or not isinstance(type_, UniformQuantizedType):
+        return None
+    with refusing(op, "cannot be bounded"):
+        parameters = QuantizationParameters.from_integer_type(type_)
+        return activation_bounds(parameters, activation)
+
+
+def _finished(
+    reader: Reader, op: Operation, total: Value, unit: Floats | float = 0.0
+) -> Value:
+    """Add the result of an op with a fused activation."""
+    activation = _fused_activation(op)
+    stored = _activation_range(op, activation)
+    return finished(reader, op, total, unit, activation=activation, stored=stored)
+
+
+def _weighted_tfl_sum(reader: Reader, op: Operation, linear: LinearMap) -> Value:
     """Add a product with constant weights and its bias, in the scale of the sums."""
-    image, weights = (quantized_type(op.operands[i].type) for i in range(2))
+    image, weights = (scaled_type(op.operands[i].type) for i in range(2))
     if (image is None) != (weights is None):
         refuse_op(op, "float activations and quantized weights")
-    bias = _bias(reader, op, linear.outputs)
+    bias = _bias_numbers(reader, op, linear.outputs)
     unit: Floats | float = 0.0
     if image is not None and weights is not None:
         if not image.is_per_tensor:
@@ -59,14 +90,14 @@ def _weighted_sum(reader: Reader, op: Operation, linear: LinearMap) -> Value:
         if stored is not None:
             bias = np.resize(stored, linear.outputs) * unit
     total = reader.mapped(op, linear, constant=bias)
-    return finished(reader, op, total, unit, activation=_activation(op))
+    return _finished(reader, op, total, unit)
 
 
 def _has_bias(op: Operation) -> bool:
     return len(op.operands) > 2 and not isinstance(op.operands[2].type, NoneType)
 
 
-def _bias(reader: Reader, op: Operation, count: int) -> Floats:
+def _bias_numbers(reader: Reader, op: Operation, count: int) -> Floats:
     if not _has_bias(op):
         return np.zeros(count)
     return np.resize(reader.needed_constant(op, 2), count)
@@ -74,8 +105,6 @@ def _bias(reader: Reader, op: Operation, count: int) -> Floats:
 
 def _stored_bias(op: Operation) -> Floats | None:
     """Return the integers of a bias: kernels ignore the scales of its type."""
-    from xdsl_quant.runtime.arrays import constant_elements
-
     if not _has_bias(op):
         return None
     value: SSAValue = op.operands[2]
@@ -90,19 +119,18 @@ def _stored_bias(op: Operation) -> Floats | None:
 @reads("tfl.fully_connected")
 def _fully_connected(reader: Reader, op: Operation) -> Value:
     weights = reader.needed_constant(op, 1)
-    return _weighted_sum(reader, op, matrix_product(reader, op, weights.T))
+    return _weighted_tfl_sum(reader, op, matrix_product(reader, op, weights.T))
 
 
-def _window(op: Operation, sizes: tuple[int, int]) -> Window:
-    from xdsl_quant.frontends.tflite.lowering.windows import window_of
-
-    found = window_of(op)
+def _window(op: Operation, sizes: tuple[int, int]) -> WindowGeometry:
+    with refusing(op, "cannot be bounded"):
+        found = window_of(op)
     image = shape_of(op.operands[0].type)
     padding = [
         found.padding_before(image[axis + 1], sizes[axis], axis) for axis in range(2)
     ]
     batch, height, width, channels = image
-    return Window(
+    return WindowGeometry(
         (batch, height, width, channels),
         found.strides,
         found.dilations,
@@ -115,17 +143,17 @@ def _convolution(reader: Reader, op: Operation) -> Value:
     weights = reader.needed_constant(op, 1).transpose(1, 2, 3, 0)
     window = _window(op, (weights.shape[0], weights.shape[1]))
     groups = window.image[3] // weights.shape[2]
-    return _weighted_sum(reader, op, convolution(window, weights, groups))
+    return _weighted_tfl_sum(reader, op, convolution(window, weights, groups))
 
 
 @reads("tfl.depthwise_conv_2d")
 def _depthwise_convolution(reader: Reader, op: Operation) -> Value:
     weights = reader.needed_constant(op, 1)[0][:, :, np.newaxis]
     window = _window(op, (weights.shape[0], weights.shape[1]))
-    return _weighted_sum(reader, op, convolution(window, weights, window.image[3]))
+    return _weighted_tfl_sum(reader, op, convolution(window, weights, window.image[3]))
 
 
-def _pool_window(op: Operation) -> tuple[Window, tuple[int, int]]:
+def _pool_window(op: Operation) -> tuple[WindowGeometry, tuple[int, int]]:
     # Properties of both pooling ops.
     properties = cast(Any, op)
     sizes = properties.filter_height.value.data, properties.filter_width.value.data
@@ -133,26 +161,26 @@ def _pool_window(op: Operation) -> tuple[Window, tuple[int, int]]:
 
 
 @reads("tfl.average_pool_2d")
-def _average_pool(reader: Reader, op: Operation) -> Value:
+def _read_average_pool(reader: Reader, op: Operation) -> Value:
     window, sizes = _pool_window(op)
     sums = window_sums(window, sizes)
     counts = sums.apply(np.ones(sums.inputs))
-    total = reader.mapped(op, sums, Scaling(1 / counts))
-    return finished(reader, op, total, activation=_activation(op))
+    total = reader.mapped(op, sums, ElementScaling(1 / counts))
+    return _finished(reader, op, total)
 
 
 @reads("tfl.max_pool_2d")
-def _max_pool(reader: Reader, op: Operation) -> Value:
+def _read_max_pool(reader: Reader, op: Operation) -> Value:
     window, sizes = _pool_window(op)
     value = largest(reader, op, window_groups(window, sizes))
-    return _with_activation(reader, op, value)
+    return _clamped_by_activation(reader, op, value)
 
 
-def _with_activation(reader: Reader, op: Operation, value: Value) -> Value:
+def _clamped_by_activation(reader: Reader, op: Operation, value: Value) -> Value:
     """Clamp exact stored values to the range of a fused activation."""
-    if _activation(op) == "NONE":
+    if _fused_activation(op) == "NONE":
         return value
-    return finished(reader, op, value, activation=_activation(op))
+    return _finished(reader, op, value)
 
 
 @reads("tfl.mean")
@@ -167,7 +195,7 @@ def _mean(reader: Reader, op: Operation) -> Value:
     mean = matrix_product(reader, op, np.full((count, 1), 1 / count))
     total = reader.sum(op, [(operand, Path([gathering, mean]))])
     source, target = (
-        quantized_type(each.type) for each in (op.operands[0], op.results[0])
+        scaled_type(each.type) for each in (op.operands[0], op.results[0])
     )
     if source is None or target is None:
         return finished(reader, op, total)
@@ -182,24 +210,28 @@ def _mean(reader: Reader, op: Operation) -> Value:
 @reads("tfl.add", "tfl.sub")
 def _sum(reader: Reader, op: Operation) -> Value:
     sign = 1.0 if op.name == "tfl.add" else -1.0
-    return sum_of_two(reader, op, sign, activation=_activation(op))
+    activation = _fused_activation(op)
+    stored = _activation_range(op, activation)
+    return sum_of_two(reader, op, sign, activation=activation, stored=stored)
 
 
 @reads("tfl.mul")
-def _product(reader: Reader, op: Operation) -> Value:
+def _read_mul(reader: Reader, op: Operation) -> Value:
     constant = 1 if is_variable(reader, op, 0) else 0
     if is_variable(reader, op, constant):
         refuse_op(op, "product of two variables")
-    shape = result_shape(op)
+    shape = shape_of_result(op)
     factors = np.broadcast_to(reader.needed_constant(op, constant), shape).ravel()
     operand = reader.value(op.operands[1 - constant])
-    path = broadcast(operand, shape).then(Path([Scaling(factors)]))
+    path = broadcast(operand, shape).then(Path([ElementScaling(factors)]))
     total = reader.sum(op, [(operand, path)])
-    types = [quantized_type(each.type) for each in op.operands]
+    types = [scaled_type(each.type) for each in op.operands]
     unit: Floats | float = 0.0
     if types[0] is not None and types[1] is not None:
-        unit = np.ravel(scales_of(types[0], shape) * scales_of(types[1], shape))
-    return finished(reader, op, total, unit, activation=_activation(op))
+        unit = np.ravel(
+            element_scales(types[0], shape) * element_scales(types[1], shape)
+        )
+    return _finished(reader, op, total, unit)
 
 
 _CLAMPS = {
@@ -214,17 +246,17 @@ _CLAMPS = {
 def _rectifier(reader: Reader, op: Operation) -> Value:
     operand = reader.value(op.operands[0])
     source, target = (
-        quantized_type(each.type) for each in (op.operands[0], op.results[0])
+        scaled_type(each.type) for each in (op.operands[0], op.results[0])
     )
     activation = _CLAMPS[op.name]
     if source is None or target is None:
         return finished(reader, op, operand, activation=activation)
+    stored = _activation_range(op, activation)
     if source == target:
-        bounds = stored_bounds(op, target, activation)
-        low, high = real_bounds(target, operand.shape, bounds)
+        low, high = real_bounds(target, operand.shape, stored)
         return clamped(reader, op, 0, low, high)
-    unit = scales_of(source, operand.shape).ravel()
-    return finished(reader, op, operand, unit, activation=activation)
+    unit = element_scales(source, operand.shape).ravel()
+    return finished(reader, op, operand, unit, stored=stored)
 
 
 _FUNCTIONS = {
@@ -233,8 +265,8 @@ _FUNCTIONS = {
     "tfl.hard_swish": "hard_swish",
 }
 
-for _op, _name in _FUNCTIONS.items():
-    reads(_op)(partial(function_value, name=_name))
+for _op, _mnemonic in _FUNCTIONS.items():
+    reads(_op)(partial(function_value, name=_mnemonic))
 
 
 @reads("tfl.gelu")
@@ -269,7 +301,7 @@ def _pad(reader: Reader, op: Operation) -> Value:
 @reads("tfl.slice")
 def _slice(reader: Reader, op: Operation) -> Value:
     begin = [int(start) for start in reader.needed_constant(op, 1)]
-    sizes = result_shape(op)
+    sizes = shape_of_result(op)
     parts = tuple(slice(b, b + s) for b, s in zip(begin, sizes, strict=True))
     return reader.gathered(op, lambda indices: indices[parts])
 
@@ -277,4 +309,4 @@ def _slice(reader: Reader, op: Operation) -> Value:
 @reads("tfl.concatenation")
 def _concatenation(reader: Reader, op: Operation) -> Value:
     axis = int(cast(Any, op.get_attr_or_prop("axis")).value.data)
-    return _with_activation(reader, op, concatenated(reader, op, axis))
+    return _clamped_by_activation(reader, op, concatenated(reader, op, axis))

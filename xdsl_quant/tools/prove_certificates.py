@@ -1,0 +1,104 @@
+"""Certificates of `xdsl-quant prove --against`: bounds of the error of a quantized model."""
+
+import argparse
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from xdsl_quant.proving.certificates import Certificate, Region, certify, witnesses
+from xdsl_quant.quantizer.samples import batches_of
+from xdsl_quant.runtime.batches import as_tuple
+from xdsl_quant.runtime.entry_function import entry_function
+
+from .array_files import check_files
+from .failures import Failure, naming_failures, print_results, read_module, write_text
+
+_MOST_SHOWN = 64
+"""Largest number of elements of an argument that a command shows."""
+
+
+def print_certificate(options: argparse.Namespace) -> None:
+    """
+    Print the certificate that the options describe, and commands for refuted claims.
+
+    Raises:
+        Failure: if an option is missing or has no effect, or a model cannot be bounded.
+    """
+    _check_region(options)
+    modules = {"--against " + options.against: options.against}
+    check_files(options, {"--json": options.json}, modules)
+    quantized = read_module(options)
+    own = {**vars(options), "module": options.against, "passes": ""}
+    float_module = read_module(argparse.Namespace(**own))
+    with naming_failures(options.module, ValueError, TypeError, OSError):
+        if options.samples is None:
+            region = Region.calibrated(quantized, options.entry)
+        else:
+            function = entry_function(quantized, options.entry)
+            batches, _ = batches_of(options.samples, function)
+            samples = np.stack([np.asarray(as_tuple(batch)[0]) for batch in batches])
+            region = Region.ball(samples, options.radius, _limits(options))
+        found = certify(
+            quantized,
+            float_module,
+            region,
+            entry=options.entry,
+            tries=options.tries,
+        )
+    print_results([found, *_commands(options, found)], options)
+    write_text(options.json, found.json())
+
+
+def _check_region(options: argparse.Namespace) -> None:
+    """Check that samples and radius are given together."""
+    place = options.module
+    if (options.samples is None) != (options.radius is None):
+        missing = "--radius" if options.radius is None else "--samples"
+        raise Failure(
+            f"{place}: error: missing option {missing}; give --samples and --radius, or "
+            "neither for all arguments that the model stores"
+        )
+    if options.limits is not None and options.samples is None:
+        raise Failure(
+            f"{place}: error: option --limits has no effect without --samples"
+        )
+    if options.samples is not None and not Path(options.samples).is_file():
+        raise Failure(f"--samples {options.samples}: error: no such file")
+
+
+def _limits(options: argparse.Namespace) -> tuple[float, float] | None:
+    return None if options.limits is None else (options.limits[0], options.limits[1])
+
+
+def _commands(options: argparse.Namespace, found: Certificate) -> Sequence[str]:
+    """Return a command for the first argument that refutes each claim."""
+    lines: list[str] = []
+    shown: set[str] = set()
+    for _, number, claim, argument in witnesses(found):
+        if claim in shown or len(argument) > _MOST_SHOWN:
+            continue
+        shown.add(claim)
+        array = np.array(argument).astype(np.float32).reshape(found.shape)
+        text = json.dumps([float(f"{x:.9g}") for x in array.ravel().tolist()])
+        text = json.dumps(np.array(json.loads(text)).reshape(found.shape).tolist())
+        lines.append(f"refuted in region {number}, {_NAMES[claim]}:")
+        models = {
+            "float": [options.against],
+            "quantized": [options.module],
+            "agreement": [options.against, options.module],
+        }
+        lines += [
+            shlex.join(["xdsl-quant", "run", model, f"--input={text}"])
+            for model in models[claim]
+        ]
+    return ["", *lines] if lines else []
+
+
+_NAMES = {
+    "float": "float model",
+    "quantized": "quantized model",
+    "agreement": "both models",
+}
