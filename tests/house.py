@@ -76,6 +76,7 @@ SLICES = (
     "tools.prove_claims",
     "tools.rosetta",
     "tools.target",
+    "tools.trace",
     "transforms.composites",
     "transforms.float_layers",
 )
