@@ -77,6 +77,7 @@ SLICES = (
     "tools.prove_claims",
     "tools.rosetta",
     "tools.target",
+    "tools.trace",
     "transforms.composites",
     "transforms.float_layers",
 )

@@ -26,7 +26,9 @@ NAMES = {
     "frontends.stablehlo": r"stablehlo",
     "frontends.tflite": r"tfl|litert|lite\b",
     "frontends.tosa": r"tosa",
-    "inspecting": r"\binspect|verify.quant|--times|tools[. ](compare|target)|\"compare\"",
+    "inspecting": (
+        r"\binspect|golden|verify.quant|--times|tools[. ](compare|target)|\"compare\""
+    ),
     "numerics.formats": r"formats|nf4|gguf|\bmx",
     "proving": r"prov(e|ing)\b",
     "quantizer.bit_search": r"bit_search|budget|\bmixed|search",

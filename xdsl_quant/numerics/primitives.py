@@ -30,6 +30,9 @@ INT32_MAX = 2**31 - 1
 PRIMITIVES: dict[str, Callable[..., object]] = {}
 """Primitives by name."""
 
+OBSERVERS: list[Callable[[str, Sequence[object]], object]] = []
+"""Functions that are called with the name and operands of each evaluated definition."""
+
 
 def primitive(definition: Definition) -> Definition:
     """
@@ -44,6 +47,8 @@ def primitive(definition: Definition) -> Definition:
             forms = getattr(argument, "primitive", None)
             if forms is not None and (form := forms(name)) is not None:
                 return form(*args)
+        for observe in OBSERVERS:
+            observe(name, args)
         return definition(*args)
 
     PRIMITIVES[name] = dispatched

@@ -111,7 +111,8 @@ COMMANDS: Mapping[str, Command] = {
         "run a function of a model on NumPy arrays",
         "Run a function of a model on NumPy arrays. Arguments and results of quantized\n"
         "types are stored values. Results are printed, or written to .npy or .npz files.",
-        f"MODEL --input -o --steps --kernels {_ROUNDING} {_MODEL_OPTIONS}",
+        "MODEL --input -o --steps --trace --c-header --kernels "
+        f"{_ROUNDING} {_MODEL_OPTIONS}",
         (
             "model.mlir --input x.npy -o y.npy",
             "model.mlir --entry f --input 3.5 --input '[[1, 2], [3, 4]]'",
@@ -184,6 +185,8 @@ _ARGUMENTS = """
   --sort KEY              name, op, storage, scale, zero-point, bytes, at-bounds
   --print-debuginfo       print locations, which contain tensor names
   --steps                 call once per row of the inputs, and keep the state
+  --trace DIR             write the values of each op for hardware testbenches
+  --c-header FILE         with --trace: also write the constants as a C header
   --kernels NAME          reference (default), multiplier, xnnpack, onnxruntime
   --after PASSES          prove that these passes preserve results
   --to TYPE               prove requantization from one !quant.fixed_point type

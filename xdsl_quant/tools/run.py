@@ -3,12 +3,13 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import starmap
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
@@ -17,6 +18,7 @@ from xdsl_quant.machines.numpy import StatefulModel
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.extras import slice_function
 from xdsl_quant.runtime.kernel_sets import select_kernels
 from xdsl_quant.runtime.missing_lowering import compiled_only
 from xdsl_quant.runtime.state_arguments import state_arguments
@@ -30,6 +32,8 @@ from .commands import parse_arguments
 from .failures import exit_code, naming_failures, print_results, read_module
 from .options import rounding_options
 
+_Runner = Callable[[ModuleOp, str], Callable[..., Sequence[Array]]]
+
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
@@ -37,7 +41,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _run_function(options: argparse.Namespace) -> None:
-    check_files(options, {"-o": options.output})
+    check_files(options, {"-o": options.output, "--c-header": options.c_header})
     module = read_module(options)
     select_kernels(module, options.kernels)
     rounding = _rounding(options, module)
@@ -50,10 +54,11 @@ def _run_function(options: argparse.Namespace) -> None:
         if options.output is not None:
             count = len(function.function_type.outputs) - len(states)
             check_output(options.output, count)
-        if options.steps:
-            results = _run_steps(function, bool(states), inputs, rounding)
-        else:
-            results = _runner(rounding)(module, function.sym_name.data)(*inputs)
+        with _runner(options, rounding) as runner:
+            name = function.sym_name.data
+            model = StatefulFunction(module, runner, name) if states else None
+            step = runner(module, name) if model is None else model.step
+            results = _run_steps(step, inputs) if options.steps else step(*inputs)
     print_results(_lines(results), options)
     if options.output is not None:
         write_results(options.output, results)
@@ -74,9 +79,11 @@ def _rounding(options: argparse.Namespace, module: ModuleOp) -> dict[str, Any]:
 
 
 def _runner(
-    rounding: dict[str, Any],
-) -> Callable[[ModuleOp, str], Callable[..., Sequence[Array]]]:
+    options: argparse.Namespace, rounding: dict[str, Any]
+) -> AbstractContextManager[_Runner]:
     """Return a factory of functions that run: compiled if the interpreter lacks an op."""
+    if options.trace is not None or options.c_header is not None:
+        return slice_function("--trace", "tools.trace.traced_runner")(options, rounding)
 
     def runner(module: ModuleOp, name: str) -> Callable[..., Sequence[Array]]:
         if compiled_only([module]) is None:
@@ -84,36 +91,15 @@ def _runner(
         function = compile(module, name, **rounding)
         return lambda *arguments: result_tuple(function(*arguments))
 
-    return runner
+    return nullcontext(runner)
 
 
 def _run_steps(
-    function: FuncOp,
-    has_state: bool,
-    inputs: Sequence[ArrayLike],
-    rounding: dict[str, Any],
+    step: Callable[..., Sequence[Array]], inputs: Sequence[ArrayLike]
 ) -> Sequence[Array]:
-    """
-    Return the results of all steps, stacked.
-
-    Args:
-        function: a function of a module.
-        has_state: True if the state consists of arguments and results, not of variables.
-        inputs: for each argument that is not state, the values of all steps.
-        rounding: arguments of `run_function`.
-    """
-    runner = _runner(rounding)
-    module, name = function.get_toplevel_object(), function.sym_name.data
-    assert isinstance(module, ModuleOp)
-    step = (
-        StatefulFunction(module, runner, name).step
-        if has_state
-        else runner(module, name)
-    )
+    """Return the results of all steps, stacked, given the values of all steps."""
     steps = [step(*arguments) for arguments in _arguments_of_steps(inputs)]
-    return [
-        _stacked_steps(i, results) for i, results in enumerate(zip(*steps, strict=True))
-    ]
+    return [*starmap(_stacked_steps, enumerate(zip(*steps, strict=True)))]
 
 
 def _arguments_of_steps(inputs: Sequence[ArrayLike]) -> Sequence[Sequence[ArrayLike]]:

@@ -293,6 +293,12 @@ def transposed_convolution(
     return convolution(x, weights, bias, result, *options, sums=sums)
 
 
+@primitive
+def scaled_in_f64(values: Integers, ratio: Any) -> Any:
+    """Return `values * ratio` for an `f64` ratio, rounded half away from zero."""
+    return round_away(values * ratio)
+
+
 def fully_connected(
     x: Quantized,
     weights: Quantized,
@@ -333,7 +339,7 @@ def fully_connected(
     is_scaled_as_float = not is_wide and not has_multiplier
     ratio = requantization_ratio(x.parameters, parameters, result, is_scaled_as_float)
     if is_scaled_as_float:
-        scaled = round_away(sums * ratio)
+        scaled = scaled_in_f64(sums, ratio)
     else:
         rescale = rescale_wide if is_wide else rescaled
         scaled = rescale(sums, quantized_multiplier(ratio))
