@@ -139,8 +139,8 @@ def litert_quantizer(python: str, case: Case, ranges: str) -> Run:
 def onnxruntime(case: Case) -> Run:
     """Quantize with onnxruntime: static quantization to QDQ, per-channel."""
     model = onnx_model(case.network).SerializeToString()
-    rows = (row[None] for row in case.calibration)
-    session = quantized_session(model, "x", rows, case.directory)
+    rows = ({"x": row[None]} for row in case.calibration)
+    session = quantized_session(model, rows, case.directory)
     return lambda samples: session.run(None, {"x": samples})[0]
 
 

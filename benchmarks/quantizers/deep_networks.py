@@ -181,8 +181,8 @@ class OnnxBuilder(Builder):
 def onnxruntime(model: Model, directory: Path, expected: Floats) -> float:
     """Return the SQNR of onnxruntime's static per-channel quantization."""
     text = text_of_network(model.network, model.shape, OnnxBuilder())
-    rows = (row[None] for row in model.samples(SAMPLES))
-    session = quantized_session(text.encode("latin1"), "%x", rows, directory)
+    rows = ({"%x": row[None]} for row in model.samples(SAMPLES))
+    session = quantized_session(text.encode("latin1"), rows, directory)
     samples = model.samples(TEST_SAMPLES, 1)
     rows = [session.run(None, {"%x": row[None]})[0] for row in samples]
     return decibels(expected, np.concatenate(rows))

@@ -41,9 +41,14 @@ def main() -> None:
         # litert-quantizer implements min-max, but offers no option for it.
         _algorithms.get_update_qsv_func = _min_max
     with np.load(samples) as file:
-        rows = file["x"]
+        arguments = {name: file[name] for name in file}
     quantizer = _quantizer.Quantizer(source, _recipe.static_wi8_ai8())
-    data = {"serving_default": [{"x": row[np.newaxis]} for row in rows]}
+    count = len(next(iter(arguments.values())))
+    rows = (
+        {name: array[i : i + 1] for name, array in arguments.items()}
+        for i in range(count)
+    )
+    data = {"serving_default": [*rows]}
     result = quantizer.quantize(quantizer.calibrate(data))
     Path(target).write_bytes(result.quantized_model)
 

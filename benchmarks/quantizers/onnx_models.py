@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-
-Floats = NDArray[np.float32]
 
 
 def session_of(path: Path, *, optimizes: bool = True) -> Any:
@@ -28,8 +25,7 @@ def session_of(path: Path, *, optimizes: bool = True) -> Any:
 
 def quantized_session(
     model: bytes,
-    argument: str,
-    samples: Iterable[Floats],
+    samples: Iterable[Mapping[str, NDArray[Any]]],
     directory: Path,
     *,
     activations: str = "QInt8",
@@ -40,8 +36,7 @@ def quantized_session(
 
     Args:
         model: the bytes of a float ONNX model.
-        argument: the name of its single argument.
-        samples: the calibration samples.
+        samples: the calibration samples, by name of the argument.
         directory: the directory for the files of both models.
         activations: the type of activations, of `QuantType`.
         method: the calibration, of `CalibrationMethod`.
@@ -57,7 +52,7 @@ def quantized_session(
         """Iterator over the samples."""
 
         def __init__(self) -> None:
-            self.rows = iter([{argument: sample} for sample in samples])
+            self.rows = iter(samples)
 
         def get_next(self) -> Any:
             """Return the next sample, or `None` after the last one."""

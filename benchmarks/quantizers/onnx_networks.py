@@ -117,7 +117,9 @@ def figures(case: Case, directory: Path) -> Iterator[tuple[str, float]]:
     for method in METHODS:
         with redirect_stdout(StringIO()):
             session = quantized_session(
-                *(prepared.read_bytes(), case.argument, case.calibration, directory),
+                prepared.read_bytes(),
+                [{case.argument: x} for x in case.calibration],
+                directory,
                 activations="QUInt8",
                 method=method,
             )

@@ -128,6 +128,22 @@ def _positive(function: Callable[[Decimal], Decimal]) -> Real:
     return positive
 
 
+def _cubic_root(x: Decimal) -> Decimal:
+    return ((abs(x).ln() / 3).exp()).copy_sign(x) if x else x
+
+
+def _tangent(x: Decimal) -> Decimal:
+    return _sine(x) / _sine(x + _PI / 2)
+
+
+def _away_from_zero(x: Any) -> Any:
+    return floor(abs(x) + HALF) * ((x > 0) - (x < 0))
+
+
+def _log_plus_one(x: Any) -> Any:
+    return cast(Callable[[Any], Any], _positive(Decimal.ln))(x + 1)
+
+
 def _clamped(low: int, high: int | None) -> Real:
     def clamped(x: Any) -> Any:
         return max(x, low) if high is None else min(max(x, low), high)
@@ -208,6 +224,27 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "LT": lt,
 }
 
+TABLES: Mapping[str, Real] = {
+    "round_nearest_even": lambda x: round(x),
+    "round_nearest_afz": _away_from_zero,
+    "ceil": ceil,
+    "floor": floor,
+    "sign": lambda x: (x > 0) - (x < 0),
+    "tanh": transcendental(_tanh),
+    "logistic": transcendental(_logistic),
+    "exponential": transcendental(Decimal.exp),
+    "exponential_minus_one": transcendental(lambda x: x.exp() - 1),
+    "log": _positive(Decimal.ln),
+    "log_plus_one": _log_plus_one,
+    "sqrt": _positive(Decimal.sqrt),
+    "rsqrt": _positive(lambda x: 1 / x.sqrt()),
+    "cbrt": transcendental(_cubic_root),
+    "sine": transcendental(_sine),
+    "cosine": transcendental(lambda x: _sine(x + _PI / 2)),
+    "tan": transcendental(_tangent),
+}
+"""StableHLO's functions of one operand, which become tables."""
+
 STABLEHLO = (
     Kernel("abs", abs, EXACT, storages=("i8", "u8", "i4")),
     Kernel("negate", lambda x: -x, EXACT, storages=("i8", "u8", "i4")),
@@ -237,14 +274,13 @@ STABLEHLO = (
         storages=("i4",),
     ),
     Kernel("divide", _quotient, FLOAT, 2),
-    Kernel("round_nearest_even", round, FLOAT),
-    Kernel("tanh", transcendental(_tanh), FLOAT),
-    Kernel("logistic", transcendental(_logistic), FLOAT),
-    Kernel("exponential", transcendental(Decimal.exp), FLOAT),
-    Kernel("sqrt", _positive(Decimal.sqrt), FLOAT),
-    Kernel("rsqrt", _positive(lambda x: 1 / x.sqrt()), FLOAT),
+    *(
+        Kernel(name, exact, FLOAT, storages=("i8", "u8", "i4"))
+        for name, exact in TABLES.items()
+    ),
+    Kernel("is_finite", lambda x: True, Fraction(0), result=TRUTH),
 )
-"""Ops with an integer form; then those that are computed with floats."""
+"""Ops with an integer form, and `divide`; those of one operand are tables of floats."""
 
 _ACTIVATION = '<{fused_activation_function = "NONE"}>'
 TFL = (

@@ -27,6 +27,7 @@ from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertCon
 
 from . import dialect as stablehlo
 from .dialect.products import ProductOp
+from .loops import unroll
 from .lowering.integers.elementwise import quantized_type_of
 from .lowering.integers.hybrid_products import (
     DequantizedWeightToStablehlo,
@@ -46,6 +47,10 @@ class _StableHLOModels(ModelDialect):
     has_zero_points = False
 
     def simplify(self, op: Operation) -> None:
+        if isinstance(op, stablehlo.WhileOp):
+            for new in unroll(op):
+                self.simplify(new)
+            return
         for simplify in (
             _legalize_fake_quant,
             _remove_identity_cast,

@@ -109,7 +109,13 @@ from .integers.elementwise import (
 from .integers.float_logistic import LogisticToFloats
 from .integers.partial_sums import applies_one_op
 from .integers.products import ProductToIntegers
-from .integers.regions import SelectAndScatterToIntegers, convert_to_stored
+from .integers.regions import (
+    CompositeToCall,
+    RegionsToIntegers,
+    SelectAndScatterToIntegers,
+    convert_to_stored,
+)
+from .integers.tables import TableToIntegers
 from .linalg.data_movement import elements_of_type
 from .stablehlo_casts_to_quant import ONNX_ROUNDING
 from .stablehlo_legalize_quantized_op_to_qdq import decompose, has_quantized_operands
@@ -319,10 +325,13 @@ def integer_patterns(rounding: Multiplication = "single") -> Sequence[IntegerPat
         SizeToIntegers(),
         ReductionToIntegers(rounding),
         SelectAndScatterToIntegers(),
+        RegionsToIntegers(),
+        CompositeToCall(),
         SameScaleToIntegers(rounding),
         ComparisonToIntegers(),
         ProductToIntegers(rounding),
         ElementwiseToIntegers(rounding, formulas),
+        *([] if is_float else [TableToIntegers()]),
     )
 
 

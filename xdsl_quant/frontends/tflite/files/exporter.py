@@ -1,6 +1,7 @@
 """Export of `tfl` modules to `.tflite` files."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
@@ -260,13 +261,6 @@ def _quantization(
     )
 
 
-def _tensor_name(op: Operation | None, value: SSAValue) -> str:
-    location = None if op is None or op.results[0] is not value else op.location
-    if isinstance(location, NameLoc):
-        return location.desc.data
-    return value.name_hint or ""
-
-
 class _FunctionExporter:
     def __init__(self, function: FuncOp, function_names: Sequence[str]):
         self.function = function
@@ -274,6 +268,9 @@ class _FunctionExporter:
         self.tensors: list[Tensor] = []
         self.indices: dict[SSAValue, int] = {}
         """Tensor index by value."""
+
+        self.hints = Counter[str]()
+        """Number of tensors by name hint."""
 
         self.operators: list[Operator] = []
         self.states: set[int] = set()
@@ -350,6 +347,15 @@ class _FunctionExporter:
             return ABSENT
         return self.indices[value]
 
+    def tensor_name(self, op: Operation, value: SSAValue) -> str:
+        """Return the name in the location of an op, or a unique one from a name hint."""
+        location = op.location if op.results[0] is value else None
+        if isinstance(location, NameLoc):
+            return location.desc.data
+        hint = value.name_hint or ""
+        self.hints[hint] += 1
+        return hint if self.hints[hint] == 1 else hint and f"{hint}_{self.hints[hint]}"
+
     def add_tensor(self, value: SSAValue, op: Operation, name: str) -> int:
         self.indices[value] = self.add_typed_tensor(value.type, op, name)
         return self.indices[value]
@@ -399,7 +405,7 @@ class _FunctionExporter:
             data = value.data.data
         else:
             raise _file_error(op, "has a scalar value; expected a tensor")
-        index = self.add_tensor(result, op, _tensor_name(op, result))
+        index = self.add_tensor(result, op, self.tensor_name(op, result))
         tensor = self.tensors[index]
         tensor.data = file_bytes(data, tensor.type, math.prod(tensor.shape))
 
@@ -427,7 +433,7 @@ class _FunctionExporter:
                 inputs[position] = self.state(inputs[position])
         self.add_bias_scales(op, inputs)
         outputs = [
-            self.add_tensor(result, op, _tensor_name(op, result))
+            self.add_tensor(result, op, self.tensor_name(op, result))
             for result in op.results
         ]
         options: Mapping[str, OptionValue] = {}

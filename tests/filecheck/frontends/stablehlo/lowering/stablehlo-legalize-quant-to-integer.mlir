@@ -23,7 +23,7 @@ func.func @moved(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %r: tenso
   %0 = stablehlo.reshape %q : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
   %1 = stablehlo.reshape %0 : (tensor<2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
   %2 = stablehlo.maximum %1, %q : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-  %3 = stablehlo.tanh %2 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+  %3 = stablehlo.power %2, %2 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
   return %2, %3 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
 }
 
@@ -151,7 +151,7 @@ func.func @reduced(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, %i: t
 // CHECK-NEXT:      %2 = stablehlo.reshape %1 : (tensor<2x2xi8>) -> tensor<4xi8>
 // CHECK-NEXT:      %3 = stablehlo.maximum %2, %0 : tensor<4xi8>
 // CHECK-NEXT:      %4 = quant.scast %3 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT:      %5 = stablehlo.tanh %4 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      %5 = stablehlo.power %4, %4 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK-NEXT:      func.return %4, %5 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    func.func @reduced(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, %i: tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>) -> (tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>) {

@@ -613,7 +613,7 @@ def test_locations_and_names():
 
 
 LEFT_ALONE = [
-    f"%r = stablehlo.tanh %x : tensor<4x{Q}>",
+    f"%r = stablehlo.power %x, %x : tensor<4x{Q}>",
     f"%r = stablehlo.divide %x, %x : (tensor<4x{Q}>, tensor<4x{Q}>) -> tensor<4x{R}>",
     f"%y = stablehlo.uniform_dequantize %x : (tensor<4x{Q}>) -> tensor<4xf32>\n"
     f"%r = stablehlo.uniform_quantize %y : (tensor<4xf32>) -> tensor<4x{Q}>",
@@ -650,18 +650,18 @@ def refusal(text: str, passes: str = TO_INTEGER) -> str:
 def test_other_ops_are_refused_with_their_names_counts_and_first_location():
     text = unary(
         f"%a = stablehlo.negate %x : tensor<4x{Q}>\n"
-        f"%b = stablehlo.tanh %a : tensor<4x{Q}>\n"
+        f"%b = stablehlo.power %a, %a : tensor<4x{Q}>\n"
         f"%c = stablehlo.divide %b, %x : tensor<4x{Q}>\n"
-        f"%r = stablehlo.tanh %c : tensor<4x{Q}>"
+        f"%r = stablehlo.power %c, %c : tensor<4x{Q}>"
     )
     message = (
         "model.mlir:3:1: error: quantized ops without integer form, found 1 "
-        "'stablehlo.divide', 2 'stablehlo.tanh'; use 'fallback=qdq' to compute them with "
+        "'stablehlo.divide', 2 'stablehlo.power'; use 'fallback=qdq' to compute them with "
         "floats, or 'fallback=keep' to keep them"
     )
     assert refusal(text).startswith(message)
     assert "arith.subi" in legalized(text, KEEP)
-    assert legalized(text, KEEP).count("stablehlo.tanh") == 2
+    assert legalized(text, KEEP).count("stablehlo.power") == 2
 
 
 def test_quantized_weights_of_a_float_product_are_kept():

@@ -43,6 +43,11 @@ class LiteRT:
             self._interpreter.get_output_details()[0],
         )
 
+    def details_of_all(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """What is known of the arguments and of the results."""
+        interpreter = self._interpreter
+        return interpreter.get_input_details(), interpreter.get_output_details()
+
     def run(self, *arguments: Array) -> Sequence[Array]:
         """The results of one step; variables keep their values from step to step."""
         details = self._interpreter.get_input_details()

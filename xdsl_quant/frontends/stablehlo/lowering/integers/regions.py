@@ -1,8 +1,10 @@
 """Integer forms of ops whose regions compute on quantized scalars."""
 
 from dataclasses import dataclass
+from functools import partial
 
-from xdsl.ir import Block, Operation
+from xdsl.dialects.func import CallOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_quant.dialects.quant import StorageCastOp
 from xdsl_quant.dialects.quant.traits import (
@@ -10,7 +12,18 @@ from xdsl_quant.dialects.quant.traits import (
     OrdersElements,
     has_quantization_trait,
 )
-from xdsl_quant.frontends.stablehlo.dialect import CompareOp, SelectAndScatterOp
+from xdsl_quant.frontends.stablehlo.dialect import (
+    CaseOp,
+    CompareOp,
+    CompositeOp,
+    IfOp,
+    MapOp,
+    OptimizationBarrierOp,
+    ScatterOp,
+    SelectAndScatterOp,
+    SortOp,
+    WhileOp,
+)
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.type_replacement import set_type
 
@@ -37,11 +50,65 @@ def convert_to_stored(block: Block) -> None:
         block.insert_op_before(cast_op, last)
         last.operands[i] = cast_op.result
     for argument in block.args:
+        if quantized_type_of(argument.type) is None:
+            continue
         cast_op = StorageCastOp(argument, argument.type)
         argument.replace_all_uses_with(cast_op.result)
         cast_op.operands[0] = argument
         set_type(argument, storage_of(argument.type))
         block.insert_op_before(cast_op, first)
+
+
+_STORED_OPS = (CaseOp, IfOp, MapOp, OptimizationBarrierOp, ScatterOp, SortOp, WhileOp)
+"""Ops whose regions compute on stored values with the integer forms of their ops."""
+
+
+@dataclass(frozen=True)
+class RegionsToIntegers(IntegerPattern):
+    """
+    Let control flow, `map`, `scatter` and `sort` pass stored values on. Other patterns
+    replace the ops in the regions.
+    """
+
+    def form(self, op: Operation) -> Form | None:
+        types = (*op.operand_types, *op.result_types)
+        if not isinstance(op, _STORED_OPS) or not any(map(quantized_type_of, types)):
+            return None
+
+        def build(builder: LoweringBuilder, stored: Values) -> Values:
+            for region in op.regions:
+                convert_to_stored(region.block)
+            regions = [op.detach_region(0) for _ in (*op.regions,)]
+            types = [*map(storage_of, op.result_types)]
+            return builder.same_op(op, stored, types, regions)
+
+        return build
+
+
+@dataclass(frozen=True)
+class CompositeToCall(IntegerPattern):
+    """Replace a composite op on quantized tensors by a call of its decomposition."""
+
+    def form(self, op: Operation) -> Form | None:
+        types = (*op.operand_types, *op.result_types)
+        if not isinstance(op, CompositeOp) or not any(map(quantized_type_of, types)):
+            return None
+
+        def build(builder: LoweringBuilder, stored: Values) -> Values:
+            operands = map(partial(_cast, builder), stored, op.operand_types)
+            call = CallOp(op.decomposition, [*operands], op.result_types)
+            call.location = op.location
+            results = builder.insert(call).results
+            types = map(storage_of, op.result_types)
+            return [*map(partial(_cast, builder), results, types)]
+
+        return build
+
+
+def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
+    if value.type == type_:
+        return value
+    return builder.add(StorageCastOp(value, type_))
 
 
 @dataclass(frozen=True)

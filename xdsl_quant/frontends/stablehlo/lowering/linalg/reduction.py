@@ -7,12 +7,13 @@ of arith and math, and `linalg.generic` without loops. All of them become ops on
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import TypeGuard, cast
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
+    IndexType,
     TensorType,
 )
 from xdsl.dialects.linalg.ops import GenericOp
@@ -221,12 +222,15 @@ def inline_block(builder: LoweringBuilder, block: Block, args: Values) -> Values
     """Inline a block on scalar arguments, and return its terminator's operands."""
     scalars: dict[SSAValue, SSAValue] = dict(zip(block.args, args, strict=True))
     for op in block.ops:
-        for value in (*op.operands, *op.results):
+        if _is_table(op):
+            continue
+        operands = [value for value in op.operands if not _is_table(value.owner)]
+        for value in (*operands, *op.results):
             _check_scalar(op, value.type)
-        for operand in op.operands:
+        for operand in operands:
             if operand not in scalars:
                 scalars[operand] = _outer_constant(builder, op, operand)
-        args = [scalars[operand] for operand in op.operands]
+        args = [scalars[operand] for operand in operands]
         if isinstance(op, ReturnOp | LinalgYieldOp):
             return args
         results = (
@@ -236,6 +240,13 @@ def inline_block(builder: LoweringBuilder, block: Block, args: Values) -> Values
         )
         scalars.update(zip(op.results, results, strict=True))
     raise AssertionError("a block ends with its results")
+
+
+def _is_table(op: Operation | Block) -> TypeGuard[arith.ConstantOp]:
+    """Return True for a constant that `tensor.extract` reads."""
+    return isinstance(op, arith.ConstantOp) and any(
+        isinstance(use.operation, tensor.ExtractOp) for use in op.result.uses
+    )
 
 
 def _outer_constant(
@@ -264,7 +275,7 @@ def _check_scalar(op: Operation, type_: Attribute) -> None:
             return
         if op_name(op) in FORMULAS:
             raise Unsupported(QUANTIZED_ARITHMETIC)
-    if not is_arithmetic(element_type):
+    if not is_arithmetic(element_type) and not isinstance(element_type, IndexType):
         raise _unsupported_body(
             op, f"which has the unsupported element type '{element_type}'"
         )
@@ -275,6 +286,9 @@ def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSA
         return formula(builder, op, args)
     if isinstance(op, StorageCastOp | tensor.SplatOp):
         return args[0]
+    if isinstance(op, tensor.ExtractOp) and _is_table(source := op.tensor.owner):
+        entries = builder.constant(source.value, op.tensor.type)
+        return builder.add(tensor.ExtractOp(entries, args, op.result.type))
     if len(op.results) != 1:
         raise _unsupported_body(op, "which is not elementwise")
     type_ = scalar_or_element_type(stored_type(op.results[0].type))
