@@ -23,6 +23,39 @@ def called_functions(op: Operation) -> Sequence[tuple[CallOp | CompositeOp, str]
     ]
 
 
+def endless_call(functions: Mapping[str, FuncOp]) -> tuple[Operation, str] | None:
+    """
+    Return a call that is reached again whatever the values are, and the name of its
+    function; `None` if calls end.
+    """
+    calls = {
+        name: [
+            call
+            for call in called_functions(function)
+            # Branches and loops may end a recursion.
+            if call[0].parent_op() is function and len(function.body.blocks) == 1
+        ]
+        for name, function in functions.items()
+    }
+    ending: set[str] = set()
+    while remaining := calls.keys() - ending:
+        new = {
+            name
+            for name in remaining
+            if all(callee not in remaining for _, callee in calls[name])
+        }
+        if not new:
+            # Follow calls from any of these functions until one repeats.
+            name, reached = min(remaining), set[str]()
+            while True:
+                call, callee = next(c for c in calls[name] if c[1] in remaining)
+                if callee in reached:
+                    return call, callee
+                reached.add(name := callee)
+        ending |= new
+    return None
+
+
 def inline_calls(
     function: FuncOp, functions: Mapping[str, FuncOp], callers: Sequence[str] = ()
 ) -> None:

@@ -30,6 +30,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
+from xdsl_quant.diagnostics import refuse
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS, DialectOps
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
@@ -81,19 +82,31 @@ def export_composites(
 
 
 def _inline_functions(kernel: RegionOp, functions: dict[str, FuncOp]) -> None:
-    """Inline calls in a kernel until none is left, except of functions with branches."""
-    todo = [*kernel.body.block.ops]
-    for op in todo:
+    """
+    Inline calls in a kernel until none is left, except of functions with branches.
+
+    Raises:
+        PassFailedException: if a function calls itself.
+    """
+    callers: tuple[str, ...] = ()
+    todo = [(op, callers) for op in kernel.body.block.ops]
+    for op, callers in todo:
         names = [*referenced_symbols(op)] if composite_name(op) is not None else ()
         function = functions.get(names[0]) if names else None
-        # Recursive functions end the search.
-        if function is None or len(function.body.blocks) != 1 or len(todo) > 1 << 16:
+        if function is None or len(function.body.blocks) != 1:
             continue
+        if names[0] in callers:
+            refuse(
+                op,
+                "has no finite code",
+                f"function '{names[0]}' calls itself",
+                "use 'mode=fixed' to keep the call",
+            )
         previous, following = op.prev_op, op.next_op
         inline_call(op, function)
         inner = kernel.body.block.first_op if previous is None else previous.next_op
         while inner is not following and inner is not None:
-            todo.append(inner)
+            todo.append((inner, (*callers, names[0])))
             inner = inner.next_op
 
 

@@ -331,9 +331,11 @@ class GatheringOp(InferredTypeOp, ABC):
         type_, indices_type, *_ = self.tensor_types
         numbers, slice_sizes = self.dimension_numbers, self.sizes()
         shape, indices = type_.get_shape(), indices_type.get_shape()
-        offset_dims, collapsed, batching, *_ = numbers.numbers()
+        offset_dims, collapsed, batching, _, index_map = numbers.numbers()
         index_vector, dropped = numbers.index_vector_dim.data, (*collapsed, *batching)
         rules.verify_indexing(numbers, shape, indices)
+        if (count := (*indices, 1)[index_vector]) != DYNAMIC_INDEX:
+            verify_count("dimensions in start_index_map", index_map, count)
         verify_count("slice_sizes", slice_sizes, len(shape))
         for dimension, (size, bound) in enumerate(zip(slice_sizes, shape, strict=True)):
             fits = DYNAMIC_INDEX in (size, bound) or 0 <= size <= bound

@@ -55,7 +55,8 @@ def verify_indexing(
     indices: Sequence[int],
 ) -> None:
     """
-    Verify the dimension numbers of `gather` and `scatter`, except for slice dimensions.
+    Verify the dimension numbers of `gather` and `scatter`, except for slice dimensions and
+    the number of components of an index.
 
     Args:
         numbers: dimension numbers.
@@ -78,8 +79,6 @@ def verify_indexing(
         vector not in indices_batching,
         f"expects {names[3]} not to include index_vector_dim",
     )
-    if (count := (*indices, 1)[vector]) != DYNAMIC_INDEX:
-        verify_count(f"dimensions in {names[4]}", index_map, count)
     verify_count(names[3], indices_batching, len(batching))
     require(
         are_compatible_shapes(

@@ -113,14 +113,17 @@ class ScatterOp(StableHLOOp):
         self, rank: int, indices: Sequence[int], update_rank: int
     ) -> None:
         numbers = self.scatter_dimension_numbers
-        windows, inserted, batching, *_ = numbers.numbers()
+        windows, inserted, batching, _, index_map = numbers.numbers()
+        vector = numbers.index_vector_dim.data
         verify_dimensions("update_window_dims", windows, update_rank)
         verify_count("window dimensions", windows, rank - len((*inserted, *batching)))
-        batch_rank = len(indices) - (numbers.index_vector_dim.data < len(indices))
+        batch_rank = len(indices) - (vector < len(indices))
         require(
             update_rank == batch_rank + len(windows),
             f"expects updates of rank {batch_rank + len(windows)}, got {update_rank}",
         )
+        if (length := (*indices, 1)[vector]) != DYNAMIC_INDEX:
+            verify_count("scatter_dims_to_operand_dims", index_map, length)
 
     def _verify_sizes(
         self, shape: Sequence[int], indices: Sequence[int], updates: Sequence[int]

@@ -26,7 +26,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
 
-from xdsl_quant.diagnostics import fail, op_name
+from xdsl_quant.diagnostics import fail, op_name, refuse
 from xdsl_quant.dialects.quant import StorageCastOp
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
@@ -34,12 +34,14 @@ from xdsl_quant.dialects.quant.traits import (
     Reduces,
     has_quantization_trait,
 )
+from xdsl_quant.frontends.stablehlo.calls import endless_call
 from xdsl_quant.frontends.stablehlo.dialect import MapOp, ReturnOp, ScatterOp, SortOp
 from xdsl_quant.frontends.stablehlo.dialect.shardy import (
     ManualComputationOp,
     erase_shardings,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
+from xdsl_quant.runtime.entry_function import functions_by_name
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.unsupported import Unsupported
@@ -210,6 +212,9 @@ class ConvertStableHLOToLinalgPass(CountingPass):
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
+        if (recursion := endless_call(functions_by_name(op))) is not None:
+            call, name = recursion
+            refuse(call, "never returns", f"function '{name}' calls itself")
         all_ops = [*op.walk()]
         candidates = ops_of_dialect(op, "stablehlo")
         replacements: list[Replacement] = []
