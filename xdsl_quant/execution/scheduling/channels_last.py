@@ -42,6 +42,10 @@ _MIN_CHANNELS = 4
 """Minimum number of input channels that pays for a transposition of the input."""
 
 
+_MIN_GROUPS = 16
+"""Minimum number of channels for which a convolution with groups is moved."""
+
+
 def move_channels_last(module: ir.Module) -> None:
     """Compute convolutions of bytes, and ops on their results, with channels last."""
     layouts = _Layouts()
@@ -68,9 +72,8 @@ def _has_channels_first(op: ir.Operation) -> bool:
     """Return True for a convolution of bytes with pixels last, and constant weights."""
     if op.name != "linalg.generic" or (found := contraction_of(op)) is None:
         return False
-    # Channels first are as fast for convolutions of one channel, which have groups.
     return (
-        len(found.result) == 4
+        len(found.result) in _ORDERS
         and all(map(_is_static_tensor, op.operands))
         and any(
             _is_convolution(found, *factors)
@@ -84,6 +87,8 @@ def _is_convolution(found: Contraction, lhs: Factor, rhs: Factor) -> bool:
     if lhs.element_type != byte or len(lhs.indices) != 4:
         return False
     if constant_of(rhs.value) is None:
+        return False
+    if len(found.result) == 5 and mlir.shape(lhs.value)[1] < _MIN_GROUPS:
         return False
     batch, last = found.result[0], found.result[-1]
     channels = {*found.result[1 : len(found.result) - 2]}

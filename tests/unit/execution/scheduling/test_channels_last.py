@@ -11,6 +11,7 @@ from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import available_cpus
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
 from xdsl_quant.execution.mlir_bindings import shape as shape_of
+from xdsl_quant.execution.scheduling import schedule
 from xdsl_quant.execution.scheduling.byte_products import (
     is_byte_product,
     mark_byte_products,
@@ -132,6 +133,24 @@ def test_chains(
     for layer in layers:
         network.convolve(*layer)
     check(network, channels, size)
+
+
+@pytest.mark.parametrize(("channels", "is_moved"), [(16, True), (5, False)])
+def test_a_depthwise_convolution(channels: int, is_moved: bool):
+    """A convolution with many groups is moved, also if it is alone."""
+    moved: list[bool] = []
+
+    def record(module: ir.Module) -> None:
+        text = str(module)
+        move_channels_last(module)
+        moved.append(str(module) != text)
+
+    network = _Network("u8", channels, 6)
+    network.convolve(channels, 3, channels)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "move_channels_last", record)
+        check(network, channels, 6)
+    assert moved == [is_moved]
 
 
 def test_residuals_and_concatenations():
