@@ -381,6 +381,14 @@ class GraphBuilder(StableHLOBuilder):
             return value
         return self.broadcast_to_sizes(value, self.sizes_of(other), dimensions)
 
+    def reshape_to(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """Reshape a value; another element count is `Unsupported`."""
+        own = shape_of(value)
+        if DYNAMIC_INDEX not in (*own, *shape) and math.prod(own) != math.prod(shape):
+            texts = (shape_text(each) or "()" for each in (own, shape))
+            raise Unsupported("cannot reshape {} to {}".format(*texts))
+        return super().reshape_to(value, shape)
+
     def reshape_to_sizes(self, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
         """Reshape a value to sizes, of which several may be unknown."""
         shape = _shape_of_sizes(sizes)
@@ -635,6 +643,10 @@ class GraphBuilder(StableHLOBuilder):
             block: end of it receives the ops.
             arguments: values of the inputs of the graph.
         """
+        if len(graph.input) != len(arguments):
+            raise Unsupported(
+                f"has a graph with {len(graph.input)} inputs; expected {len(arguments)}"
+            )
         inner = self.nested(InsertPoint.at_end(block), graph.initializer)
         for proto, argument in zip(graph.input, arguments, strict=True):
             inner.values[proto.name] = argument

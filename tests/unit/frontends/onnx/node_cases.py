@@ -49,10 +49,11 @@ LEFT_OUT: Mapping[str, str] = {
     "test_(regex|string|strnormalizer)_.*": "strings",
     "test_(optional|sequence)_.*": "sequence and optional types",
     "test_bernoulli.*": "random numbers",
-    "test_(col2im|basic_deform_conv|deform_conv|det|dft|gridsample|maxunpool|stft).*": (
-        "no conversion"
+    "test_(col2im|basic_deform_conv|deform_conv|det|maxunpool).*": "no conversion",
+    "test_dft_inverse(_opset19)?": (
+        "the cases have rounding errors of 2e-7 where the result is 0"
     ),
-    "test_(nonmaxsuppression|roialign)_.*": "no conversion: detection",
+    "test_nonmaxsuppression_.*": "the size of the result depends on data",
     "test_scan_sum": "Scan of opset 8, whose sequences have a batch dimension",
 }
 """Reasons for the cases that are not run, by a regular expression of their names."""

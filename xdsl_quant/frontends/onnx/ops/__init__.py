@@ -8,6 +8,7 @@ from .control_flow import CONTROL_FLOW
 from .data_movement import DATA_MOVEMENT
 from .element_types import ELEMENT_TYPES
 from .elementwise import ELEMENTWISE
+from .fourier import FOURIER
 from .indexing import INDEXING
 from .normalization import NORMALIZATION
 from .products import PRODUCTS
@@ -16,6 +17,7 @@ from .quantized_kernels import QUANTIZED_KERNELS, with_quantized_moves
 from .recurrent import RECURRENT
 from .reduction import REDUCTION
 from .resize import RESIZE
+from .sampling import SAMPLING
 from .windows import WINDOWS
 
 CONVERSIONS: Mapping[str, Conversion] = with_quantized_moves(
@@ -24,6 +26,7 @@ CONVERSIONS: Mapping[str, Conversion] = with_quantized_moves(
         **DATA_MOVEMENT,
         **ELEMENT_TYPES,
         **ELEMENTWISE,
+        **FOURIER,
         **INDEXING,
         **NORMALIZATION,
         **PRODUCTS,
@@ -32,6 +35,7 @@ CONVERSIONS: Mapping[str, Conversion] = with_quantized_moves(
         **RECURRENT,
         **REDUCTION,
         **RESIZE,
+        **SAMPLING,
         **WINDOWS,
     }
 )

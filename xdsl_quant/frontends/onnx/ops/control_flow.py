@@ -1,6 +1,7 @@
 """Control flow: conditionals and loops with graphs as attributes."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import onnx
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i1
@@ -10,7 +11,8 @@ from xdsl_quant.frontends.onnx.files.model_files import ONNXFileError
 from xdsl_quant.frontends.onnx.graph_builder import Conversion, GraphBuilder
 from xdsl_quant.frontends.onnx.node import Node
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
-from xdsl_quant.transforms.building.builder import Values, shape_of
+from xdsl_quant.runtime.arrays import shape_text
+from xdsl_quant.transforms.building.builder import Values, element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from .loops import (
@@ -24,8 +26,20 @@ from .loops import (
 # Conditionals
 
 
+def _condition(b: GraphBuilder, value: SSAValue) -> SSAValue:
+    """Return a condition as a tensor of rank 0."""
+    shape, type_ = shape_of(value), element_type_of(value)
+    if type_ != i1 or prod(shape) != 1:
+        raise Unsupported(
+            f"has a condition of shape {shape_text(shape) or '()'} and type '{type_}'; "
+            "expected one boolean"
+        )
+    return b.reshape_to(value, ())
+
+
 def _if(b: GraphBuilder, node: Node, condition: SSAValue) -> Sequence[SSAValue]:
     branches = node.graph("then_branch"), node.graph("else_branch")
+    condition = _condition(b, condition)
     if (known := b.known(condition)) is not None:
         branch = branches[0] if known.all() else branches[1]
         return b.graph(branch, b.insertion_point.block)
@@ -44,7 +58,6 @@ def _if(b: GraphBuilder, node: Node, condition: SSAValue) -> Sequence[SSAValue]:
                 *texts
             )
         )
-    condition = b.reshape_to(condition, ())
     op = stablehlo.IfOp(condition, result_types=[types[0]], regions=regions)
     b.add(op)
     return op.results
@@ -75,7 +88,7 @@ def _limited_loop(
 ) -> Sequence[SSAValue]:
     graph = node.graph("body")
     limit = None if limit is None else b.reshape_to(limit, ())
-    first = b.scalar(1, i1) if condition is None else b.reshape_to(condition, ())
+    first = b.scalar(1, i1) if condition is None else _condition(b, condition)
 
     def step(
         inner: GraphBuilder, index: SSAValue, states: Values
@@ -83,7 +96,7 @@ def _limited_loop(
         condition, *others = states
         results = _loop_body(inner, graph, [index, condition, *others])
         count = len(states)
-        is_continued = inner.reshape_to(results[0], ())
+        is_continued = _condition(inner, results[0])
         return [is_continued, *results[1:count]], results[count:]
 
     output_count = _check_body(graph, len(states) + 2, len(states) + 1)

@@ -67,16 +67,17 @@ def take(b: GraphBuilder, x: SSAValue, indices: SSAValue, axis: int) -> SSAValue
         count,
     )
     sizes = [1 if d == axis else size for d, size in enumerate(shape)]
-    return _gather_slices(b, x, indices, numbers, sizes)
+    return gather_slices(b, x, indices, numbers, sizes)
 
 
-def _gather_slices(
+def gather_slices(
     b: GraphBuilder,
     x: SSAValue,
     indices: SSAValue,
     numbers: GatherDimensionNumbersAttr,
     sizes: Sequence[int],
 ) -> SSAValue:
+    """Gather slices with these sizes at index vectors."""
     return b.add(
         stablehlo.GatherOp(x, indices, dimension_numbers=numbers, slice_sizes=sizes)
     )
@@ -157,7 +158,7 @@ def _take_along(b: GraphBuilder, x: SSAValue, indices: SSAValue, axis: int) -> S
         x = b.slice(x, [0] * rank, used)
     others = [d for d in range(rank) if d != axis]
     numbers = GatherDimensionNumbersAttr([], [axis], others, others, [axis], rank)
-    return _gather_slices(b, x, indices, numbers, [1] * rank)
+    return gather_slices(b, x, indices, numbers, [1] * rank)
 
 
 def _vectors_shape(b: GraphBuilder, indices: SSAValue) -> Sequence[int]:
@@ -188,7 +189,7 @@ def _gather_nd(b: GraphBuilder, node: Node, x: SSAValue, indices: SSAValue) -> S
         len(outer),
     )
     sizes = [1] * (batch_rank + depth) + [*shape[batch_rank + depth :]]
-    return _gather_slices(b, x, indices, numbers, sizes)
+    return gather_slices(b, x, indices, numbers, sizes)
 
 
 def _reverse_sequence(

@@ -106,6 +106,24 @@ def test_branches_of_different_types() -> None:
     )
 
 
+@pytest.mark.parametrize("type_", ["float", "bool[2]"])
+def test_condition_that_is_no_boolean(type_: str) -> None:
+    element_type = "f32" if type_ == "float" else "i1"
+    shape = "2" if "[" in type_ else "()"
+    assert _error(
+        _IF.replace("bool condition", f"{type_} condition"),
+    ) == (
+        f"has a condition of shape {shape} and type '{element_type}'; expected one boolean"
+    )
+
+
+def test_branch_with_inputs() -> None:
+    assert (
+        _error(_IF.replace("yes ()", "yes (float[3] i)"))
+        == "has a graph with 1 inputs; expected 0"
+    )
+
+
 def test_error_in_a_branch() -> None:
     assert _error(
         """

@@ -1,0 +1,329 @@
+"""Sampling of images at positions that are data: `GridSample` and `RoiAlign`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+
+import numpy as np
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from xdsl_quant.frontends.onnx.graph_builder import Conversion, GraphBuilder
+from xdsl_quant.frontends.onnx.node import Node
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.stablehlo.dialect import ComparisonDirection
+from xdsl_quant.frontends.stablehlo.dialect.attributes import GatherDimensionNumbersAttr
+from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.unsupported import Unsupported
+
+from .indexing import gather_slices
+
+
+@dataclass(frozen=True)
+class Tap:
+    """Sampled position along one dimension, for all points."""
+
+    index: SSAValue
+    """Position in the dimension, a float."""
+
+    weight: SSAValue | None = None
+    """Weight of the element; `None` for 1."""
+
+    is_inside: SSAValue | None = None
+    """Whether the position is in the image; `None` if all are."""
+
+
+def _add(b: GraphBuilder, x: SSAValue, y: SSAValue | float) -> SSAValue:
+    return b.compute(stablehlo.AddOp, x, y)
+
+
+def _multiply(b: GraphBuilder, x: SSAValue, y: SSAValue | float) -> SSAValue:
+    return b.compute(stablehlo.MultiplyOp, x, y)
+
+
+def _pixels(
+    b: GraphBuilder, images: SSAValue, batch: SSAValue, indices: Sequence[SSAValue]
+) -> SSAValue:
+    """
+    Gather the pixels of all channels.
+
+    Args:
+        b: the builder.
+        images: batch, channels and spatial dimensions.
+        batch: index of the image of each point, of shape groups x points.
+        indices: position of each point in each spatial dimension.
+
+    Returns:
+        Groups x channels x points.
+    """
+    shape, counts = b.static_shape(images), b.static_shape(batch)
+    columns = [b.reshape_to(b.convert(i, i32), (*counts, 1)) for i in (batch, *indices)]
+    indexed = [0, *range(2, len(shape))]
+    numbers = GatherDimensionNumbersAttr([1], indexed, [], [], indexed, 2)
+    sizes = [shape[1] if d == 1 else 1 for d in range(len(shape))]
+    return gather_slices(b, images, b.concatenate(columns, 2), numbers, sizes)
+
+
+def _weighted_pixels(
+    b: GraphBuilder, images: SSAValue, batch: SSAValue, taps: Sequence[Tap]
+) -> SSAValue:
+    """Gather the pixels at one tap for each dimension, times the product of weights."""
+    value = _pixels(b, images, batch, [tap.index for tap in taps])
+    shape = shape_of(value)
+    if flags := [tap.is_inside for tap in taps if tap.is_inside is not None]:
+        is_inside = reduce(lambda x, y: b.compute(stablehlo.AndOp, x, y), flags)
+        value = b.select(b.broadcast(is_inside, shape, [0, 2]), value, 0)
+    if weights := [tap.weight for tap in taps if tap.weight is not None]:
+        weight = reduce(lambda x, y: _multiply(b, x, y), weights)
+        weight = b.convert(weight, element_type_of(images))
+        value = _multiply(b, value, b.broadcast(weight, shape, [0, 2]))
+    return value
+
+
+# Grids
+
+
+def _reflected(b: GraphBuilder, x: SSAValue, low: float, high: float) -> SSAValue:
+    """Reflect positions at both ends of a range until they are inside."""
+    period = 2 * (high - low)
+    if not period:
+        return b.broadcast(b.scalar(low, element_type_of(x)), shape_of(x))
+    distance = b.add(stablehlo.AbsOp(_add(b, x, -low)))
+    distance = b.compute(stablehlo.RemainderOp, distance, period)
+    back = b.compute(stablehlo.SubtractOp, period, distance)
+    return _add(b, b.compute(stablehlo.MinimumOp, distance, back), low)
+
+
+@dataclass(frozen=True)
+class GridDimension:
+    """Spatial dimension of images that a grid samples."""
+
+    size: int
+    is_aligned: bool
+    """Whether -1 and 1 are the centers of the outer pixels, else their outer edges."""
+
+    padding_mode: str
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Positions at which reflections turn."""
+        margin = 0 if self.is_aligned else 0.5
+        return -margin, self.size - 1 + margin
+
+    def position(self, b: GraphBuilder, x: SSAValue) -> SSAValue:
+        """Return positions for coordinates from -1 to 1."""
+        moved = _add(b, x, 1)
+        if self.is_aligned:
+            return _multiply(b, _multiply(b, moved, 0.5), self.size - 1)
+        return _multiply(b, _add(b, _multiply(b, moved, self.size), -1), 0.5)
+
+    def padded(self, b: GraphBuilder, x: SSAValue) -> SSAValue:
+        """Move positions into the image as the padding mode says."""
+        if self.padding_mode == "reflection":
+            return _reflected(b, x, *self.ends)
+        return x if self.padding_mode == "zeros" else b.clamp(x, 0, self.size - 1)
+
+    def inner(self, b: GraphBuilder, x: SSAValue) -> SSAValue:
+        """Move positions beyond the ends into the image."""
+        low, high = self.ends
+        clamped = b.clamp(x, low, high)
+        is_inside = b.compare(ComparisonDirection.EQ, clamped, x)
+        return b.select(is_inside, x, self.padded(b, x))
+
+    def tap(self, b: GraphBuilder, x: SSAValue, weight: SSAValue | None = None) -> Tap:
+        """Return the tap at whole positions."""
+        padded = self.padded(b, x)
+        index = b.clamp(padded, 0, self.size - 1)
+        if self.padding_mode != "zeros":
+            return Tap(index, weight)
+        return Tap(index, weight, b.compare(ComparisonDirection.EQ, index, padded))
+
+
+def _nearest_taps(b: GraphBuilder, along: GridDimension, x: SSAValue) -> Sequence[Tap]:
+    return [along.tap(b, along.inner(b, b.add(stablehlo.RoundNearestEvenOp(x))))]
+
+
+def _linear_taps(b: GraphBuilder, along: GridDimension, x: SSAValue) -> Sequence[Tap]:
+    x = along.inner(b, x)
+    low = b.add(stablehlo.FloorOp(x))
+    rest = b.compute(stablehlo.SubtractOp, x, low)
+    weights = b.compute(stablehlo.SubtractOp, 1, rest), rest
+    return [along.tap(b, _add(b, low, i), weight) for i, weight in enumerate(weights)]
+
+
+def _polynomial(
+    b: GraphBuilder, x: SSAValue, coefficients: Sequence[float]
+) -> SSAValue:
+    """Build a polynomial with the highest coefficient first."""
+    first, *others = coefficients
+    value = _multiply(b, x, first)
+    for coefficient in others[:-1]:
+        value = _multiply(b, _add(b, value, coefficient), x)
+    return _add(b, value, others[-1])
+
+
+def _cubic_taps(b: GraphBuilder, along: GridDimension, x: SSAValue) -> Sequence[Tap]:
+    """Return four taps with the weights of Keys' cubic convolution for `a = -0.75`."""
+    x = along.inner(b, x)
+    low = b.add(stablehlo.FloorOp(x))
+    rest = b.compute(stablehlo.SubtractOp, x, low)
+    taps: list[Tap] = []
+    for offset in range(-1, 3):
+        distance = b.add(stablehlo.AbsOp(_add(b, rest, -offset)))
+        is_near = offset in (0, 1)
+        coefficients = (1.25, -2.25, 0, 1) if is_near else (-0.75, 3.75, -6, 3)
+        weight = _polynomial(b, distance, coefficients)
+        taps.append(along.tap(b, _add(b, low, offset), weight))
+    return taps
+
+
+_TAPS: Mapping[
+    str, Callable[[GraphBuilder, GridDimension, SSAValue], Sequence[Tap]]
+] = {
+    "bicubic": _cubic_taps,
+    "bilinear": _linear_taps,
+    "cubic": _cubic_taps,
+    "linear": _linear_taps,
+    "nearest": _nearest_taps,
+}
+"""Functions that return the taps along a dimension, by mode."""
+
+
+def _grid_sample(b: GraphBuilder, node: Node, x: SSAValue, grid: SSAValue) -> SSAValue:
+    _, channels, *sizes = b.static_shape(x)
+    groups, *counts, depth = b.static_shape(grid)
+    mode, padding_mode = node.text("mode", "linear"), node.text("padding_mode", "zeros")
+    for name, text, known in (
+        ("mode", mode, _TAPS),
+        ("padding_mode", padding_mode, ("zeros", "border", "reflection")),
+    ):
+        if text not in known:
+            expected = ", ".join(known)
+            raise Unsupported(f"unknown {name} '{text}'; expected one of {expected}")
+    if depth != len(sizes):
+        raise Unsupported(f"has a grid of {depth} coordinates; expected {len(sizes)}")
+    points = int(np.prod(counts))
+    flat = b.reshape_to(grid, (groups, points, depth))
+    taps: list[Sequence[Tap]] = []
+    for dimension, size in enumerate(sizes):
+        # The first coordinate belongs to the last dimension.
+        column = depth - 1 - dimension
+        part = b.slice(flat, [0, 0, column], [groups, points, column + 1])
+        along = GridDimension(size, node.flag("align_corners"), padding_mode)
+        position = along.position(b, b.reshape_to(part, (groups, points)))
+        taps.append(_TAPS[mode](b, along, position))
+    batch = b.iota((groups, points), 0, i32)
+    values = [_weighted_pixels(b, x, batch, chosen) for chosen in product(*taps)]
+    total = reduce(lambda x, y: _add(b, x, y), values)
+    return b.reshape_to(total, (groups, channels, *counts))
+
+
+# Regions of interest
+
+
+def _region_taps(
+    b: GraphBuilder,
+    ends: tuple[SSAValue, SSAValue],
+    size: int,
+    count: int,
+    ratio: int,
+    *,
+    is_half_pixel: bool,
+) -> Sequence[Tap]:
+    """
+    Return the taps along a dimension of regions.
+
+    Args:
+        b: the builder.
+        ends: start and end of each region.
+        size: size of the dimension.
+        count: number of bins.
+        ratio: number of samples in a bin.
+        is_half_pixel: whether positions are half a pixel less.
+    """
+    start, end = (_add(b, x, -0.5) if is_half_pixel else x for x in ends)
+    extent = b.compute(stablehlo.SubtractOp, end, start)
+    if not is_half_pixel:
+        extent = b.compute(stablehlo.MaximumOp, extent, 1)
+    steps = b.tensor((np.arange(count * ratio) + 0.5) / ratio / count)
+    steps = b.convert(steps, element_type_of(extent))
+    shape = (*shape_of(extent), count * ratio)
+    start, extent = (b.broadcast(each, shape, [0]) for each in (start, extent))
+    x = _add(b, start, _multiply(b, extent, b.broadcast(steps, shape, [1])))
+    clamped = b.clamp(x, -1, size)
+    is_inside = b.compare(ComparisonDirection.EQ, clamped, x)
+    x = b.clamp(x, 0, size - 1)
+    low = b.add(stablehlo.FloorOp(x))
+    high = b.compute(stablehlo.MinimumOp, _add(b, low, 1), size - 1)
+    rest = b.compute(stablehlo.SubtractOp, x, low)
+    weights = b.compute(stablehlo.SubtractOp, 1, rest), rest
+    return [
+        Tap(index, weight, is_inside)
+        for index, weight in zip((low, high), weights, strict=True)
+    ]
+
+
+def _spread(b: GraphBuilder, tap: Tap, shape: Sequence[int], axis: int) -> Tap:
+    """Broadcast a tap to regions x rows x columns, of which it has two dimensions."""
+
+    def spread(value: SSAValue | None) -> SSAValue:
+        assert value is not None
+        wide = b.broadcast(value, shape, [0, axis])
+        return b.reshape_to(wide, (shape[0], shape[1] * shape[2]))
+
+    return Tap(spread(tap.index), spread(tap.weight), spread(tap.is_inside))
+
+
+def _roi_align(
+    b: GraphBuilder, node: Node, x: SSAValue, regions: SSAValue, batch: SSAValue
+) -> SSAValue:
+    _, channels, *sizes = b.static_shape(x)
+    count, _ = b.static_shape(regions)
+    if len(sizes) != 2:
+        raise Unsupported(f"has images of rank {len(sizes)}; expected 2")
+    if (ratio := node.integer("sampling_ratio", 0)) < 1:
+        raise Unsupported(
+            f"sampling_ratio is {ratio}, so the number of samples depends on data; "
+            "expected a positive number"
+        )
+    default = "half_pixel" if node.version >= 16 else "output_half_pixel"
+    transform = node.text("coordinate_transformation_mode", default)
+    bins = node.integer("output_height", 1), node.integer("output_width", 1)
+    scaled = _multiply(b, regions, node.number("spatial_scale", 1))
+    # Regions are x1, y1, x2, y2.
+    columns = [
+        b.reshape_to(b.slice(scaled, [0, d], [count, d + 1]), (count,))
+        for d in range(4)
+    ]
+    shape = count, bins[0] * ratio, bins[1] * ratio
+    taps = [
+        [
+            _spread(b, tap, shape, axis + 1)
+            for tap in _region_taps(
+                b,
+                (columns[1 - axis], columns[3 - axis]),
+                sizes[axis],
+                bins[axis],
+                ratio,
+                is_half_pixel=transform == "half_pixel",
+            )
+        ]
+        for axis in range(2)
+    ]
+    points = b.broadcast(batch, (count, shape[1] * shape[2]), [0])
+    values = [_weighted_pixels(b, x, points, chosen) for chosen in product(*taps)]
+    # As onnxruntime, take the maximum of products.
+    is_maximum = node.text("mode", "avg") == "max"
+    op_type = stablehlo.MaximumOp if is_maximum else stablehlo.AddOp
+    total = reduce(lambda x, y: b.compute(op_type, x, y), values)
+    total = b.reshape_to(total, (count, channels, bins[0], ratio, bins[1], ratio))
+    total = b.reduce(op_type, total, -np.inf if is_maximum else 0, [3, 5])
+    return total if is_maximum else _multiply(b, total, 1 / ratio**2)
+
+
+SAMPLING: Mapping[str, Conversion] = {
+    "GridSample": _grid_sample,
+    "RoiAlign": _roi_align,
+}
+"""Conversions of ops that sample images, by op."""
