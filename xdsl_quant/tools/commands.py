@@ -137,7 +137,7 @@ COMMANDS: Mapping[str, Command] = {
         (
             "'!quant.uniform<i8:f32, 0.3:5>' --rounding-mode truncate",
             "model.mlir --after canonicalize",
-            "int8.tflite --against model.tflite --samples x.npy --radius 0.05",
+            "int8.mlir --against model.mlir --samples x.npy --radius 0.05",
         ),
         # The command takes an `ImportError` for a missing optional package.
         ("numpy",),

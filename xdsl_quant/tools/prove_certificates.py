@@ -1,4 +1,4 @@
-"""Certificates of `xdsl-quant prove --against`: bounds of the error of a quantized model."""
+"""Certificates of `xdsl-quant prove --against`: bounds of the error of a model."""
 
 import argparse
 import json
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.proving.certificates import Certificate, Region, certify, witnesses
 from xdsl_quant.quantizer.samples import batches_of
@@ -33,7 +34,8 @@ def print_certificate(options: argparse.Namespace) -> None:
     quantized = read_module(options)
     own = {**vars(options), "module": options.against, "passes": ""}
     float_module = read_module(argparse.Namespace(**own))
-    with naming_failures(options.module, ValueError, TypeError, OSError):
+    errors = ValueError, TypeError, OSError, PassFailedException
+    with naming_failures(options.module, *errors):
         if options.samples is None:
             region = Region.calibrated(quantized, options.entry)
         else:

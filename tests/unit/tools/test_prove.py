@@ -289,3 +289,38 @@ def test_sizes_of_a_file(capsys: pytest.CaptureFixture[str]):
         1,
     )
     assert "dynamic size" not in capsys.readouterr().err
+
+
+WINE = "docs/examples/wine.onnx"
+NEAR = ["--samples", "docs/examples/wine_test.npz", "--radius", "0.05"]
+
+
+def test_certificate_of_a_model(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    path = str(tmp_path / "certificate.json")
+    arguments = ["docs/examples/wine_int8.onnx", "--against", WINE, "--static", *NEAR]
+    assert main([*arguments, "--tries", "2", "--json", path]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert "in both models          84         0        5\n" in captured.out
+    assert '"agreement": "certified"' in Path(path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*NEAR], "option --samples has no effect without --against"),
+        (["--against", WINE, *NEAR[:2]], "missing option --radius"),
+        (["--against", WINE, *NEAR[2:]], "missing option --samples"),
+        (["--against", WINE, "--limits", "0", "1"], "--limits has no effect"),
+        (["--against", WINE, "--samples", "no.npy", "--radius", "1"], "no such file"),
+        (["--against", WINE], "argument of dynamic size; use --static or --shape"),
+        (["--against", "docs/examples/layers.tflite", "--static"], "'tfl.softmax' op"),
+    ],
+)
+def test_invalid_certificates(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["docs/examples/wine_int8.onnx", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -25,7 +25,15 @@ from .linear_maps import (
     Path,
     growth,
 )
-from .networks import Clamp, Function, Largest, StoredRounding, Table, Value
+from .networks import (
+    Clamp,
+    Function,
+    Largest,
+    StoredRounding,
+    Table,
+    Value,
+    scaled_type,
+)
 from .pairing import Affine, Pairing, expand
 
 _MARGIN = 2.0**-40
@@ -114,6 +122,7 @@ class Analysis:
         for base, path in mine.terms:
             terms.append((self.pairs[base].difference, path))
         terms += self._changes(mine, other)
+        error = error + self._float_error(quantized, mine)
         difference = self.variables.define(
             terms,
             mine.constant - other.constant,
@@ -121,18 +130,19 @@ class Analysis:
         )
         return ValuePair(number, difference)
 
+    def _float_error(self, quantized: Value, affine: Affine) -> Floats | float:
+        """Return the rounding error of a sum that the quantized network computes in `f32`."""
+        op = quantized.op
+        if op is None or scaled_type(op.results[0].type) is not None:
+            return 0.0
+        numbers = [self.pairs[base] for base, _ in affine.terms]
+        sizes = [each.number.magnitude + each.difference.magnitude for each in numbers]
+        return _rounding_error(affine, sizes)
+
     def _number(self, partner: Value, affine: Affine) -> tuple[Variable, Floats]:
         """Return the variable of a float value and the bound of its rounding error."""
-        roundings = 2 + max((path.roundings for _, path in affine.terms), default=0)
-        summed = affine.magnitude
-        for base, path in affine.terms:
-            size = self.floats[base].magnitude + SMALLEST
-            summed = summed + path.magnitude.apply(size)
-        is_exact = all(_moves_only(path) for _, path in affine.terms)
-        if is_exact and not affine.magnitude.any() and len(affine.terms) == 1:
-            roundings = 0
-        error = growth(roundings + len(affine.terms), FLOAT_UNIT) * summed
-        error = np.zeros_like(summed) if not roundings else error + SMALLEST
+        sizes = [self.floats[base].magnitude for base, _ in affine.terms]
+        error = _rounding_error(affine, sizes)
         if partner in self.floats:
             return self.floats[partner], error
         terms = [(self.floats[base], path) for base, path in affine.terms]
@@ -274,7 +284,10 @@ class Analysis:
         slope, swing = (smallest + largest) / 2, (largest - smallest) / 2
         offset: Floats = np.zeros_like(low)
         radius = swing * difference.magnitude + function.error(number.magnitude)
-        if value.table is not None:
+        if value.table is None:
+            both = number.magnitude + difference.magnitude
+            radius = radius + function.error(both)
+        else:
             first = number.low + difference.low
             last = number.high + difference.high
             error_low, error_high = _table_errors(value.table, function, first, last)
@@ -316,6 +329,24 @@ def _middle_and_radius(points: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Return the center and the radius of the interval that contains all points."""
     low, high = np.minimum.reduce(points), np.maximum.reduce(points)
     return (low + high) / 2, (high - low) / 2
+
+
+def _rounding_error(affine: Affine, sizes: Sequence[Floats]) -> Floats:
+    """
+    Return the error of a sum in `f32`, for any order of the additions.
+
+    Args:
+        sizes: largest absolute values of the terms.
+    """
+    summed = affine.magnitude
+    for (_, path), size in zip(affine.terms, sizes, strict=True):
+        summed = summed + path.magnitude.apply(size + SMALLEST)
+    is_moved = len(affine.terms) == 1 and _moves_only(affine.terms[0][1])
+    if is_moved and not affine.magnitude.any():
+        return np.zeros_like(summed)
+    # Constants may be products of scales and integers in `f32`.
+    roundings = 4 + max((path.roundings for _, path in affine.terms), default=0)
+    return growth(roundings + len(affine.terms), FLOAT_UNIT) * summed + SMALLEST
 
 
 def _moves_only(path: Path) -> bool:

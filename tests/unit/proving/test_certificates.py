@@ -1,0 +1,186 @@
+"""Certificates: bounds hold for drawn inputs, and refusals name the op."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.utils.exceptions import PassFailedException
+
+from tests.oracles.certificates import BATCH, residual, violations
+from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.proving import Certificate, Region, certify
+from xdsl_quant.proving.certificates import witnesses
+from xdsl_quant.proving.certificates.bounds import Variables
+from xdsl_quant.proving.certificates.functions import FUNCTIONS
+from xdsl_quant.proving.certificates.linear_maps import (
+    Convolution,
+    ElementScaling,
+    Gathering,
+    LinearMap,
+    Matrix,
+    WindowGeometry,
+)
+from xdsl_quant.proving.certificates.linear_maps import (
+    Path as MapPath,
+)
+from xdsl_quant.quantizer import quantize
+
+EXAMPLES = Path("docs/examples")
+RADIUS = 0.05
+
+
+@pytest.fixture(scope="module")
+def wine() -> tuple[object, Certificate]:
+    quantized = quantize(EXAMPLES / "wine.tflite", EXAMPLES / "wine_samples.npz").module
+    with np.load(EXAMPLES / "wine_test.npz") as file:
+        samples = file[file.files[0]][:8]
+    region = Region.ball(samples, RADIUS)
+    return quantized, certify(quantized, EXAMPLES / "wine.tflite", region, tries=30)
+
+
+def test_certificate_bounds_what_the_search_finds(wine: tuple[object, Certificate]):
+    _, found = wine
+    assert len(found.regions) == 8
+    assert all(0 < each.observed <= each.error for each in found.regions)
+    # The search reaches a tenth of the bound, or the bound is useless.
+    assert found.error < 10 * found.observed
+    assert found.count("agreement", "certified") >= 6
+    assert json.loads(found.json())["regions"][0]["verdicts"]["float"] == "certified"
+    assert "error of a result in 8 regions: at most" in str(found)
+
+
+def test_observed_error_is_the_error_of_its_argument(wine: tuple[object, Certificate]):
+    quantized, found = wine
+    region = found.regions[0]
+    argument = np.array(region.argument, np.float32).reshape(found.shape)
+    results = [
+        np.asarray(run_function(model, "main", argument)[0], np.float64)
+        for model in (quantized, EXAMPLES / "wine.tflite")
+    ]
+    assert np.abs(results[0] - results[1]).max() == region.observed
+
+
+def test_witnesses_have_other_classes():
+    with np.load(EXAMPLES / "wine_test.npz") as file:
+        samples = file[file.files[0]][:2]
+    model = EXAMPLES / "wine.tflite"
+    quantized = quantize(model, EXAMPLES / "wine_samples.npz").module
+    found = certify(quantized, model, Region.ball(samples, 1.5), tries=60)
+    refuted = {claim: (number, x) for _, number, claim, x in witnesses(found)}
+    number, numbers = refuted["float"]
+    argument = np.array(numbers, np.float32).reshape(found.shape)
+    (result,) = run_function(model, "main", argument)
+    assert result.argmax() != found.regions[number].classes[0]
+    assert np.abs(argument - samples[number]).max() <= 1.5
+
+
+def test_bounds_hold_for_all_ops_of_image_models():
+    network = residual()
+    found = certify(*network.modules(1), network.region, tries=4)
+    wrong, part = violations(network, found, 8 * BATCH, seed=3)
+    assert wrong == 0
+    # If bounds were far too wide, the test would not notice errors in them.
+    assert part > 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("softmax", "no transfer function for 'tfl.softmax'"), ("mul", "both variable")],
+)
+def test_op_without_transfer_function_is_named(name: str, found: str):
+    operands = "%0" if name == "softmax" else "%0, %0"
+    types = ", ".join(["tensor<1x4xf32>"] * operands.count("%"))
+    beta = (
+        "beta = 1.0 : f32"
+        if name == "softmax"
+        else 'fused_activation_function = "NONE"'
+    )
+    text = (
+        "func.func @main(%0: tensor<1x4xf32>) -> tensor<1x4xf32> {\n"
+        f'  %1 = "tfl.{name}"({operands}) {{{beta}}} : ({types}) -> tensor<1x4xf32>\n'
+        "  func.return %1 : tensor<1x4xf32>\n}"
+    )
+    region = Region.box(np.zeros((1, 4)), np.ones((1, 4)))
+    with pytest.raises(PassFailedException, match=f"'tfl.{name}' op cannot be bounded"):
+        certify(text, text, region)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (partial(Region.ball, np.zeros((2, 3)), -1.0), "radius of at least 0"),
+        (
+            partial(Region.ball, np.ones((1, 3)), 0.1, (0.0, 0.5)),
+            "outside of the limits",
+        ),
+        (partial(Region.box, np.ones(3), np.zeros(3)), "exceeds the upper bound"),
+        (partial(Region.box, np.full(3, np.nan), np.ones(3)), "not finite"),
+        (partial(Region.box, np.ones(3), np.ones(4)), "equal shapes"),
+    ],
+)
+def test_invalid_regions_are_refused(make: partial[Region], message: str):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_region_must_match_the_argument():
+    model = EXAMPLES / "wine.tflite"
+    with pytest.raises(ValueError, match="regions of 4 elements do not match"):
+        certify(model, model, Region.ball(np.zeros((1, 4)), 0.1))
+
+
+# Parts
+
+
+def _maps() -> list[LinearMap]:
+    rng = np.random.default_rng(0)
+    window = WindowGeometry((2, 5, 6, 4), (2, 1), (1, 2), ((1, 1), (0, 2)))
+    return [
+        Matrix(3, rng.normal(size=(4, 5))),
+        Convolution(window, rng.normal(size=(3, 2, 1, 4, 3))),
+        Convolution(window, rng.normal(size=(3, 2, 2, 2, 3))),
+        Convolution(window, rng.normal(size=(3, 2, 4, 1, 1))),
+        ElementScaling(rng.normal(size=7)),
+        Gathering(np.array([2, -1, 0, 2]), 4),
+    ]
+
+
+@pytest.mark.parametrize("linear", _maps(), ids=lambda each: type(each).__name__)
+def test_transposes_are_adjoint(linear: LinearMap):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(3, linear.inputs)), rng.normal(size=(3, linear.outputs))
+    mapped = linear.apply(x)
+    assert mapped.shape == y.shape
+    products = (mapped * y).sum(axis=1), (x * linear.transpose(y)).sum(axis=1)
+    np.testing.assert_allclose(*products, rtol=1e-12)
+    assert np.all(np.abs(mapped) <= linear.magnitude().apply(np.abs(x)) + 1e-12)
+
+
+def test_back_substitution_lets_errors_cancel():
+    variables = Variables(1)
+    x = variables.input(np.array([[-1.0, -1.0]]), np.array([[1.0, 1.0]]))
+    total = variables.define(
+        [(x, MapPath([Matrix(1, np.array([[1.0], [1.0]]))]))], [0.0]
+    )
+    change = variables.define(
+        [(x, MapPath([Matrix(1, np.array([[1.0], [-1.0]]))]))], [0.0]
+    )
+    rows = np.ones((1, 1, 1))
+    low, high = variables.bound({total: rows, change: -rows})
+    # (a + b) - (a - b) = 2 b; intervals alone give -4 to 4.
+    assert -2 - 1e-8 < low[0, 0] <= -2
+    assert 2 <= high[0, 0] < 2 + 1e-8
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_slopes_bound_difference_quotients(name: str):
+    function = FUNCTIONS[name]
+    rng = np.random.default_rng(2)
+    ends = np.sort(rng.normal(0, 3, (2000, 2)), axis=1)
+    smallest, largest = function.slopes(ends[:, 0], ends[:, 1])
+    quotient = (
+        np.diff(function.compute(ends), axis=1)[:, 0] / np.diff(ends, axis=1)[:, 0]
+    )
+    assert np.all((smallest <= quotient + 1e-7) & (quotient - 1e-7 <= largest))
