@@ -28,6 +28,7 @@ from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuanti
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, has_quantization_trait
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.arrays import numpy_dtype, shortened
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.runtime.loading import IRError, multiverse_context
 from xdsl_quant.runtime.missing_lowering import lower_stablehlo_ops, missing_lowering
 from xdsl_quant.runtime.plugins import dialect_ops, dialects_in, optional_module
@@ -53,6 +54,7 @@ from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 from .compilation_error import CompilationError
 
 
+@without_garbage_collection()
 def lower(
     module: ModuleOp, rounding: Rounding, fuse: bool, *, print_locations: bool = False
 ) -> str:

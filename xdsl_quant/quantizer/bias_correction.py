@@ -23,6 +23,8 @@ The model is compiled once, with biases as arguments. A pass over the kernels ma
 most `_MOST_CALLS` calls. With more kernels, it uses fewer batches, but at least
 `_LEAST_BATCHES`. For so few batches, the float model is interpreted: that is faster than
 compiling it. The sums of the interpreter differ within the rounding errors of `f32`.
+With more than `_MOST_GROUPS` kernels, groups of consecutive kernels take the place of
+single kernels in steps 2 and 3: their result error is measured once.
 """
 
 from __future__ import annotations
@@ -79,6 +81,9 @@ _MOST_INTERPRETED_CALLS = 128
 """Maximum number of calls per pass if the model is interpreted, without MLIR."""
 
 _LEAST_BATCHES, _MOST_BATCHES = 8, 128
+
+_MOST_GROUPS = _MOST_CALLS // _LEAST_BATCHES
+"""Maximum number of kernels, or groups of kernels, whose corrections are judged."""
 
 Numbers = NDArray[np.float64]
 
@@ -153,8 +158,7 @@ def _float_model(
 ) -> RecordedModule:
     model = RecordedModule.of(float_module(module, entry, keys=keys), entry)
     # It runs only a few batches.
-    is_interpreted = len(keys) > _MOST_CALLS // _LEAST_BATCHES
-    return replace(model, is_interpreted=is_interpreted)
+    return replace(model, is_interpreted=len(keys) > _MOST_GROUPS)
 
 
 def biased_kernels(resolved: ModuleOp, entry: str | None = None) -> Collection[str]:
@@ -209,8 +213,7 @@ class _Search:
     def read(self, batches: Iterable[Batch]) -> None:
         """Select batches, and run the float model on them."""
         most_calls = _MOST_CALLS if libraries() else _MOST_INTERPRETED_CALLS
-        count = most_calls // len(self.biases)
-        most = max(_LEAST_BATCHES, min(count, _MOST_BATCHES))
+        most = max(_LEAST_BATCHES, min(most_calls // len(self.biases), _MOST_BATCHES))
         chosen = evenly_spaced_batches(batches, most)
         if len(chosen) == 1:
             chosen = [*split_rows(chosen[0], self.quantized.function.argument_shapes)]
@@ -261,28 +264,29 @@ class _Search:
         self, original: Biases, errors: Mapping[str, Error]
     ) -> tuple[Biases, Mapping[str, Error]]:
         """Return the best biases, and the errors of the results for these biases."""
-        best, loss = original, relative_noise(errors)
-        original_loss = loss
-        rest = keys = [*original]
-        path = original
-        for number, key in enumerate(keys):
-            corrected = _added(path, self.shifts(path, [key]))
-            if corrected is path:
+        best = path = original
+        loss = original_loss = relative_noise(errors)
+        rest = groups = _groups([*original])
+        for number, group in enumerate(groups):
+            before = path
+            for key in group:
+                path = _added(path, self.shifts(path, [key]))
+            if path is before:
                 continue
-            path = corrected
             path_errors = self.errors(path)
             if (path_loss := relative_noise(path_errors)) < loss:
                 best, loss, errors = path, path_loss, path_errors
-                rest = keys[number + 1 :]
-        shifts = self.shifts(best, rest)
-        for key in rest:
-            corrected = _added(best, {k: s for k, s in shifts.items() if k == key})
+                rest = groups[number + 1 :]
+        keys = [key for group in rest for key in group]
+        shifts = self.shifts(best, keys)
+        for group in rest:
+            corrected = _added(best, {k: s for k, s in shifts.items() if k in group})
             if corrected is best:
                 continue
             corrected_errors = self.errors(corrected)
             if (corrected_loss := relative_noise(corrected_errors)) < loss:
                 best, loss, errors = corrected, corrected_loss, corrected_errors
-                shifts = self.shifts(best, rest)
+                shifts = self.shifts(best, keys)
         refined = self._refined(original, best)
         refined_errors = self.errors(refined)
         if relative_noise(refined_errors) <= min(loss * _CHANCE, original_loss):
@@ -297,6 +301,12 @@ class _Search:
                 samples = (*self.estimation, *self.judgement)
                 refined = _added(refined, self.shifts(refined, [key], samples))
         return refined
+
+
+def _groups(keys: Sequence[str]) -> Sequence[Sequence[str]]:
+    """Divide keys into at most `_MOST_GROUPS` groups of consecutive keys."""
+    size = -(-len(keys) // _MOST_GROUPS)
+    return [keys[start : start + size] for start in range(0, len(keys), size)]
 
 
 def _replace_by_argument(stack: Sequence[_Bias], block: Block) -> None:

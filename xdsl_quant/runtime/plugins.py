@@ -27,6 +27,8 @@ from xdsl.utils.target import Target
 
 from xdsl_quant.diagnostics import op_name
 
+from .garbage_collection import without_garbage_collection
+
 if TYPE_CHECKING:
     from xdsl.interpreter import InterpreterFunctions
     from xdsl.utils.frontend import Frontend
@@ -62,7 +64,10 @@ def lazy(module: str, name: str) -> Callable[[], Any]:
         module: dotted name of the module in the package.
         name: name of the value in the module.
     """
-    return lambda: getattr(import_module(f"xdsl_quant.{module}"), name)
+    # Classes of ops are never garbage.
+    return without_garbage_collection()(
+        lambda: getattr(import_module(f"xdsl_quant.{module}"), name)
+    )
 
 
 def optional_module(name: str) -> ModuleType | None:
@@ -96,6 +101,7 @@ def pass_factories(
     }
 
 
+@without_garbage_collection()
 def _pass_class(module: str, name: str) -> type[ModulePass]:
     try:
         imported = import_module(module)

@@ -180,8 +180,10 @@ def test_deep_networks_are_not_worse_with_it(name: str):
     assert corrected > {"depthwise_cnn": 36, "deep_mlp": 21}[name]
 
 
-def test_kernels_are_corrected_in_order():
+@pytest.mark.parametrize("groups", [2, 1])
+def test_kernels_are_corrected_in_order(groups: int, monkeypatch: pytest.MonkeyPatch):
     """The first kernel shifts what the second one takes, which is not corrected twice."""
+    monkeypatch.setattr(bias_correction, "_MOST_GROUPS", groups)
     lines = layer(np.array([0.25, -0.5], np.float32), "tfl").splitlines()
     second = """
   %v = arith.constant dense<[[0.304, 1.0], [0.304, -1.0]]> : tensor<2x2xf32>
@@ -241,6 +243,14 @@ def test_results_never_get_worse_on_the_samples_that_judge():
     assert after.sqnr >= before.sqnr
 
 
+def test_a_thousand_kernels_are_judged_in_few_groups():
+    divide = bias_correction._groups  # pyright: ignore[reportPrivateUsage] as a thousand kernels take minutes
+    keys = [f"{number}:0" for number in range(1000)]
+    assert len(groups := divide(keys)) == 250
+    assert [key for group in groups for key in group] == keys
+    assert [*divide(keys[:2])] == [["0:0"], ["1:0"]]
+
+
 def test_an_interpreted_float_model_changes_only_rounding_errors(
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -248,6 +258,7 @@ def test_an_interpreted_float_model_changes_only_rounding_errors(
     quantized = quantize(model.tfl_text(), model.samples(16), PLAIN)
     batches = [row[None] for row in model.samples(16)]
     monkeypatch.setattr(bias_correction, "_MOST_CALLS", 16)
+    monkeypatch.setattr(bias_correction, "_MOST_GROUPS", 2)
     corrections: list[bias_correction.Correction] = []
     for exact in (None, RecordedModule.of(float_module(quantized.reference), None)):
         found = correct_biases(quantized.resolved.clone(), batches, exact=exact)

@@ -227,4 +227,4 @@ class NormalizeQuantTypesPass(QuantizedTypePass):
 
     name = "normalize-quant-types"
     pattern_type = NormalizeQuantTypes
-    expected = "values of a sub-channel or block-scaled type with a simpler equivalent"
+    expected = "a type that simplifies: sub-channel, or block-scaled of <= 4,096 scales"

@@ -80,10 +80,12 @@ def test_what_does_not_fit(text: str):
 
 
 @pytest.mark.parametrize(("count", "kind"), [(4096, "uniform"), (4098, "block_scaled")])
-def test_number_of_scales(count: int, kind: str):
+def test_number_of_scales(count: int, kind: str, capsys: pytest.CaptureFixture[str]):
     tensor = f"tensor<2x{count}x!quant.block_scaled<i8:f32:{{0:1, 1:2}}, scales = "
     text = normalized(f"{tensor}dense<2.0> : tensor<2x{count // 2}xf16>>>")
     assert f"!quant.{kind}<" in text
+    warning = capsys.readouterr().err
+    assert ("block-scaled of <= 4,096 scales" in warning) == (count > 4096)
 
 
 def test_properties_that_repeat_the_type():

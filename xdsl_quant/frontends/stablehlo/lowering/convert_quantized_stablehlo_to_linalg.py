@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
 
 from .convert_stablehlo_to_linalg import ConvertStableHLOToLinalgPass
@@ -51,6 +52,7 @@ class ConvertQuantizedStableHLOToLinalgPass(CountingPass):
     `quant.kernels`, or fixed-point multipliers.
     """
 
+    @without_garbage_collection()
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         converted = op.clone()
         candidates, changed = ops_of_dialect(op, "stablehlo"), 0
