@@ -254,8 +254,10 @@ def _feed(rng: Random) -> Op:
     ]
     if one_in(rng, 2):
         properties = {"outfeed_config": rng.choice(('"abc"', '""'))}
+        properties = {} if one_in(rng, 3) else properties
         return Op("outfeed", [*tensors, TOKEN], [TOKEN], properties)
     properties = {"infeed_config": rng.choice(('"abc"', '""'))}
+    properties = {} if one_in(rng, 3) else properties
     if one_in(rng, 2):
         layouts = [[*range(len(tensor.shape))] for tensor in tensors]
         properties["layout"] = str(layouts)

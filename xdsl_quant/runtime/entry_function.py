@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
+from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import quoted
 
@@ -127,8 +128,9 @@ def referenced_symbols(op: Operation) -> Iterator[str]:
 
 def _own_symbols(op: Operation) -> Iterator[str]:
     for attr in (*op.properties.values(), *op.attributes.values()):
-        if isinstance(attr, SymbolRefAttr):
-            yield attr.root_reference.data
+        for symbol in attr if isa(attr, ArrayAttr) else (attr,):
+            if isinstance(symbol, SymbolRefAttr):
+                yield symbol.root_reference.data
 
 
 def ops_in_execution_order(module: ModuleOp, function: FuncOp) -> Iterator[Operation]:

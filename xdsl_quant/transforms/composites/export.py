@@ -88,25 +88,27 @@ def _inline_functions(kernel: RegionOp, functions: dict[str, FuncOp]) -> None:
     Raises:
         PassFailedException: if a function calls itself.
     """
-    callers: tuple[str, ...] = ()
-    todo = [(op, callers) for op in kernel.body.block.ops]
+    todo: list[tuple[Operation, tuple[str, ...]]] = [
+        (op, ()) for op in kernel.body.block.ops
+    ]
     for op, callers in todo:
-        names = [*referenced_symbols(op)] if composite_name(op) is not None else ()
-        function = functions.get(names[0]) if names else None
+        symbols = () if composite_name(op) is None else referenced_symbols(op)
+        name = next(iter(symbols), "")
+        function = functions.get(name)
         if function is None or len(function.body.blocks) != 1:
             continue
-        if names[0] in callers:
+        if name in callers:
             refuse(
                 op,
                 "has no finite code",
-                f"function '{names[0]}' calls itself",
+                f"function '{name}' calls itself",
                 "use 'mode=fixed' to keep the call",
             )
         previous, following = op.prev_op, op.next_op
         inline_call(op, function)
         inner = kernel.body.block.first_op if previous is None else previous.next_op
         while inner is not following and inner is not None:
-            todo.append((inner, (*callers, names[0])))
+            todo.append((inner, (*callers, name)))
             inner = inner.next_op
 
 

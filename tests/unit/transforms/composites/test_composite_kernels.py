@@ -16,7 +16,12 @@ from xdsl_quant.frontends.tflite.files.writer import write_model
 from xdsl_quant.inspecting.target_checks import check_target
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.quantizer import quantize
-from xdsl_quant.runtime.loading import apply_passes, multiverse_context, parse_module
+from xdsl_quant.runtime.loading import (
+    IRError,
+    apply_passes,
+    multiverse_context,
+    parse_module,
+)
 from xdsl_quant.runtime.toml_tables import TomlFile
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
@@ -278,6 +283,35 @@ def test_code_generation_inlines_functions():
     reasons = text.partition("quant.float_kernels = [")[2].partition("]")[0]
     assert reasons.count("kernel 'my.gelu'") == 1
     assert "kernel 'norm'" not in reasons
+
+
+RECURSIVE = MODULE.replace("@inner(%x)", "@gelu(%x)")
+
+
+def test_recursive_functions():
+    """Neither code without end nor a call without end."""
+    message = "'func.call' op has no finite code: function 'gelu' calls itself"
+    with pytest.raises(IRError, match=message):
+        exported("codegen", text=RECURSIVE)
+    assert "calls" not in str(exported("fixed", text=RECURSIVE))
+    message = "'func.call' op never returns: function 'gelu' calls itself"
+    with pytest.raises(IRError, match=message):
+        apply_passes(module(RECURSIVE), "convert-stablehlo-to-linalg")
+    # Loops and branches may end a recursion.
+    text = re.sub(r"quant.stats (%\w+) <.*?>", r"stablehlo.negate \1", RECURSIVE)
+    text = text.replace(
+        "%0 = func.call @gelu(%x) : (T) -> T",
+        """%t = stablehlo.constant dense<false> : tensor<i1>
+        %0 = "stablehlo.if"(%t) ({
+          %2 = func.call @gelu(%x) : (T) -> T
+          stablehlo.return %2 : T
+        }, {
+          stablehlo.return %x : T
+        }) : (tensor<i1>) -> T""",
+    )
+    apply_passes(floats := module(text), "convert-stablehlo-to-linalg")
+    (result,) = run_function(floats, None, X)
+    assert np.isfinite(np.asarray(result)).all()
 
 
 def test_a_kernel_without_parameters_stays_in_floating_point():

@@ -13,15 +13,18 @@ from typing import ClassVar, cast
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     I64,
+    ArrayAttr,
     DenseIntOrFPElementsAttr,
     IntAttr,
     IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
     TensorType,
     UnitAttr,
     i32,
     i64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import (
     AtLeast,
     eq,
@@ -37,7 +40,9 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import Pure, RecursiveMemoryEffect
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import Pure, RecursiveMemoryEffect, SymbolTable
 
 from xdsl_quant.dialects.quant.traits import MovesElements
 from xdsl_quant.dialects.type_kinds import VariadicOf
@@ -58,6 +63,7 @@ __all__ = [
     "AllGatherOp",
     "AllReduceOp",
     "AllToAllOp",
+    "AxisRefAttr",
     "ChannelHandleAttr",
     "CollectiveBroadcastOp",
     "CollectivePermuteOp",
@@ -65,6 +71,7 @@ __all__ = [
     "CrossReplicaSumOp",
     "PartitionIdOp",
     "ReduceScatterOp",
+    "ReplicaGroupMeshAxesAttr",
     "ReplicaIdOp",
 ]
 
@@ -92,6 +99,56 @@ class ChannelHandleAttr(FieldsAttr):
 
     handle: IntAttr = param_def(converter=IntAttr.get)
     type: IntAttr = param_def(converter=IntAttr.get)
+
+
+@irdl_attr_definition
+class AxisRefAttr(ParametrizedAttribute):
+    """
+    Axis of a mesh of devices.
+
+    Example:
+
+    ```mlir
+    #stablehlo.axis_ref<name = "x">
+    ```
+    """
+
+    name = "stablehlo.axis_ref"
+
+    axis: StringAttr = param_def(converter=StringAttr.get)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            parser.parse_keyword("name")
+            parser.parse_punctuation("=")
+            return (StringAttr(parser.parse_str_literal()),)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string("name = ")
+            printer.print_string_literal(self.axis.data)
+
+
+@irdl_attr_definition
+class ReplicaGroupMeshAxesAttr(FieldsAttr):
+    """
+    Replica groups along axes of a mesh, which is a symbol of the module.
+
+    Example:
+
+    ```mlir
+    #stablehlo.replica_group_mesh_axes<mesh = @mesh,
+      axes = [#stablehlo.axis_ref<name = "x">]>
+    ```
+    """
+
+    name = "stablehlo.replica_group_mesh_axes"
+
+    IS_SPARSE: ClassVar[bool] = False
+
+    mesh: SymbolRefAttr
+    axes: ArrayAttr[AxisRefAttr]
 
 
 def integer_rows(name: str, attribute: Integers) -> Sequence[Sequence[int]]:
@@ -130,7 +187,7 @@ class CollectiveOp(StableHLOOp, ABC):
     """Op that combines tensors of the devices in each replica group."""
 
     inputs = var_operand_def(VariadicOf(kinds.TENSOR))
-    replica_groups = prop_def(Integers)
+    replica_groups = prop_def(Integers | ReplicaGroupMeshAxesAttr)
     channel_handle = opt_prop_def(ChannelHandleAttr)
     results_ = var_result_def(VariadicOf(kinds.TENSOR))
 
@@ -155,8 +212,25 @@ class CollectiveOp(StableHLOOp, ABC):
         Raises:
             VerifyException: if a group or the channel is invalid.
         """
-        groups = integer_rows("replica_groups", self.replica_groups)
-        ids = [number for group in groups for number in group]
+        if isinstance(groups := self.replica_groups, ReplicaGroupMeshAxesAttr):
+            name = groups.mesh.string_value()
+            require(
+                SymbolTable.lookup_symbol(self, groups.mesh) is not None,
+                f"replica_groups: mesh symbol '{name}' not found",
+            )
+        else:
+            self._verify_ids(groups, size)
+        handle = self.channel_handle.handle.data if self.channel_handle else 0
+        require(
+            not self.has_global_ids or handle >= self.LOWEST_HANDLE,
+            f"expects a channel_handle of at least {self.LOWEST_HANDLE} if "
+            f"use_global_device_ids is set, got {handle}",
+        )
+
+    def _verify_ids(self, groups: Integers, size: int | None) -> None:
+        """Verify that the groups contain each id once, and have a size."""
+        rows = integer_rows("replica_groups", groups)
+        ids = [number for row in rows for number in row]
         if not self.NEEDS_EQUAL_GROUPS:
             ids = [number for number in ids if number != -1]
         require(
@@ -168,16 +242,10 @@ class CollectiveOp(StableHLOOp, ABC):
             f"expects each id from 0 to {len(ids) - 1} once in replica_groups, got {ids}",
         )
         if size is not None:
-            length = self.replica_groups.get_shape()[1]
+            length = groups.get_shape()[1]
             require(
                 length == size, f"expects replica_groups of size {size}, got {length}"
             )
-        handle = self.channel_handle.handle.data if self.channel_handle else 0
-        require(
-            not self.has_global_ids or handle >= self.LOWEST_HANDLE,
-            f"expects a channel_handle of at least {self.LOWEST_HANDLE} if "
-            f"use_global_device_ids is set, got {handle}",
-        )
 
     def combined_types(self) -> Sequence[RankedTensor]:
         """
@@ -367,12 +435,15 @@ class CollectiveBroadcastOp(CollectiveOp):
     traits = traits_def(MovesElements())
 
     def verify_(self) -> None:
-        rows = integer_rows("replica_groups", self.replica_groups)
-        ids = [number for row in rows for number in row]
-        require(
-            min(ids, default=0) >= 0 and len({*ids}) == len(ids),
-            f"expects distinct, non-negative ids in replica_groups, got {ids}",
-        )
+        if isinstance(self.replica_groups, ReplicaGroupMeshAxesAttr):
+            self.verify_groups()
+        else:
+            rows = integer_rows("replica_groups", self.replica_groups)
+            ids = [number for row in rows for number in row]
+            require(
+                min(ids, default=0) >= 0 and len({*ids}) == len(ids),
+                f"expects distinct, non-negative ids in replica_groups, got {ids}",
+            )
         self.verify_inferred(self.combined_types())
 
 

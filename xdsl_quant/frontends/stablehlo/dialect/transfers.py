@@ -220,6 +220,11 @@ class InfeedOp(ReceivingOp):
     infeed_config = opt_prop_def(StringAttr, default_value=StringAttr(""))
     layout = opt_prop_def(ArrayAttr)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # StableHLO prints the configuration even if it is absent.
+        self.properties.setdefault("infeed_config", StringAttr(""))
+
     def verify_(self) -> None:
         super().verify_()
         if self.layout is None:
@@ -243,6 +248,11 @@ class OutfeedOp(SendingOp):
     name = "stablehlo.outfeed"
 
     outfeed_config = opt_prop_def(StringAttr, default_value=StringAttr(""))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # StableHLO prints the configuration even if it is absent.
+        self.properties.setdefault("outfeed_config", StringAttr(""))
 
 
 _DEVICE_TO_DEVICE = 1

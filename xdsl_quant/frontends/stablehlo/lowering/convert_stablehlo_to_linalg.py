@@ -85,6 +85,7 @@ LOWERINGS: Sequence[LinalgLowering[Any]] = (
     dynamic_shapes.LowerDynamicBroadcastInDim(),
     dynamic_shapes.LowerDynamicIota(),
     dynamic_shapes.LowerDynamicPad(),
+    dynamic_shapes.LowerDynamicReduceWindow(),
     dynamic_shapes.LowerDynamicReshape(),
     dynamic_shapes.LowerShapeAssertion(),
     dynamic_slices.LowerDynamicSlice(),

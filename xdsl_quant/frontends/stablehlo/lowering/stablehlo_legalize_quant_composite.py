@@ -6,16 +6,17 @@ The annotation is a composite op or a custom call with the name `quant.fake_quan
 | attribute | value |
 |---|---|
 | `dtype` | storage type: `"i2"`, `"i4"`, `"i8"`, `"i16"`, `"ui4"` or `"ui8"` |
-| `scale` | tensor of floats, one or one per index of `quantization_dimension` |
+| `scale` | tensor of floats: one, or per index of `quantization_dimension`, or per block |
 | `zero_point` | tensor of integers, one, or one per scale; by default 0 |
 | `narrow_range` | true if the smallest stored value is not used |
 | `quantization_dimension` | dimension with a scale per index; unused with one scale |
 
 The types are those of LiteRT's converter. StableHLO casts round half to even, as the
-annotation does.
+annotation does. Scales of blocks have several dimensions, which divide those of the tensor:
+the casts are then `quant.qcast`, with the rounding of StableHLO, and `quant.dcast`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,22 +29,27 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
+    LocationAttr,
     ModuleOp,
     StringAttr,
+    TensorType,
 )
-from xdsl.ir import Attribute, Block, Operation, TypeAttribute
+from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import quoted, refuse, refusing
+from xdsl_quant.dialects.quant import QuantizedType, UniformQuantizedSubChannelType
 from xdsl_quant.dialects.quant.dialect_ops import DialectOps
+from xdsl_quant.dialects.quant.ops import rounding_attributes
 from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
     uniform_type,
     with_element_type,
 )
 from xdsl_quant.frontends.stablehlo.dialect import CompositeOp, CustomCallOp
+from xdsl_quant.frontends.stablehlo.dialect.attributes import dimensions_text
 from xdsl_quant.frontends.stablehlo.dialect_ops import STABLEHLO_OPS
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
@@ -52,6 +58,8 @@ from xdsl_quant.runtime.entry_function import functions_by_name, referenced_symb
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 from xdsl_quant.transforms.statistics.ranges.fake_quantization import cast_pair
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+
+from .stablehlo_casts_to_quant import STABLEHLO_ROUNDING
 
 FAKE_QUANT = "quant.fake_quant"
 """Name of composite ops and custom calls that round values to stored values."""
@@ -92,7 +100,7 @@ def _annotated_scales(attributes: Mapping[str, Attribute]) -> Array:
     value = attributes.get("scale")
     # A float attribute has no shape; LiteRT's converter ignores it, too.
     numbers = None if isinstance(value, FloatAttr) else float_numbers(value)
-    scales = np.asarray([] if numbers is None else numbers, np.float64).ravel()
+    scales = np.asarray([] if numbers is None else numbers, np.float64)
     if not scales.size:
         raise ValueError(
             f"expected a tensor of floats as 'scale', found {value or 'none'}"
@@ -118,6 +126,20 @@ def _annotated_zero_points(attributes: Mapping[str, Attribute], count: int) -> A
     return np.broadcast_to(points, count)
 
 
+def _block_sizes(counts: Sequence[int], type_: Attribute) -> dict[int, int]:
+    """Return the block size by dimension for numbers of blocks along each dimension."""
+    shape = type_.get_shape() if isinstance(type_, TensorType) else ()
+    if len(counts) != len(shape) or any(
+        size % count for size, count in zip(shape, counts, strict=True)
+    ):
+        raise ValueError(
+            f"expected a 'scale' whose shape divides that of '{type_}', found "
+            f"{dimensions_text(counts)}"
+        )
+    sizes = zip(shape, counts, strict=True)
+    return {d: size // count for d, (size, count) in enumerate(sizes)}
+
+
 def fake_quant_type(
     attributes: Mapping[str, Attribute], type_: Attribute
 ) -> TypeAttribute:
@@ -137,11 +159,15 @@ def fake_quant_type(
         raise ValueError(f"expected floats, found type '{type_}'")
     storage, smallest = _annotated_storage(attributes)
     scales = _annotated_scales(attributes)
-    zero_points = _annotated_zero_points(attributes, len(scales))
-    axis = None
-    if len(scales) == 1:
-        scales, zero_points = scales[0], zero_points[0]
+    zero_points = _annotated_zero_points(attributes, scales.size)
+    axis = block_sizes = None
+    if scales.size == 1:
+        scales, zero_points = scales.item(), zero_points[0]
+    elif sum(size > 1 for size in scales.shape) > 1:
+        block_sizes = _block_sizes(scales.shape, type_)
+        zero_points = zero_points.reshape(scales.shape)
     else:
+        scales = scales.ravel()
         dimension = attributes.get("quantization_dimension")
         if not isinstance(dimension, IntegerAttr):
             raise ValueError(
@@ -156,6 +182,7 @@ def fake_quant_type(
         storage_min=smallest,
         expressed="f64",
         quantized_dimension=axis,
+        block_sizes=block_sizes,
     )
     return with_element_type(type_, uniform_type(parameters, expressed_type))
 
@@ -183,14 +210,24 @@ class LegalizeFakeQuant(CheckedPattern[TypeAttribute]):
             type_ = fake_quant_type(attributes, op.results[0].type)
             # A block argument instead of the operand, which would keep this use.
             value = Block(arg_types=op.operand_types).args[0]
-            for cast in cast_pair(value, type_, op.location, self.ops):
+            for cast in self._casts(value, type_, op.location):
                 cast.verify()
         return type_
+
+    def _casts(
+        self, value: SSAValue, type_: TypeAttribute, location: LocationAttr
+    ) -> Sequence[Operation]:
+        element_type = QuantizedType.get_quantized_element_type(type_)
+        if not isinstance(element_type, UniformQuantizedSubChannelType):
+            return cast_pair(value, type_, location, self.ops)
+        quantize, dequantize = cast_pair(value, type_, location)
+        quantize.attributes |= rounding_attributes(STABLEHLO_ROUNDING)
+        return quantize, dequantize
 
     def rewrite(
         self, op: Operation, plan: TypeAttribute, rewriter: PatternRewriter
     ) -> None:
-        rewriter.replace(op, cast_pair(op.operands[0], plan, op.location, self.ops))
+        rewriter.replace(op, self._casts(op.operands[0], plan, op.location))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from xdsl.traits import Commutative, ConstantLike, Pure
 from xdsl.transforms.dead_code_elimination import region_dce
 from xdsl.utils.exceptions import VerifyException
 
+from tests.real_stablehlo import RealStableHLO
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType, UniformQuantizedType
 from xdsl_quant.frontends.stablehlo.dialect import (
     AbsOp,
@@ -94,7 +95,7 @@ from xdsl_quant.frontends.stablehlo.dialect.attributes import (
     booleans_attr,
     padding_attr,
 )
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import IRError, parse_module
 
 Q = UniformQuantizedType(i8, f32, 0.5)
 PER_AXIS = UniformQuantizedPerAxisType(i8, f32, (0.5, 0.25), quantized_dimension=1)
@@ -527,3 +528,24 @@ def test_a_module_that_is_parsed_is_verified_and_printed_as_it_was():
         )
     )
     assert str(parse_module(text)) == text
+
+
+def test_replica_groups_along_mesh_axes():
+    """Real StableHLO accepts the same module, and refuses it without the symbol."""
+    axes = '[#stablehlo.axis_ref<name = "x">, #stablehlo.axis_ref<name = "y">]'
+    groups = f"#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = {axes}>"
+    text = f"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+      %0 = "stablehlo.all_reduce"(%x) <{{replica_groups = {groups}}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %1 = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %1 : tensor<f32>
+      }}) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}"""
+    with pytest.raises(IRError, match=r"replica_groups: mesh symbol 'mesh' not found"):
+        parse_module(text)
+    real, mesh = RealStableHLO(), "func.func private @mesh()\n"
+    assert real.text(text) is None
+    ours = str(parse_module(mesh + text))
+    assert f"replica_groups = {groups}" in ours
+    assert real.text(mesh + text) == real.text(ours)

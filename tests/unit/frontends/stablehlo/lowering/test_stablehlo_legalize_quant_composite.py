@@ -1,8 +1,11 @@
 """Fake quantization as composites and custom calls."""
 
+import re
+
 import numpy as np
 import pytest
 
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 
@@ -148,3 +151,31 @@ def test_the_quantizer_keeps_the_parameters():
     assert f"stablehlo.uniform_quantize %x : (tensor<2x3xf32>) -> {q}" in exported
     assert f": ({q}) -> tensor<2x3x!quant.uniform<i8:f32, 7.812500e-03>>" in exported
     assert "@fake" not in exported
+
+
+BLOCKS = "scale = dense<[[0.5, 0.25], [1.0, 0.125]]> : tensor<2x2xf32>"
+
+
+def test_scales_of_blocks():
+    """Neither flattened to an axis, nor with another rounding."""
+    points = "zero_point = dense<[[0, 1], [2, 3]]> : tensor<2x2xi32>"
+    attributes = f'dtype = "i8", narrow_range = false, {BLOCKS}, {points}'
+    text = composite(attributes, "tensor<2x4xf32>")
+    values = np.array([[0.75, -3.25, 0.3, 80], [0.5, 1.5, -2, 0.1875]], np.float32)
+    module = parse_module(text)
+    apply_passes(module, PASS)
+    assert "i8:f32:{0:1, 1:2}" in str(module)
+    (result,) = run_function(module, None, values)
+    scales = np.repeat([[0.5, 0.25], [1.0, 0.125]], 2, axis=1)
+    zero_points = np.repeat([[0, 1], [2, 3]], 2, axis=1)
+    stored = np.clip(np.rint(values / scales + zero_points), -128, 127)
+    np.testing.assert_array_equal(result, (stored - zero_points) * scales)
+
+
+def test_blocks_that_do_not_divide_a_tensor():
+    text = composite(f'dtype = "i8", narrow_range = false, {BLOCKS}')
+    message = (
+        "expected a 'scale' whose shape divides that of 'tensor<2x3xf32>', found [2, 2]"
+    )
+    with pytest.raises(IRError, match=re.escape(message)):
+        converted(text)

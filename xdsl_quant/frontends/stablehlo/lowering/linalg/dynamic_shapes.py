@@ -4,7 +4,9 @@ import re
 
 from xdsl.dialects import cf, tensor
 from xdsl.dialects.builtin import StringAttr, TensorType, i1
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
+from xdsl.traits import SymbolTable
 
 from xdsl_quant.dialects.quant.types import PerAxisType, scalar_or_element_type
 from xdsl_quant.frontends.stablehlo.dialect import (
@@ -19,6 +21,7 @@ from xdsl_quant.frontends.stablehlo.dialect.base import are_compatible_elements
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     Size,
+    dimensions,
     element_type_of,
     static_sizes,
 )
@@ -30,6 +33,7 @@ from .data_movement import (
     pad_tensor,
 )
 from .lowering import LinalgLowering, Values, without_linalg
+from .reduction import inline_block, reduction_loops
 from .sizes import result_sizes, run_time_numbers
 
 
@@ -116,6 +120,59 @@ class LowerDynamicPad(LinalgLowering[DynamicPadOp]):
         )
         paddings = [RunTimePadding(*numbers) for numbers in zip(*amounts, strict=True)]
         return [pad_tensor(builder, args[0], dict(enumerate(paddings)), args[1])]
+
+
+class LowerDynamicReduceWindow(LinalgLowering[CustomCallOp]):
+    """
+    Lower calls of `stablehlo.dynamic_reduce_window`, which JAX exports for cumulative sums
+    over unknown sizes: a `reduce_window` whose window and padding are operands.
+    """
+
+    op_type = CustomCallOp
+
+    def handles(self, op: Operation) -> bool:
+        name = "stablehlo.dynamic_reduce_window"
+        return isinstance(op, CustomCallOp) and op.call_target_name.data == name
+
+    def lower(self, builder: LoweringBuilder, op: CustomCallOp, args: Values) -> Values:
+        (computation,) = op.called_computations or (None,)
+        function = computation and SymbolTable.lookup_symbol(op, computation)
+        if len(args) != 7 or not isinstance(function, FuncOp):
+            raise without_linalg("has several inputs or no function")
+        value, init_value, *_ = args
+        window, *steps, edges = (
+            run_time_numbers(builder, operand, number)
+            for operand, number in zip(op.operands[2:], args[2:], strict=True)
+        )
+        if any(step != 1 for numbers in steps for step in numbers):
+            raise without_linalg("has strides or dilations other than 1")
+        pairs = zip(edges[::2], edges[1::2], strict=True)
+        paddings = {d: RunTimePadding(*pair) for d, pair in enumerate(pairs)}
+        padded = pad_tensor(builder, value, paddings, init_value)
+        sizes = [
+            builder.at_least_zero(
+                builder.plus(builder.plus(size, builder.times(extent, -1)), 1)
+            )
+            for size, extent in zip(builder.sizes(padded), window, strict=True)
+        ]
+        rank, element_type = len(window), element_type_of(value)
+        loops = dimensions(range(2 * rank))
+        # An unread tensor of the window's shape sets the sizes of the inner loops.
+        type_ = TensorType(element_type, static_sizes(window))
+        inputs = [
+            (padded, [loops[d] + loops[rank + d] for d in range(rank)]),
+            (builder.empty(type_, window), loops[rank:]),
+        ]
+        type_ = TensorType(element_type, static_sizes(sizes))
+        initial = builder.fill(type_, sizes, init_value, lambda _, values: values[0])
+        return reduction_loops(
+            builder,
+            inputs,
+            [initial],
+            range(rank),
+            2 * rank,
+            lambda body, args: inline_block(body, function.body.block, args[::-2]),
+        )
 
 
 class LowerShapeAssertion(LinalgLowering[CustomCallOp]):

@@ -9,7 +9,7 @@ of arith and math, and `linalg.generic` without loops. All of them become ops on
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeGuard, cast
 
-from xdsl.dialects import arith, tensor
+from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -231,7 +231,7 @@ def inline_block(builder: LoweringBuilder, block: Block, args: Values) -> Values
             if operand not in scalars:
                 scalars[operand] = _outer_constant(builder, op, operand)
         args = [scalars[operand] for operand in operands]
-        if isinstance(op, ReturnOp | LinalgYieldOp):
+        if isinstance(op, ReturnOp | LinalgYieldOp | func.ReturnOp):
             return args
         results = (
             inline_block(builder, op.body.block, args)

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.verification import constant_integers
+from xdsl_quant.frontends.stablehlo.dialect import ConcatenateOp, ReshapeOp
 from xdsl_quant.transforms.building.builder import (
     INDEX,
     LoweringBuilder,
@@ -30,6 +31,20 @@ def as_index(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSA
     return builder.op(arith.IndexCastOp, (wide,), INDEX)
 
 
+def _known_integers(value: SSAValue) -> Sequence[int] | None:
+    """Return the elements of a constant, or of a concatenation of constants."""
+    match value.owner:
+        case ReshapeOp() as op:
+            return _known_integers(op.operand)
+        case ConcatenateOp() as op if len(op.result.type.shape) == 1:
+            parts = [_known_integers(operand) for operand in op.inputs]
+            known = [part for part in parts if part is not None]
+            is_known = len(known) == len(parts)
+            return [number for part in known for number in part] if is_known else None
+        case _:
+            return constant_integers(value)
+
+
 def run_time_numbers(
     builder: LoweringBuilder, operand: SSAValue, value: SSAValue
 ) -> list[Size]:
@@ -41,7 +56,7 @@ def run_time_numbers(
         operand: operand of the StableHLO op.
         value: the operand as a tensor of a signless type.
     """
-    if (numbers := constant_integers(operand)) is not None:
+    if (numbers := _known_integers(operand)) is not None:
         return [*numbers]
     type_ = scalar_or_element_type(operand.type)
     elements: list[Size] = []
