@@ -111,6 +111,14 @@ SHOWN = {
             "int4-weights   24.1  98.78%",
         ),
     ),
+    "text_direction": Shown(
+        figures=2,
+        html=(),
+        text=(
+            "differs from onnxruntime by less than 1e-5",
+            "120 of 120 lines have the same results",
+        ),
+    ),
     "tflite": Shown(
         figures=3,
         html=("tfl.conv_2d",),
