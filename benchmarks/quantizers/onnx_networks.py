@@ -165,7 +165,7 @@ def twin_of(source: Path) -> bytes:
         for name in "xy"
     )
     apply_passes(module, "convert-stablehlo-to-tfl")
-    for index, op in enumerate(function.walk()):
+    for index, op in enumerate(module.walk()):
         op.location = NameLoc(StringAttr(f"op{index}"), NoneAttr())
     return write_tflite(module)
 
