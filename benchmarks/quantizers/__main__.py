@@ -69,7 +69,7 @@ SEEDS = 3
 _TEMPLATE = Path("docs/examples/dense.tflite")
 """A file for the exporter, which replaces the model in it."""
 
-_WORKER = Path(__file__).with_name("litert_worker.py")
+WORKER = Path(__file__).with_name("litert_worker.py")
 
 Run: TypeAlias = Callable[[Floats], Floats]
 """Computes the results of samples."""
@@ -131,7 +131,7 @@ def litert_quantizer(python: str, case: Case, ranges: str) -> Run:
     """Quantize with litert-quantizer's recipe of 8-bit weights and activations."""
     samples, target = case.directory / "x.npz", case.directory / "theirs.tflite"
     np.savez(samples, x=case.calibration)
-    command = [python, str(_WORKER), str(case.file), str(samples), str(target), ranges]
+    command = [python, str(WORKER), str(case.file), str(samples), str(target), ranges]
     subprocess.run(command, check=True, capture_output=True)
     return run_litert(target.read_bytes())
 

@@ -40,6 +40,9 @@ class PublicModel(NamedTuple):
 
     may_be_turned: bool = False
 
+    test_count: int = 24
+    """Number of samples that measure errors, fewer for models with many results."""
+
     def samples(self, seed: int, count: int) -> Sequence[Floats]:
         """Draw images of digits in a row: shape 1 x 3 x height x width."""
         random = np.random.default_rng([seed, 7])
@@ -93,6 +96,7 @@ PUBLIC_MODELS: Mapping[str, PublicModel] = {
     "direction": PublicModel(
         *("ch_ppocr_mobile_v2.0_cls_infer.onnx", "x", 48, 192, 40, 4),
         may_be_turned=True,
+        test_count=400,
     ),
     "recognition": PublicModel(*("ch_PP-OCRv4_rec_infer.onnx", "x", 48, 160, 40, 4)),
     "captcha": PublicModel(*("captcha_crnn.onnx", "image", 60, 160, 24, 5, 1.0, 0.0)),

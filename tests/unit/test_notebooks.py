@@ -111,6 +111,14 @@ SHOWN = {
             "int4-weights   24.1  98.78%",
         ),
     ),
+    "text_direction": Shown(
+        figures=2,
+        html=(),
+        text=(
+            "differs from onnxruntime by less than 1e-5",
+            "120 of 120 lines have the same results",
+        ),
+    ),
     "tflite": Shown(
         figures=3,
         html=("tfl.conv_2d",),
@@ -200,7 +208,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         run_sync(manager.shutdown_kernel)(now=True)
 
 
-SLOW = {"digits", "propagation", "quantizer", "tflite"}
+SLOW = {"digits", "propagation", "quantizer", "text_direction", "tflite"}
 """Notebooks that only `make oracles` runs."""
 
 

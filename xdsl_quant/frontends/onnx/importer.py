@@ -75,11 +75,10 @@ def read_onnx(
     shapes = shapes or {}
     if constants:
         set_constants(model, constants)
-    unknown = _unknown_sizes(model, shapes)
     try:
         module = _read_module(model, shapes, static)
     except ONNXFileError:
-        if static or not unknown:
+        if static or not (unknown := _unknown_sizes(model, shapes)):
             raise
     else:
         if static and (unknown := _unknown_sizes(model, shapes, first=1)):

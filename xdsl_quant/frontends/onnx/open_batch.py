@@ -46,7 +46,7 @@ _Operands: TypeAlias = "Sequence[bool]"
 
 
 @dataclass
-class _Graph:
+class _Samples:
     """Tensors with a batch, and the sizes of all tensors for a batch of 1."""
 
     shapes: Mapping[str, Sequence[int]]
@@ -90,14 +90,14 @@ class _Graph:
         return op_type in _WINDOWS
 
     def _axis(self, node: NodeProto) -> int:
-        axis = _attribute(node, "axis", _ONE_AXIS[node.op_type])
+        axis = _integer_attribute(node, "axis", _ONE_AXIS[node.op_type])
         return axis % self.rank(node.input[0])
 
     def _is_product_of_samples(self, node: NodeProto, operands: _Operands) -> bool:
         lhs, rhs, *bias = operands
         ranks = [self.rank(name) for name in (*node.input[:2], node.output[0])]
         if node.op_type == "Gemm":
-            return not (rhs or any(bias) or _attribute(node, "transA", 0))
+            return not (rhs or any(bias) or _integer_attribute(node, "transA", 0))
         if not rhs:
             return ranks[0] == ranks[2]
         # The rows and columns of the second operand do not have the samples.
@@ -131,15 +131,15 @@ class _Graph:
         return pads[0] == pads[self.rank(node.input[0])] == 0
 
 
-def _attribute(node: NodeProto, name: str, default: int) -> int:
+def _integer_attribute(node: NodeProto, name: str, default: int) -> int:
     return next((each.i for each in node.attribute if each.name == name), default)
 
 
-_RULES: Mapping[str, Callable[[_Graph, NodeProto], bool]] = {
+_RULES: Mapping[str, Callable[[_Samples, NodeProto], bool]] = {
     # Expansion to a size of 1 keeps other sizes.
     "Expand": lambda graph, node: graph.numbers(node, 1)[0] == 1,
-    "Pad": _Graph.has_no_padding_of_samples,
-    "Reshape": _Graph.reshape,
+    "Pad": _Samples.has_no_padding_of_samples,
+    "Reshape": _Samples.reshape,
     "Slice": lambda graph, node: graph.keeps_first_axis(node, 3),
     "Transpose": lambda _, node: next(
         (each.ints[0] == 0 for each in node.attribute if each.name == "perm"), False
@@ -164,16 +164,8 @@ def open_batch(model: ModelProto, batches: Sequence[str]) -> str | None:
     graph, names = model.graph, {*batches} - {""}
     if len(names) != 1:
         return "inputs with different batches"
-    inferred = onnx.shape_inference.infer_shapes(model).graph
-    values = (*inferred.value_info, *inferred.input, *inferred.output)
-    shapes: dict[str, Sequence[int]] = {
-        value.name: [size.dim_value for size in value.type.tensor_type.shape.dim]
-        for value in values
-    }
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    shapes |= {name: [*tensor.dims] for name, tensor in constants.items()}
     inputs = zip(graph.input, batches, strict=True)
-    found = _Graph(shapes, constants, {value.name for value, name in inputs if name})
+    found = _samples(model, {value.name for value, name in inputs if name})
     nodes = [NodeProto.FromString(node.SerializeToString()) for node in graph.node]
     for node in nodes:
         operands = [name in found.batched for name in node.input]
@@ -197,3 +189,15 @@ def open_batch(model: ModelProto, batches: Sequence[str]) -> str | None:
             size = value.type.tensor_type.shape.dim[0]
             (size.dim_param,) = names
     return None
+
+
+def _samples(model: ModelProto, batched: set[str]) -> _Samples:
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    values = (*inferred.value_info, *inferred.input, *inferred.output)
+    shapes: dict[str, Sequence[int]] = {
+        value.name: [size.dim_value for size in value.type.tensor_type.shape.dim]
+        for value in values
+    }
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    shapes |= {name: [*tensor.dims] for name, tensor in constants.items()}
+    return _Samples(shapes, constants, batched)
