@@ -104,12 +104,12 @@ def _model(function: FuncOp) -> onnx.ModelProto:
     graph = onnx.helper.make_graph(
         writer.nodes, name, inputs, outputs, [*writer.initializers.values()]
     )
+    opsets = [onnx.helper.make_opsetid(*each) for each in writer.versions.items()]
+    oldest = onnx.helper.find_min_ir_version_for(opsets, ignore_unknown=True)
     return onnx.helper.make_model(
         graph,
-        ir_version=_IR_VERSION,
-        opset_imports=[
-            onnx.helper.make_opsetid(*version) for version in writer.versions.items()
-        ],
+        ir_version=max(_IR_VERSION, oldest),
+        opset_imports=opsets,
         producer_name="xdsl-quant",
     )
 

@@ -73,7 +73,15 @@ _SATURATED_TYPES = {
 }
 """Types to which `Cast` saturates by default."""
 
-_NARROW_TYPES = onnx.TensorProto.INT4, onnx.TensorProto.UINT4
+_TYPE_OPSETS: Mapping[int, int] = {
+    onnx.TensorProto.INT4: _NARROW_OPSET,
+    onnx.TensorProto.UINT4: _NARROW_OPSET,
+    onnx.TensorProto.FLOAT4E2M1: 23,
+    onnx.TensorProto.FLOAT8E8M0: 24,
+    onnx.TensorProto.INT2: 25,
+    onnx.TensorProto.UINT2: 25,
+}
+"""First opset whose casts have a type, for types that `OPSET` lacks."""
 
 _SMALL_BYTES = 64
 """Maximum size of a constant that is compared with others."""
@@ -274,13 +282,16 @@ class GraphWriter:
 
     def require_narrow_types(self) -> None:
         """Set the opset to the first one with narrow types and blocks."""
-        self.versions[""] = _NARROW_OPSET
+        self.require_opset(_NARROW_OPSET)
+
+    def require_opset(self, version: int) -> None:
+        """Set the opset to this version or a newer one."""
+        self.versions[""] = max(self.versions[""], version)
 
     def data_type(self, element_type: Attribute) -> int:
         """Return the data type of an element type."""
         data_type = data_type_of_element(element_type)
-        if data_type in _NARROW_TYPES:
-            self.require_narrow_types()
+        self.require_opset(_TYPE_OPSETS.get(data_type, OPSET))
         return data_type
 
     def cast(self, tensor: str, element_type: Attribute) -> str:

@@ -86,14 +86,18 @@ class NodeCase:
         for inputs, outputs in self.data:
             arrays = [array_of_value(value) for value in inputs]
             module, arguments = imported_case(self.model, arrays)
-            results = run_function(module, None, *arguments)
-            assert len(results) == len(outputs)
-            types = [value.type.tensor_type for value in self.model.graph.output]
-            for result, expected, type_ in zip(results, outputs, types, strict=True):
-                if (bits := _UNSIGNED_BITS.get(type_.elem_type)) is not None:
-                    # Narrow results are sign extended.
-                    result = result & ((1 << bits) - 1)
-                check_close(result, array_of_value(expected), self.rtol, self.atol)
+            self.check_results(run_function(module, None, *arguments), outputs)
+
+    def check_results(
+        self, results: Sequence[Array], outputs: Sequence[object]
+    ) -> None:
+        """Compare results of the interpreter with those of the case."""
+        types = [value.type.tensor_type for value in self.model.graph.output]
+        for result, expected, type_ in zip(results, outputs, types, strict=True):
+            if (bits := _UNSIGNED_BITS.get(type_.elem_type)) is not None:
+                # Narrow results are sign extended.
+                result = result & ((1 << bits) - 1)
+            check_close(result, array_of_value(expected), self.rtol, self.atol)
 
 
 def imported_case(

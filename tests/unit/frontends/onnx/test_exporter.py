@@ -40,16 +40,14 @@ _LACKS = (
     "can't be converted to MLDataType",
     "Int4x2",
     "Int2x4",
+    # `Cast` of floats of 4 bits.
     "Type 'tensor(float",
-    "Type 'tensor(int2)'",
-    "Type 'tensor(uint2)'",
     # Zero points of each channel of `ConvInteger`.
     "Non per-tensor quantization is not supported",
 )
 """Messages of onnxruntime for element types that its kernels or its Python API lack."""
 
 _REFUSED = (
-    "bits of '",
     # Ops without conversion, whose definition has changed.
     f"otherwise than {OPSET}",
     "ImageDecoder",
@@ -72,14 +70,17 @@ def _cases(part: int) -> Iterator[NodeCase]:
 @pytest.mark.sampled(40)
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_node_cases_are_written_again(part: int):
-    """ONNX's node tests: import, write, and compare onnxruntime's results with the case."""
+    """
+    ONNX's node tests: import, write, and compare onnxruntime's results with the case; those
+    of the interpreter if onnxruntime lacks the types.
+    """
     failures: list[str] = []
     for case in _cases(part):
         for inputs, outputs in case.data:
             try:
                 _check_case(case, inputs, outputs)
             except Exception as e:
-                if not any(text in str(e) for text in (*_LACKS, *_REFUSED)):
+                if not any(text in str(e) for text in _REFUSED):
                     failures.append(f"{case.name}: {type(e).__name__}: {e}")
     assert not failures, "\n".join(failures)
 
@@ -88,7 +89,15 @@ def _check_case(case: NodeCase, inputs: Any, outputs: Any) -> None:
     arrays = [array_of_value(value) for value in inputs]
     module, arguments = imported_case(case.model, arrays)
     proto = onnx.load_from_string(write_onnx(module))
-    for found, value in zip(file_results(proto, arguments), outputs, strict=True):
+    try:
+        results = file_results(proto, arguments)
+    except Exception as e:  # of many classes
+        if not any(text in str(e) for text in _LACKS):
+            raise
+        again = read_onnx(proto.SerializeToString())
+        case.check_results(run_function(again, None, *arguments), outputs)
+        return
+    for found, value in zip(results, outputs, strict=True):
         expected = array_of_value(value)
         if expected.dtype.itemsize == 1 and expected.dtype.kind not in "biu":
             # onnxruntime returns the bits of 8-bit floats.

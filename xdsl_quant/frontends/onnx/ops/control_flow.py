@@ -39,7 +39,7 @@ def _condition(b: GraphBuilder, value: SSAValue) -> SSAValue:
 
 def _if(b: GraphBuilder, node: Node, condition: SSAValue) -> Sequence[SSAValue]:
     branches = node.graph("then_branch"), node.graph("else_branch")
-    condition = _condition(b, condition)
+    scalar = _condition(b, condition)
     if (known := b.known(condition)) is not None:
         branch = branches[0] if known.all() else branches[1]
         return b.graph(branch, b.insertion_point.block)
@@ -58,7 +58,7 @@ def _if(b: GraphBuilder, node: Node, condition: SSAValue) -> Sequence[SSAValue]:
                 *texts
             )
         )
-    op = stablehlo.IfOp(condition, result_types=[types[0]], regions=regions)
+    op = stablehlo.IfOp(scalar, result_types=[types[0]], regions=regions)
     b.add(op)
     return op.results
 

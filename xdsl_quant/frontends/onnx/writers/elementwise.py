@@ -279,11 +279,19 @@ def _complement_if(
 def _convert_bits(w: GraphWriter, op: stablehlo.BitcastConvertOp) -> None:
     """Write a change of the sign of integers as a cast, which wraps."""
     types = element_type_of(op.operand), element_type_of(op.result)
-    if not all(isinstance(each, IntegerType) for each in types) or (
-        shape_of(op.operand) != shape_of(op.result)
-    ):
+    if shape_of(op.operand) != shape_of(op.result):
         raise Unsupported(f"bits of '{types[0]}' as '{types[1]}'")
-    _convert(w, op)
+    if all(isinstance(each, IntegerType) for each in types):
+        _convert(w, op)
+        return
+    w.require_opset(_BITCAST_OPSET)
+    layout, name = w.layout(op.operand), w.value_name(op.result)
+    tensor, data_type = w.operand(op.operand, layout), w.data_type(types[1])
+    w.result(op.result, w.node("BitCast", [tensor], name, to=data_type), layout)
+
+
+_BITCAST_OPSET = 26
+"""First opset with `BitCast`."""
 
 
 def _rounded_away_from_zero(w: GraphWriter, op: Operation) -> None:

@@ -1,5 +1,7 @@
 """Sampling and Fourier transforms, interpreted and compiled; the node tests have more."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ def _floats(*shape: int, low: float = -1.5, high: float = 1.5) -> Array:
 _REGIONS = np.array([[0, 1, 4, 3], [-3, 2, 9, 9], [2, 2, 2.2, 2.1]], np.float32)
 
 
-def _roi_align(**attributes: float | str) -> NodeModel:
+def _roi_align(**attributes: Any) -> NodeModel:
     return node_model(
         "RoiAlign",
         [_floats(2, 3, 5, 6), _REGIONS, np.array([1, 0, 1])],

@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from .written_models import check, floats, function, integers, refusal
+from xdsl_quant.frontends.onnx import read_onnx
+from xdsl_quant.machines.numpy import run_function
+
+from .written_models import (
+    check,
+    floats,
+    function,
+    integers,
+    op_types,
+    refusal,
+    written,
+)
 
 _UNARY = {
     "stablehlo.abs": ("Abs",),
@@ -145,13 +156,27 @@ def test_truth_values_and_bits():
     check(text, integers(4), integers(4) + 3, numbers)
 
 
-def test_bits_of_floats_are_refused():
+def test_bits_of_floats():
     text = function(
         "%x: tensor<4xf32>",
         "tensor<4xi32>",
         "%0 = stablehlo.bitcast_convert %x : (tensor<4xf32>) -> tensor<4xi32>",
         "%0",
     )
+    proto, x = written(text), np.array([1, -0.0, np.inf, np.nan], np.float32)
+    assert op_types(proto) == ["BitCast"]
+    # onnxruntime 1.32 has no kernel.
+    (found,) = run_function(read_onnx(proto.SerializeToString()), None, x)
+    np.testing.assert_array_equal(found, x.view(np.int32))
+
+
+def test_bits_of_another_shape_are_refused():
+    text = function(
+        "%x: tensor<4xf32>",
+        "tensor<4x2xi16>",
+        "%0 = stablehlo.bitcast_convert %x : (tensor<4xf32>) -> tensor<4x2xi16>",
+        "%0",
+    )
     assert refusal(text).endswith(
-        "'stablehlo.bitcast_convert' op cannot be written as ONNX: bits of 'f32' as 'i32'"
+        "'stablehlo.bitcast_convert' op cannot be written as ONNX: bits of 'f32' as 'i16'"
     )
