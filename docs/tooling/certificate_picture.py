@@ -1,11 +1,12 @@
 """
-Draw the picture of `docs/certificates.md`: certified and observed error, and margin, of each
-sample.
+Draw the picture of `docs/certificates.md`: certified error, observed error and margin of
+each sample.
 
 `python -m docs.tooling.certificate_picture` writes `docs/images/certificates.svg`.
 """
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -23,13 +24,13 @@ RADIUS = 0.05
 
 def certificate() -> Certificate:
     """Certify the quantized wine network near all test samples."""
-    models = (
+    quantized, float_module = (
         read_model_file(EXAMPLES / name, static=True)
         for name in ("wine_int8.onnx", "wine.onnx")
     )
     with np.load(EXAMPLES / "wine_test.npz") as file:
-        samples = file[file.files[0]]
-    return certify(*models, Region.ball(samples, RADIUS))
+        samples = np.asarray(file["x"], np.float64)
+    return certify(quantized, float_module, Region.ball(samples, RADIUS))
 
 
 def draw(found: Certificate) -> Figure:
@@ -38,12 +39,15 @@ def draw(found: Certificate) -> Figure:
     columns = np.arange(len(regions))
     is_open = np.array([r.verdicts["agreement"] != "certified" for r in regions])
     figure = Figure(figsize=(8, 3.6), layout="constrained")
-    axes = figure.subplots()
+    # matplotlib has no complete types.
+    axes: Any = figure.subplots()
     errors = [each.error for each in regions]
     margins = np.array([each.margin for each in regions])
     axes.bar(columns, errors, color="#9db7d5", label="certified: no error is larger")
     observed = [each.observed for each in regions]
-    axes.plot(columns, observed, "o", ms=3, color="#1f4e79", label="largest error found")
+    axes.plot(
+        columns, observed, "o", ms=3, color="#1f4e79", label="largest error found"
+    )
     axes.step(
         columns, margins, where="mid", color="#c55a11", label="margin of the class"
     )
@@ -65,8 +69,10 @@ def draw(found: Certificate) -> Figure:
 
 def main() -> None:
     """Write the picture."""
-    with mpl.rc_context({"svg.hashsalt": "certificates", "svg.fonttype": "none"}):
-        draw(certificate()).savefig(PICTURE, metadata={"Date": None})
+    settings: Any = mpl.rcParams
+    settings.update({"svg.hashsalt": "certificates", "svg.fonttype": "none"})
+    picture: Any = draw(certificate())
+    picture.savefig(PICTURE, metadata={"Date": None})
 
 
 if __name__ == "__main__":

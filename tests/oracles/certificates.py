@@ -211,7 +211,8 @@ def drawn_inputs(
         between = (np.floor(points / step) + 0.5) * step + side
         is_between = rng.random(shape) < rng.choice([0.0, 0.5, 1.0], (count, 1))
         points = np.where(is_between, between, points)
-    return np.clip(points.astype(np.float32), low, high)
+    rounded = points.astype(np.float32).astype(np.float64)
+    return np.clip(rounded, low, high)
 
 
 def violations(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
 from tests.oracles.certificates import BATCH, residual, violations
@@ -26,13 +27,14 @@ from xdsl_quant.proving.certificates.linear_maps import (
     Path as MapPath,
 )
 from xdsl_quant.quantizer import quantize
+from xdsl_quant.runtime.loading import as_module
 
 EXAMPLES = Path("docs/examples")
 RADIUS = 0.05
 
 
 @pytest.fixture(scope="module")
-def wine() -> tuple[object, Certificate]:
+def wine() -> tuple[ModuleOp, Certificate]:
     quantized = quantize(EXAMPLES / "wine.tflite", EXAMPLES / "wine_samples.npz").module
     with np.load(EXAMPLES / "wine_test.npz") as file:
         samples = file[file.files[0]][:8]
@@ -40,7 +42,7 @@ def wine() -> tuple[object, Certificate]:
     return quantized, certify(quantized, EXAMPLES / "wine.tflite", region, tries=30)
 
 
-def test_certificate_bounds_what_the_search_finds(wine: tuple[object, Certificate]):
+def test_certificate_bounds_what_the_search_finds(wine: tuple[ModuleOp, Certificate]):
     _, found = wine
     assert len(found.regions) == 8
     assert all(0 < each.observed <= each.error for each in found.regions)
@@ -51,13 +53,15 @@ def test_certificate_bounds_what_the_search_finds(wine: tuple[object, Certificat
     assert "error of a result in 8 regions: at most" in str(found)
 
 
-def test_observed_error_is_the_error_of_its_argument(wine: tuple[object, Certificate]):
+def test_observed_error_is_the_error_of_its_argument(
+    wine: tuple[ModuleOp, Certificate],
+):
     quantized, found = wine
     region = found.regions[0]
     argument = np.array(region.argument, np.float32).reshape(found.shape)
     results = [
         np.asarray(run_function(model, "main", argument)[0], np.float64)
-        for model in (quantized, EXAMPLES / "wine.tflite")
+        for model in (quantized, as_module(EXAMPLES / "wine.tflite"))
     ]
     assert np.abs(results[0] - results[1]).max() == region.observed
 
@@ -161,12 +165,8 @@ def test_transposes_are_adjoint(linear: LinearMap):
 def test_back_substitution_lets_errors_cancel():
     variables = Variables(1)
     x = variables.input(np.array([[-1.0, -1.0]]), np.array([[1.0, 1.0]]))
-    total = variables.define(
-        [(x, MapPath([Matrix(1, np.array([[1.0], [1.0]]))]))], [0.0]
-    )
-    change = variables.define(
-        [(x, MapPath([Matrix(1, np.array([[1.0], [-1.0]]))]))], [0.0]
-    )
+    paths = [MapPath([Matrix(1, np.array([[1.0], [sign]]))]) for sign in (1.0, -1.0)]
+    total, change = (variables.define([(x, path)], np.zeros(1)) for path in paths)
     rows = np.ones((1, 1, 1))
     low, high = variables.bound({total: rows, change: -rows})
     # (a + b) - (a - b) = 2 b; intervals alone give -4 to 4.

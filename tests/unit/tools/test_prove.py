@@ -301,7 +301,7 @@ def test_certificate_of_a_model(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert main([*arguments, "--tries", "2", "--json", path]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
-    assert "in both models          84         0        5\n" in captured.out
+    assert "in both models          85         0        4\n" in captured.out
     assert '"agreement": "certified"' in Path(path).read_text()
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
 from xdsl_quant.diagnostics import refuse
 
-from .bounds import Coefficient, Variable, Variables
+from .bounds import Coefficient, Lines, Variable, Variables
 from .functions import FUNCTIONS, Elementwise
 from .linear_maps import (
     FLOAT_UNIT,
@@ -35,6 +36,9 @@ from .networks import (
     scaled_type,
 )
 from .pairing import Affine, Pairing, expand
+
+_Ends: TypeAlias = tuple[Floats, Floats]
+"""Smallest and largest result of a clamp."""
 
 _MARGIN = 2.0**-40
 """Bound of the relative rounding errors of the few operations of a relaxation."""
@@ -131,7 +135,7 @@ class Analysis:
         return ValuePair(number, difference)
 
     def _float_error(self, quantized: Value, affine: Affine) -> Floats | float:
-        """Return the rounding error of a sum that the quantized network computes in `f32`."""
+        """Return the error of a sum that the quantized network computes in `f32`."""
         op = quantized.op
         if op is None or scaled_type(op.results[0].type) is not None:
             return 0.0
@@ -199,46 +203,60 @@ class Analysis:
         ends = (-infinity, infinity) if clamp is None else (clamp.low, clamp.high)
         self._refine(operand, error, (*own_ends, *ends))
         self._check_limit(own, operand)
+        number = result = operand.number
+        if clamp is not None:
+            lines = _clamp_lines(number, ends)
+            result = self.variables.enclose(lines, _MARGIN * number.magnitude)
+        return ValuePair(result, self._saturated(operand, own_ends, ends, error))
+
+    def _saturated(
+        self, operand: ValuePair, own: _Ends, ends: _Ends, error: Floats
+    ) -> Variable:
+        """
+        Return the difference of `clamp(number + difference + error)` to the ends `own`, and
+        of `clamp(number)` to other ends: a share of `difference + error`, and the
+        difference of the clamps of the float value.
+        """
         number, difference = operand.number, operand.difference
         low, high = number.low, number.high
-        # The float value: piecewise linear.
-        at_low, at_high = np.clip(low, *ends), np.clip(high, *ends)
-        slope = (at_high - at_low) / np.maximum(high - low, SMALLEST)
-        slope = np.clip(slope, 0.0, 1.0)
-        points = [low, high, *(np.clip(end, low, high) for end in ends)]
-        center, radius = _middle_and_radius(
-            [np.clip(p, *ends) - slope * p for p in points]
-        )
-        margin = _MARGIN * number.magnitude
-        result = operand.number
-        if clamp is not None:
-            result = self.variables.define([(number, slope)], center, radius + margin)
-        # The difference: `share * (difference + error)`, and the difference of clamps.
         first, last = difference.low - error, difference.high + error
-        is_inside = (low >= own_ends[0]) & (high <= own_ends[1])
-        is_inside &= (low + first >= own_ends[0]) & (high + last <= own_ends[1])
-        is_outside = (np.maximum(high, high + last) <= own_ends[0]) | (
-            np.minimum(low, low + first) >= own_ends[1]
+        is_inside = (low >= own[0]) & (high <= own[1])
+        is_inside &= (low + first >= own[0]) & (high + last <= own[1])
+        is_outside = (np.maximum(high, high + last) <= own[0]) | (
+            np.minimum(low, low + first) >= own[1]
         )
-        share = np.where(is_inside, 1.0, np.where(is_outside, 0.0, 0.5))
-        # From a partial share of 1/2, the share may be 0 or 1.
-        least = np.minimum.reduce([difference.low / 2 - error, -difference.high / 2])
-        most = np.maximum.reduce([difference.high / 2 + error, -difference.low / 2])
-        exact = np.where(is_inside, error, 0.0)
-        is_partial = ~(is_inside | is_outside)
-        least = np.where(is_partial, np.minimum(least, 0.0), -exact)
-        most = np.where(is_partial, np.maximum(most, 0.0), exact)
-        points += [np.clip(end, low, high) for end in own_ends]
-        changes = [np.clip(p, *own_ends) - np.clip(p, *ends) for p in points]
+        points = [low, high, *(np.clip(end, low, high) for end in (*own, *ends))]
+        changes = [np.clip(p, *own) - np.clip(p, *ends) for p in points]
         smallest, largest = np.minimum.reduce(changes), np.maximum.reduce(changes)
-        offset, radius = _middle_and_radius([least + smallest, most + largest])
+        # Otherwise, the share is from 0 to 1: from `min(0, x)` to `max(0, x)`.
+        slopes: list[Floats] = []
+        offsets: list[Floats] = []
+        for side, limit in ((-1.0, np.minimum), (1.0, np.maximum)):
+            start = limit(difference.low + side * error, 0.0)
+            end = limit(difference.high + side * error, 0.0)
+            width = np.maximum(difference.high - difference.low, SMALLEST)
+            slope = np.clip((end - start) / width, 0.0, 1.0)
+            offset = start - slope * difference.low
+            at_end = end - slope * difference.high
+            offset = (np.minimum if side < 0 else np.maximum)(offset, at_end)
+            slope = np.where(is_inside, 1.0, np.where(is_outside, 0.0, slope))
+            exact = np.where(is_inside, side * error, 0.0)
+            slopes.append(slope)
+            offsets.append(np.where(is_inside | is_outside, exact, offset))
         margin = _MARGIN * (number.magnitude + difference.magnitude + error)
-        changed = self.variables.define([(difference, share)], offset, radius + margin)
+        lines = Lines(
+            difference,
+            slopes[0],
+            offsets[0] + smallest,
+            slopes[1],
+            offsets[1] + largest,
+        )
+        changed = self.variables.enclose(lines, margin)
         changed.tighten(
             np.minimum(first, 0.0) + smallest - margin,
             np.maximum(last, 0.0) + largest + margin,
         )
-        return ValuePair(result, changed)
+        return changed
 
     def _refine(
         self, operand: ValuePair, error: Floats, bends: Sequence[Floats]
@@ -323,6 +341,28 @@ class Analysis:
         center, radius = _middle_and_radius([low, high])
         changed = self.variables.define((), center, radius + _MARGIN * np.abs(center))
         return ValuePair(result, changed)
+
+
+def _clamp_lines(number: Variable, ends: _Ends) -> Lines:
+    """Return lines that bound a clamp: chords, and tangents at one bend."""
+    low, high = number.low, number.high
+    at_low, at_high = np.clip(low, *ends), np.clip(high, *ends)
+    slope = (at_high - at_low) / np.maximum(high - low, SMALLEST)
+    slope = np.clip(slope, 0.0, 1.0)
+    points = [low, high, *(np.clip(end, low, high) for end in ends)]
+    offsets = [np.clip(p, *ends) - slope * p for p in points]
+    slopes, lines = [slope, slope], [np.minimum.reduce(offsets)]
+    lines.append(np.maximum.reduce(offsets))
+    bends = [(low < end) & (end < high) for end in ends]
+    for index, end in enumerate(ends):
+        # A clamp with one bend is convex or concave: the tangent with the smaller area.
+        has_bend = bends[index] & ~bends[1 - index]
+        is_linear = (high + low >= 2 * end) if index == 0 else (high + low <= 2 * end)
+        tangent = np.where(is_linear, 1.0, 0.0)
+        slopes[index] = np.where(has_bend, tangent, slopes[index])
+        offset = np.where(is_linear, 0.0, end)
+        lines[index] = np.where(has_bend, offset, lines[index])
+    return Lines(number, slopes[0], lines[0], slopes[1], lines[1])
 
 
 def _middle_and_radius(points: Sequence[Floats]) -> tuple[Floats, Floats]:

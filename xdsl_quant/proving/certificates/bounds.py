@@ -26,6 +26,17 @@ _MOST_BYTES = 1 << 26
 """Maximum size in bytes of the coefficients of a variable."""
 
 
+@dataclass(frozen=True)
+class Lines:
+    """Affine functions of one variable that bound another, `[regions, elements]`."""
+
+    operand: Variable
+    low_slope: Floats
+    low: Floats
+    high_slope: Floats
+    high: Floats
+
+
 @dataclass(eq=False)
 class Variable:
     """An affine function of earlier variables, with an error; an input without terms."""
@@ -40,6 +51,9 @@ class Variable:
     high: Floats
     slack: Floats
     """Bound of the rounding errors when coefficients of 1 are substituted."""
+
+    lines: Lines | None = None
+    """Bounds of a variable that has no terms."""
 
     @property
     def magnitude(self) -> Floats:
@@ -131,6 +145,26 @@ class Variables:
         low, high = outward(middle - spread, middle + spread)
         return self._add(terms, constant, radius, low, high, slack)
 
+    def enclose(self, lines: Lines, radius: Floats) -> Variable:
+        """
+        Add a variable between two affine functions of another variable.
+
+        Args:
+            lines: the functions; where slopes are not negative.
+            radius: bound of an error that is added.
+        """
+        operand = lines.operand
+        low = lines.low_slope * operand.low + lines.low
+        high = lines.high_slope * operand.high + lines.high
+        sizes = np.maximum(lines.low_slope, lines.high_slope) * operand.magnitude
+        sizes = sizes + np.maximum(np.abs(lines.low), np.abs(lines.high)) + radius
+        slack = growth(low.shape[-1] + 4096) * sizes + SMALLEST
+        low, high = outward(low - radius - slack, high + radius + slack)
+        zeros = np.zeros_like(low)
+        variable = self._add((), zeros, zeros + radius, low, high, slack)
+        variable.lines = lines
+        return variable
+
     def _add(
         self,
         terms: Sequence[tuple[Variable, Coefficient]],
@@ -158,31 +192,40 @@ class Variables:
                 directions in which the expressions grow.
         """
         (first, *_) = expression.values()
-        shape = first.shape[:2]
-        todo = dict(expression)
-        center, radius = np.zeros(shape), np.zeros(shape)
-        low, high = np.full(shape, -np.inf), np.full(shape, np.inf)
+        count = first.shape[1]
+        # The largest value is the smallest of the opposite, negated.
+        todo = {
+            variable: np.concatenate([rows, -rows], axis=1)
+            for variable, rows in expression.items()
+        }
+        center = np.zeros((first.shape[0], 2 * count))
+        radius, low = np.zeros_like(center), np.full_like(center, -np.inf)
         while todo:
-            at_box = self._box(todo, center, radius)
-            low, high = np.maximum(low, at_box[0]), np.minimum(high, at_box[1])
+            low = np.maximum(low, self._box(todo, center, radius))
             variable = max(todo, key=lambda each: each.number)
             rows = todo.pop(variable)
             if watched is not None and variable in watched:
-                watched[variable] = rows
+                watched[variable] = rows[:, :count]
             error = variable.radius + variable.slack
             center = center + _dot(rows, variable.constant)
             radius = radius + _dot(np.abs(rows), error)
-            for operand, coefficient in variable.terms:
-                added = _transpose(coefficient, rows)
+            added = [(each, _transpose(path, rows)) for each, path in variable.terms]
+            if (lines := variable.lines) is not None:
+                positive, negative = np.maximum(rows, 0.0), np.minimum(rows, 0.0)
+                center = center + _dot(positive, lines.low) + _dot(negative, lines.high)
+                positive *= lines.low_slope[:, np.newaxis]
+                negative *= lines.high_slope[:, np.newaxis]
+                added.append((lines.operand, positive + negative))
+            for operand, more in added:
                 known = todo.get(operand)
-                todo[operand] = added if known is None else known + added
-        last = _ends(center, radius)
-        return np.maximum(low, last[0]), np.minimum(high, last[1])
+                todo[operand] = more if known is None else known + more
+        low = np.maximum(low, _smallest(center, radius))
+        return low[:, :count], -low[:, count:]
 
     def _box(
         self, rows: Mapping[Variable, Floats], center: Floats, radius: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return bounds from the bounds of each variable alone."""
+    ) -> Floats:
+        """Return the smallest values, given the bounds of each variable alone."""
         for variable, coefficients in rows.items():
             middle = (variable.low + variable.high) / 2
             around = np.maximum(variable.high - middle, middle - variable.low)
@@ -190,7 +233,7 @@ class Variables:
             error = around + unit * (np.abs(middle) + around)
             center = center + _dot(coefficients, middle)
             radius = radius + _dot(np.abs(coefficients), error)
-        return _ends(center, radius)
+        return _smallest(center, radius)
 
     def refine(
         self,
@@ -227,7 +270,7 @@ def _dot(rows: Floats, values: Floats) -> Floats:
     return (rows @ values[:, :, np.newaxis])[:, :, 0]
 
 
-def _ends(center: Floats, radius: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of an interval, wider by the errors of its sums."""
+def _smallest(center: Floats, radius: Floats) -> Floats:
+    """Return the lower end of an interval, less the errors of its sums."""
     radius = radius * (1 + 2.0**-30) + np.abs(center) * 2.0**-46 + SMALLEST
-    return outward(center - radius, center + radius)
+    return np.nextafter(center - radius, -np.inf)
