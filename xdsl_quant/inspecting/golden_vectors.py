@@ -31,9 +31,7 @@ from xdsl.traits import IsTerminator
 
 from xdsl_quant.diagnostics import located_message, location_prefix, op_name
 from xdsl_quant.dialects.quant.types import ScaledQuantizedType, scalar_or_element_type
-from xdsl_quant.machines.numpy import StatefulModel
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.rounding_mode import NanResult, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.arrays import (
     check_argument,
     constant_attr,
@@ -42,7 +40,7 @@ from xdsl_quant.runtime.arrays import (
 )
 from xdsl_quant.runtime.missing_lowering import compiled_only, has_stablehlo_ops
 
-from .op_recording import Execution, Recorder, Step
+from .op_recording import Execution, RecordedFunction, Step
 
 CONSTANTS = "constants"
 """Folder of constant operands and of tables."""
@@ -397,7 +395,7 @@ def _attribute_number(
             return None
 
 
-class TracedModel(StatefulModel):
+class TracedModel(RecordedFunction):
     """Stateful model whose calls are written to a directory of golden vectors."""
 
     def __init__(
@@ -405,21 +403,16 @@ class TracedModel(StatefulModel):
         directory: Path,
         module: ModuleOp,
         name: str | None = None,
-        *,
-        rounding_mode: RoundingMode = "nearest-even",
-        zero_point_order: ZeroPointOrder = "before-rounding",
-        nan: NanResult = "storage-min",
+        **rounding: Any,
     ):
         """
-        Prepare a function, and attach the recorder to its interpreter.
+        Prepare a function.
 
         Args:
             directory: an existing empty directory.
             module: module with ops that the interpreter runs without a lowering.
             name: name of the function; `None` for the only public function, or for `main`.
-            rounding_mode: see `StatefulModel`.
-            zero_point_order: see `StatefulModel`.
-            nan: see `StatefulModel`.
+            rounding: keyword arguments of `StatefulModel`.
 
         Raises:
             ValueError: if an op is lowered or compiled before it runs.
@@ -429,27 +422,18 @@ class TracedModel(StatefulModel):
                 raise ValueError(_untraceable(op, "it is lowered before it runs"))
         if (op := compiled_only([module])) is not None:
             raise ValueError(_untraceable(op, "the interpreter does not support it"))
-        super().__init__(
-            module,
-            name,
-            rounding_mode=rounding_mode,
-            zero_point_order=zero_point_order,
-            nan=nan,
-        )
-        self._recorder = Recorder()
-        self._interpreter.listeners = (self._recorder,)
+        super().__init__(module, name, **rounding)
         self.vectors = GoldenVectors(directory, module)
 
     def step(self, *arguments: ArrayLike) -> tuple[Array, ...]:
         """Run the function, and write the values of its ops; see `StatefulModel.step`."""
-        with self._recorder.recording():
-            results = super().step(*arguments)
+        results = super().step(*arguments)
         parameters = self._function.args
         values = [
             check_argument(argument, parameter.type, "argument")
             for argument, parameter in zip(arguments, parameters, strict=True)
         ]
-        self.vectors.add_call(self._function, values, self._recorder.executions)
+        self.vectors.add_call(self._function, values, self.executions)
         return results
 
 

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Operation
 
+from xdsl_quant.machines.numpy import StatefulModel
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.primitives import OBSERVERS
 
@@ -86,6 +89,33 @@ class Recorder(Interpreter.Listener):
         steps = self._open[-1].steps
         if step is not None and not _has_table_of(steps, step):
             steps.append(step)
+
+
+class RecordedFunction(StatefulModel):
+    """Stateful model that records the executions of ops in its last call."""
+
+    def __init__(self, module: ModuleOp, name: str | None = None, **rounding: Any):
+        """
+        Prepare a function, and attach a recorder to its interpreter.
+
+        Args:
+            module: see `StatefulModel`.
+            name: see `StatefulModel`.
+            rounding: keyword arguments of `StatefulModel`.
+        """
+        super().__init__(module, name, **rounding)
+        self._recorder = Recorder()
+        self._interpreter.listeners = (self._recorder,)
+
+    @property
+    def executions(self) -> Sequence[Execution]:
+        """Executions of the last call, in the order in which they finished."""
+        return self._recorder.executions
+
+    def step(self, *arguments: ArrayLike) -> tuple[Array, ...]:
+        """Run the function, and record its ops; see `StatefulModel.step`."""
+        with self._recorder.recording():
+            return super().step(*arguments)
 
 
 def _has_table_of(steps: Sequence[Step], step: Step) -> bool:

@@ -20,6 +20,7 @@ from xdsl_quant.proving import (
 from xdsl_quant.proving.modules import has_casts
 from xdsl_quant.proving.pipelines import lowering
 from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.runtime.extras import slice_function
 from xdsl_quant.runtime.loading import parse_type
 
 from .failures import Failure, read_module, read_type_or_module
@@ -72,6 +73,11 @@ def _requantization_claims(
 def _pipeline_claim(
     options: argparse.Namespace, rounding: Rounding
 ) -> tuple[str, Iterator[Theorem]]:
+    if "convert-tfl-to-" in options.after:
+        # Loads MLIR and the recording of kernels.
+        prove = slice_function("--after", "proving.kernels.kernel_theorems")
+        title = f"{options.module}: {options.after}, kernel by kernel"
+        return title, prove(read_module(options), options.after)
     lowered_by = lowering(
         rounding, fuse=options.fuse, scale_rounding=options.scale_rounding
     )

@@ -1,0 +1,139 @@
+"""`xdsl-quant prove --after convert-tfl-to-...`: pipelines on models, kernel by kernel."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+
+from tests.proving.kernel_mutants import module, outcomes
+from xdsl_quant.inspecting import op_recording
+from xdsl_quant.proving.kernels import Kernel, cut_kernels, prove_kernel
+from xdsl_quant.proving.theorems import Theorem
+from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.tools.prove import main
+
+LINALG, TOSA = "convert-tfl-to-linalg", "convert-tfl-to-tosa"
+
+
+@cache
+def kernels() -> dict[str, Kernel]:
+    return {kernel.op.name: kernel for kernel in cut_kernels(module())}
+
+
+def proved(
+    name: str, passes: str = LINALG, mutate: Callable[[ModuleOp], None] | None = None
+) -> Theorem:
+    return prove_kernel(kernels()[f"tfl.{name}"], passes, mutate)
+
+
+@pytest.mark.parametrize(
+    ("name", "passes", "method"),
+    [
+        ("conv_2d", LINALG, "36 unit vectors, 983,028 accumulators"),
+        ("depthwise_conv_2d", TOSA, "12 unit vectors, 177,482 accumulators"),
+        ("average_pool_2d", TOSA, "1,531 sums of 6 elements"),
+        ("logistic", LINALG, "all 256 inputs of an element"),
+        ("quantize", TOSA, "all 256 inputs of an element"),
+        ("concatenation", LINALG, "movement, 2 labels"),
+        ("reshape", TOSA, "movement, 2 labels"),
+    ],
+)
+def test_kernel_is_proved(name: str, passes: str, method: str):
+    theorem = proved(name, passes)
+    assert (theorem.verdict, theorem.method) == ("proved", method), theorem
+
+
+def _replace_constant(name: str, change: Callable[[list[int]], list[int]]) -> Any:
+    """Return a mutation of the first constant of a type."""
+
+    def mutate(module: ModuleOp) -> None:
+        for op in module.walk():
+            if isinstance(op, arith.ConstantOp) and name in str(op.result.type):
+                value: Any = op.value
+                new = change([*map(int, value.get_values())])
+                op.properties["value"] = DenseIntOrFPElementsAttr.from_list(
+                    value.type, new
+                )
+                return
+        raise AssertionError
+
+    return mutate
+
+
+def test_changed_weight_is_refuted():
+    def change(values: list[int]) -> list[int]:
+        values[5] += 1
+        return values
+
+    theorem = proved("conv_2d", LINALG, _replace_constant("3x3x3x2xi8", change))
+    assert theorem.verdict == "refuted"
+
+
+def test_weights_at_other_positions_are_refuted():
+    """Unit vectors of a class have equal coefficients, so their labels must differ."""
+
+    def change(values: list[int]) -> list[int]:
+        return values[::-1]
+
+    theorem = proved("conv_2d", LINALG, _replace_constant("3x3x3x2xi8", change))
+    assert theorem.verdict == "refuted"
+
+
+def test_refutation_gives_bound_and_input():
+    """The reference kernel rescales in `f64`, TOSA by a multiplier."""
+    theorem = proved("fully_connected", TOSA)
+    assert theorem.verdict == "refuted"
+    assert theorem.details.startswith("at most 1 unit: argument 0 is -128")
+
+
+def test_mutants_are_refuted_or_harmless():
+    assert {verdict for verdict, _ in outcomes(3, 7)} <= {"refuted", "proved"}
+
+
+def test_float_kernel_is_open():
+    text = """
+    !q = !quant.uniform<i8:f32, 0.5>
+    func.func @main(%x: tensor<2xf32>) -> tensor<2x!q> {
+      %0 = "tfl.quantize"(%x) <{qtype = tensor<2x!q>}> : (tensor<2xf32>) -> tensor<2x!q>
+      return %0 : tensor<2x!q>
+    }"""
+    (kernel,) = cut_kernels(parse_module(text))
+    theorem = prove_kernel(kernel, LINALG)
+    assert (theorem.verdict, theorem.details) == (
+        "unknown",
+        "has an argument of type 'f32'",
+    )
+
+
+def test_equal_kernels_are_proved_once():
+    text = """
+    !q = !quant.uniform<i8:f32, 0.5>
+    func.func @main(%x: tensor<2x!q>) -> tensor<2x!q> {
+      %0 = "tfl.relu"(%x) : (tensor<2x!q>) -> tensor<2x!q>
+      %1 = "tfl.relu"(%0) : (tensor<2x!q>) -> tensor<2x!q>
+      return %1 : tensor<2x!q>
+    }"""
+    assert len([*cut_kernels(parse_module(text))]) == 1
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "m.mlir"
+    path.write_text("""
+    !q = !quant.uniform<i8:f32, 0.5>
+    !s = !quant.uniform<i8:f32, 3.906250e-03:-128>
+    func.func @main(%x: tensor<1x4x!q>) -> tensor<1x4x!s> {
+      %0 = "tfl.relu"(%x) : (tensor<1x4x!q>) -> tensor<1x4x!q>
+      %1 = "tfl.logistic"(%0) : (tensor<1x4x!q>) -> tensor<1x4x!s>
+      %2 = "tfl.softmax"(%0) <{beta = 1.0 : f32}> : (tensor<1x4x!q>) -> tensor<1x4x!s>
+      return %2 : tensor<1x4x!s>
+    }""")
+    assert op_recording.Recorder is not None
+    assert main([str(path), "--after", LINALG]) == 1
+    captured = capsys.readouterr()
+    found = [line.split(":")[0].strip() for line in captured.out.splitlines()[1:]]
+    assert found == ["proved", "proved", "unknown"]
+    assert captured.err == f"{path}: error: 1 claim not proved\n"

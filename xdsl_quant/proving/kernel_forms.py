@@ -1,0 +1,506 @@
+"""
+Forms of lowered kernels: which part of the code only moves stored values, which part is
+affine, and which part is elementwise.
+
+The classification looks at ops, not at values, so it holds for all inputs. A value is
+
+* `CONSTANT`, if it does not depend on the arguments;
+* `MOVED`, if each element is an element of an argument, or constant;
+* `AFFINE`, if each element is a sum of extended elements of arguments, multiplied by
+  constants, modulo a power of two;
+* `OTHER`, else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineMap
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.runtime.arrays import elements_attr, numpy_dtype, shape_of
+from xdsl_quant.runtime.entry_function import entry_function
+
+from .terms import UnsupportedError
+
+
+class Kind(IntEnum):
+    """Dependence of a value on the arguments, from simple to general."""
+
+    CONSTANT = 0
+    MOVED = 1
+    AFFINE = 2
+    OTHER = 3
+
+
+_CONSTANTS = frozenset(
+    ("arith.constant", "tensor.empty", "tosa.const", "tosa.const_shape")
+)
+
+_MOVEMENT = frozenset(
+    (
+        *("quant.scast", "linalg.broadcast", "linalg.copy", "linalg.transpose"),
+        *("tensor.cast", "tensor.collapse_shape", "tensor.concat", "tensor.pad"),
+        *("tensor.expand_shape", "tensor.extract_slice", "tensor.insert_slice"),
+        *("tensor.reshape", "linalg.fill", "tosa.concat", "tosa.identity", "tosa.pad"),
+        *("tosa.reshape", "tosa.reverse", "tosa.slice", "tosa.tile", "tosa.transpose"),
+    )
+)
+"""Ops whose result elements are elements of their operands."""
+
+_RESHAPES = frozenset(
+    (
+        *("quant.scast", "tensor.collapse_shape", "tensor.expand_shape"),
+        "tosa.reshape",
+    )
+)
+"""Ops that keep the order of elements."""
+
+_EXTENSIONS = frozenset(("arith.extsi", "arith.extui", "tosa.cast"))
+
+_SUMS = frozenset(("arith.addi", "arith.subi", "tosa.add", "tosa.sub"))
+
+_PRODUCTS = frozenset(("tosa.conv2d", "tosa.depthwise_conv2d"))
+
+_ELEMENTWISE = frozenset(
+    (
+        *("quant.scast", "linalg.fill", "tosa.abs", "tosa.add", "tosa.cast"),
+        *("tosa.clamp", "tosa.equal", "tosa.greater", "tosa.greater_equal"),
+        *("tosa.arithmetic_right_shift", "tosa.maximum", "tosa.minimum", "tosa.mul"),
+        *("tosa.intdiv", "tosa.negate", "tosa.rescale", "tosa.select", "tosa.sub"),
+        *("tosa.table",),
+    )
+)
+"""Ops other than `linalg.generic` that compute each element alone."""
+
+
+@dataclass
+class KernelForm:
+    """Kinds of the values of a lowered function with one block."""
+
+    function: FuncOp
+
+    kinds: dict[SSAValue, Kind] = field(default_factory=dict[SSAValue, Kind])
+
+    factors: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Constants by which elements of arguments are multiplied."""
+
+    negations: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Differences whose subtrahend depends on the arguments."""
+
+    @classmethod
+    def of(cls, module: ModuleOp) -> "KernelForm":
+        """
+        Classify the values of the entry function of a lowered module.
+
+        Raises:
+            UnsupportedError: if the function has several blocks.
+        """
+        function = entry_function(module)
+        if len(function.body.blocks) != 1:
+            raise UnsupportedError("the lowered kernel has branches")
+        form = cls(function)
+        form.kinds.update(dict.fromkeys(function.args, Kind.MOVED))
+        for op in form.ops:
+            kind = form._kind(op)
+            form.kinds.update(dict.fromkeys(op.results, kind))
+        return form
+
+    @property
+    def ops(self) -> Sequence[Operation]:
+        """Ops of the function, without the terminator."""
+        return [*self.function.body.block.ops][:-1]
+
+    @property
+    def results(self) -> Sequence[SSAValue]:
+        """Results of the function, before reshapes that keep the last dimension."""
+        last = self.function.body.block.last_op
+        return [] if last is None else [*map(_without_reshape, last.operands)]
+
+    def affine_start(self) -> SSAValue:
+        """
+        Return the first affine value of which the results are an elementwise function.
+
+        Raises:
+            UnsupportedError: if there is none.
+        """
+        reason = "its code has no affine part of which the results are a function"
+        for op in self.ops:
+            for value in op.results:
+                if self.kinds[value] is not Kind.AFFINE or self._is_bypassed(value):
+                    continue
+                if (name := self.is_elementwise([value])) is None:
+                    return value
+                reason = f"its code has '{name}' after the affine part"
+        raise UnsupportedError(reason)
+
+    def _is_bypassed(self, value: SSAValue) -> bool:
+        """Return True if results depend on arguments in another way than by a value."""
+        tail = {result for op in self.tail([value]) for result in op.results}
+        used = {operand for op in self.tail([value]) for operand in op.operands}
+        varying = {v for v in used if self.kinds[v] is not Kind.CONSTANT}
+        return not varying <= tail | {value} or not {*self.results} <= tail | {value}
+
+    def tail(self, start: Sequence[SSAValue]) -> Sequence[Operation]:
+        """Return the ops from given values to the results, in order."""
+        needed, pending = set[Operation](), [*self.results]
+        while pending:
+            value = pending.pop()
+            owner = value.owner
+            if value in start or not isinstance(owner, Operation) or owner in needed:
+                continue
+            needed.add(owner)
+            pending += owner.operands
+        return [op for op in self.ops if op in needed]
+
+    def is_elementwise(self, start: Sequence[SSAValue]) -> str | None:
+        """Return `None` if the tail from values is elementwise, or the op that is not."""
+        for op in self.tail(start):
+            name = op_name(op)
+            is_known = name in _CONSTANTS or name in _ELEMENTWISE or _is_reshape(op)
+            if not is_known and not (
+                isinstance(op, GenericOp) and self._is_elementwise_generic(op)
+            ):
+                return name
+        return None
+
+    def _is_elementwise_generic(self, op: GenericOp) -> bool:
+        if any(kind.data.value != "parallel" for kind in op.iterator_types.data):
+            return False
+        inner_ops = [*op.body.block.ops]
+        captured = {v for inner in inner_ops for v in inner.operands} & {*self.kinds}
+        if any(self.kinds[value] is not Kind.CONSTANT for value in captured) or any(
+            op_name(inner) == "linalg.index" or inner.regions for inner in inner_ops
+        ):
+            return False
+        sizes = shape_of(op.outputs[0].type)
+        last = len(sizes) - 1
+        for operand, attribute in zip(op.operands, op.indexing_maps.data, strict=True):
+            if self.kinds[operand] is not Kind.CONSTANT:
+                is_known = _is_identity(attribute.data, sizes, shape_of(operand.type))
+            else:
+                # Constants may differ between channels, not between pixels.
+                used = attribute.data.used_dims()
+                is_known = operand in op.outputs or used <= {last}
+            if not is_known:
+                return False
+        return True
+
+    def has_negation(self, value: SSAValue) -> bool:
+        """Return True if an affine value is computed by a subtraction of elements."""
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            return False
+        differences = {r for op in owner.walk() for r in op.results} & self.negations
+        return bool(differences) or any(map(self.has_negation, owner.operands))
+
+    # Kinds
+
+    def _kind(self, op: Operation) -> Kind:
+        name = op_name(op)
+        kinds = [self.kinds[operand] for operand in op.operands]
+        if name in _CONSTANTS:
+            return Kind.CONSTANT
+        if name in _MOVEMENT:
+            return self._movement_kind(op, kinds)
+        if isinstance(op, GenericOp):
+            return self._generic_kind(op)
+        if name in _PRODUCTS:
+            return self._tosa_product_kind(op)
+        if not op.regions and kinds and max(kinds) is Kind.CONSTANT:
+            return Kind.CONSTANT
+        if name in ("tosa.reduce_sum",):
+            return Kind.AFFINE if kinds[0] is Kind.AFFINE else Kind.OTHER
+        if name == "tosa.sub" and kinds[1] > Kind.CONSTANT:
+            self.negations.update(op.results)
+        return _scalar_kind(name, kinds)
+
+    def _movement_kind(self, op: Operation, kinds: Sequence[Kind]) -> Kind:
+        """Return the largest kind; `OTHER` if positions or padding are not constant."""
+        inner = [
+            o for region in op.regions for block in region.blocks for o in block.ops
+        ]
+        are_plain = all(
+            op_name(o) in ("arith.constant", "tensor.yield", "linalg.yield")
+            for o in inner
+        )
+        positions = [
+            kind
+            for value, kind in zip(op.operands, kinds, strict=True)
+            if isinstance(value.type, IndexType)
+        ]
+        if not are_plain or max(positions, default=Kind.CONSTANT) > Kind.CONSTANT:
+            return Kind.OTHER
+        return max(kinds, default=Kind.CONSTANT)
+
+    def _tosa_product_kind(self, op: Operation) -> Kind:
+        values, weights, *others = op.operands
+        kinds = [self.kinds[value] for value in (weights, *others)]
+        is_zero = _is_zero(others[-1])
+        if self.kinds[values] is not Kind.MOVED or max(kinds) > 0 or not is_zero:
+            return Kind.OTHER
+        self._add_factor(weights)
+        return Kind.AFFINE
+
+    def _generic_kind(self, op: GenericOp) -> Kind:
+        block = op.body.block
+        kinds: dict[SSAValue, Kind] = {}
+        operands = dict(zip(block.args, op.operands, strict=True))
+        for argument, operand in operands.items():
+            kinds[argument] = self.kinds[operand]
+        yielded = Kind.CONSTANT
+        # An accumulator has the kind of its first value or that of the yielded one.
+        for _ in Kind:
+            for inner in block.ops:
+                given = [
+                    kinds.get(v, self.kinds.get(v, Kind.OTHER)) for v in inner.operands
+                ]
+                name = op_name(inner)
+                if name == "arith.subi" and given[1] > Kind.CONSTANT:
+                    self.negations.update(inner.results)
+                if inner.regions or name == "linalg.index":
+                    found = Kind.OTHER
+                elif name == "arith.muli" and Kind.CONSTANT in given:
+                    found = self._product_kind(inner, given, operands)
+                elif not given or max(given) is Kind.CONSTANT:
+                    found = Kind.CONSTANT
+                else:
+                    found = _scalar_kind(name, given)
+                kinds.update(dict.fromkeys(inner.results, found))
+            last = block.last_op
+            assert last is not None
+            yielded = max(kinds.get(v, Kind.OTHER) for v in last.operands)
+            accumulators = block.args[len(op.inputs) :]
+            if all(
+                kinds[a] >= yielded or not a.uses.get_length() for a in accumulators
+            ):
+                break
+            kinds.update(dict.fromkeys(accumulators, yielded))
+        return yielded
+
+    def _product_kind(
+        self,
+        op: Operation,
+        kinds: Sequence[Kind],
+        operands: Mapping[SSAValue, SSAValue],
+    ) -> Kind:
+        """Return the kind of a product by a constant, and remember the constant."""
+        if max(kinds) is Kind.CONSTANT:
+            return Kind.CONSTANT
+        factor: SSAValue = op.operands[kinds.index(Kind.CONSTANT)]
+        while isinstance(owner := factor.owner, Operation):
+            if op_name(owner) not in _EXTENSIONS:
+                return Kind.OTHER
+            factor = owner.operands[0]
+        if factor not in operands or max(kinds) is Kind.OTHER:
+            return Kind.OTHER
+        self._add_factor(operands[factor])
+        return Kind.AFFINE
+
+    def _add_factor(self, value: SSAValue) -> None:
+        while isinstance(owner := value.owner, Operation) and owner.operands:
+            value = owner.operands[0]
+        self.factors.add(value)
+
+
+def _without_reshape(value: SSAValue) -> SSAValue:
+    """Return the operand of final reshapes and storage casts."""
+    while isinstance(owner := value.owner, Operation) and _is_reshape(owner):
+        value = owner.operands[0]
+    return value
+
+
+def _is_reshape(op: Operation) -> bool:
+    """Return True if an op keeps the order of elements and the last dimension."""
+    if op_name(op) not in _RESHAPES:
+        return False
+    before, after = (shape_of(v.type)[-1:] for v in (op.operands[0], op.results[0]))
+    return before == after
+
+
+def _is_identity(map_: AffineMap, sizes: Sequence[int], shape: Sequence[int]) -> bool:
+    """
+    Return True if a map is the identity, apart from dimensions of size 1.
+
+    Args:
+        map_: map of an operand.
+        sizes: sizes of the loops.
+        shape: shape of the operand.
+    """
+    rank = len(sizes)
+    if tuple(shape[:rank]) != tuple(sizes) or not set(shape[rank:]) <= {1}:
+        return False
+    zero = AffineConstantExpr(0)
+    return all(
+        found in (wanted, zero) if size == 1 else found == wanted
+        for found, wanted, size in zip(
+            map_.results, _identity(rank, len(shape)).results, shape, strict=True
+        )
+    )
+
+
+def _identity(rank: int, count: int) -> AffineMap:
+    """Return the identity of `rank` loops, with zeros up to `count` results."""
+    zeros = [AffineConstantExpr(0)] * (count - rank)
+    return AffineMap(rank, 0, (*AffineMap.identity(rank).results, *zeros))
+
+
+def _scalar_kind(name: str, kinds: Sequence[Kind]) -> Kind:
+    """Return the kind of an op on numbers, some of which are not constant."""
+    kind = max(kinds)
+    if name in _MOVEMENT or name == "linalg.yield":
+        return kind
+    # Sums of narrow integers wrap before an extension, so only elements are extended.
+    if name in _EXTENSIONS and kind is Kind.MOVED:
+        return Kind.AFFINE
+    if name in _SUMS and kind is not Kind.OTHER:
+        return Kind.AFFINE
+    return Kind.OTHER
+
+
+def constant_attribute(value: SSAValue) -> Attribute | None:
+    """Return the property with the elements of a constant, or `None`."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return None
+    return owner.properties.get("value", owner.properties.get("values"))
+
+
+def _is_zero(value: SSAValue) -> bool:
+    found = constant_attribute(value)
+    is_known = isinstance(found, DenseIntOrFPElementsAttr)
+    return is_known and not any(found.get_values())
+
+
+# Parts of kernels
+
+
+def affine_part(form: KernelForm, value: SSAValue, *, has_factors: bool) -> ModuleOp:
+    """
+    Return a function that returns a value of a kernel.
+
+    Args:
+        form: form of the kernel.
+        value: an affine value.
+        has_factors: False to replace all factors by 1.
+
+    Raises:
+        UnsupportedError: if a factor is not a constant of integers.
+    """
+    ops = form.ops
+    numbers = {op: index for index, op in enumerate(ops)}
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    assert isinstance(value, OpResult)
+    function = form.function.clone()
+    copies = [*function.body.block.ops]
+    last = copies[-1]
+    result = copies[numbers[owner]].results[value.index]
+    if not has_factors:
+        for factor in form.factors:
+            op = factor.owner
+            if constant_attribute(factor) is None or not isinstance(op, Operation):
+                raise UnsupportedError("factors of products are not constant")
+            name = "value" if "value" in op.properties else "values"
+            copies[numbers[op]].properties[name] = _ones(factor.type)
+    last.operands = [result]
+    for op in reversed(copies[:-1]):
+        if not any(use for r in op.results for use in r.uses):
+            op.detach()
+            op.erase()
+    _drop_result_attributes(function)
+    return ModuleOp([function])
+
+
+def _ones(type_: Attribute) -> Attribute:
+    element = scalar_or_element_type(type_)
+    if not isinstance(type_, TensorType) or not isinstance(element, IntegerType):
+        raise UnsupportedError(f"factors have type '{type_}'")
+    ones = np.ones(shape_of(type_), numpy_dtype(type_))
+    return elements_attr(ones, element)
+
+
+def _drop_result_attributes(function: FuncOp) -> None:
+    for name in ("res_attrs", "arg_attrs", "tf.entry_function"):
+        function.properties.pop(name, None)
+        function.attributes.pop(name, None)
+    function.update_function_type()
+
+
+def elementwise_part(form: KernelForm, start: SSAValue, rows: int) -> ModuleOp:
+    """
+    Return a function from an affine value to the result of a kernel, for other sizes.
+
+    Args:
+        form: form of the kernel, whose tail from `start` is elementwise.
+        start: an affine value, with channels along its last dimension.
+        rows: number of elements of each channel.
+
+    Raises:
+        UnsupportedError: if a constant has the shape of the value.
+    """
+    shape, own = shape_of(form.results[0].type), shape_of(start.type)
+    if own[: len(shape)] != shape:
+        shape = own
+    sizes = (*[1] * (len(shape) - 2), rows, shape[-1]) if len(shape) > 1 else (rows,)
+
+    def resized(type_: Attribute) -> Attribute:
+        known, more = shape_of(type_)[: len(shape)], shape_of(type_)[len(shape) :]
+        is_resized = isinstance(type_, TensorType) and known == shape
+        if not is_resized or not set(more) <= {1}:
+            return type_
+        return TensorType(scalar_or_element_type(type_), (*sizes, *more))
+
+    block = Block(arg_types=[resized(start.type)])
+    values: dict[SSAValue, SSAValue] = {start: block.args[0]}
+    for op in form.tail([start]):
+        if _is_reshape(op) and op_name(op) != "quant.scast":
+            values[op.results[0]] = values[op.operands[0]]
+            continue
+        is_constant = op_name(op) in _CONSTANTS and op_name(op) != "tensor.empty"
+        copy = op.clone(value_mapper=values)
+        for old, new in zip(op.results, copy.results, strict=True):
+            if is_constant and resized(old.type) != old.type:
+                raise UnsupportedError("a constant has the shape of the result")
+            type_ = resized(old.type)
+            varying = [v for v in op.operands if form.kinds[v] is not Kind.CONSTANT]
+            if varying and op_name(op).startswith("tosa."):
+                # A reshape before the op may have been left out.
+                type_ = TensorType(
+                    scalar_or_element_type(type_), shape_of(values[varying[0]].type)
+                )
+            new._type = type_  # pyright: ignore[reportPrivateUsage]
+            values[old] = new
+        if isinstance(op, GenericOp) and isinstance(copy, GenericOp):
+            copy.properties["indexing_maps"] = _resized_maps(form, op)
+        block.add_op(copy)
+    results = [values[result] for result in form.results]
+    block.add_op(ReturnOp(*results))
+    types = [value.type for value in results]
+    function = FuncOp("kernel", ([*block.arg_types], types), Region(block))
+    return ModuleOp([function])
+
+
+def _resized_maps(form: KernelForm, op: GenericOp) -> ArrayAttr[AffineMapAttr]:
+    """Return maps that are identities, where dimensions of size 1 may have been 0."""
+    rank = len(op.iterator_types.data)
+    return ArrayAttr(
+        attribute
+        if form.kinds[operand] is Kind.CONSTANT and operand not in op.outputs
+        else AffineMapAttr(_identity(rank, len(shape_of(operand.type))))
+        for operand, attribute in zip(op.operands, op.indexing_maps.data, strict=True)
+    )
