@@ -124,7 +124,7 @@ def test_a_name_that_xdsl_has_is_left_to_xdsl():
 
 def test_the_plugin_imports_nothing_heavy():
     assert _python(_IMPORTED) == (
-        "['xdsl_quant', 'xdsl_quant.diagnostics', 'xdsl_quant.frontends', "
+        "['gc', 'xdsl_quant', 'xdsl_quant.diagnostics', 'xdsl_quant.frontends', "
         "'xdsl_quant.frontends.linalg_named_ops', "
         "'xdsl_quant.frontends.linalg_named_ops.slice', "
         "'xdsl_quant.frontends.onnx', 'xdsl_quant.frontends.onnx.slice', "
@@ -132,7 +132,8 @@ def test_the_plugin_imports_nothing_heavy():
         "'xdsl_quant.frontends.tflite', 'xdsl_quant.frontends.tflite.slice', "
         "'xdsl_quant.frontends.tosa', 'xdsl_quant.frontends.tosa.slice', "
         "'xdsl_quant.inspecting', 'xdsl_quant.inspecting.slice', "
-        "'xdsl_quant.moved_modules', 'xdsl_quant.runtime', 'xdsl_quant.runtime.plugins', "
+        "'xdsl_quant.moved_modules', 'xdsl_quant.runtime', "
+        "'xdsl_quant.runtime.garbage_collection', 'xdsl_quant.runtime.plugins', "
         "'xdsl_quant.transforms', 'xdsl_quant.transforms.float_layers', "
         "'xdsl_quant.transforms.float_layers.slice', 'xdsl_quant.universe', "
         "'xdsl_quant.xdsl_patches']\n"

@@ -206,27 +206,27 @@ def _is_negated_square(value: ir.Value) -> bool:
     return square is not None and square.operands[0] == square.operands[1]
 
 
-_LOWEST_NORMAL = -86.5
-"""Smallest argument whose result is not 0: `2**n` is a normal number down to it."""
+_ZERO = -88.0
+"""Argument whose result is 0, as those of smaller arguments: `n` is -127."""
 
 
 def _exp_of_negated_square(value: ir.Value) -> ir.Value:
     """
-    Return `exp(x)` as `_exp`, but 0 below 2.8e-38, and with one part of `log(2)`: the
-    relative error is below `2**-23 - x * 2**-28`. That of rounding `x`, a square, is
-    `-x * 2**-24`.
+    Return `exp(x)` as `_exp`, but 0 below 8.3e-39, and with one part of `log(2)`: the
+    relative error is below `2**-23 - x * 2**-28` down to 1.2e-38, the smallest normal
+    number. That of rounding `x`, a square, is `-x * 2**-24`.
     """
-    fma, lowest = math_dialect.fma, _f32_constant(_LOWEST_NORMAL)
-    # True for NaN, which the arithmetic keeps
-    is_inside = arith.cmpf(arith.CmpFPredicate.UGE, value, lowest)
+    fma, zero = math_dialect.fma, _f32_constant(_ZERO)
+    # NaN is kept, as the comparison is false.
+    is_zero = arith.cmpf(arith.CmpFPredicate.OLT, value, zero)
+    value = arith.select(is_zero, zero, value)
     rounding = _f32_constant(1.5 * 2.0**23 + 127)
     shifted = fma(value, _f32_constant(1 / math.log(2)), rounding)
-    n = arith.subf(shifted, rounding)
-    r = fma(n, _f32_constant(-math.log(2)), value)
+    r = fma(arith.subf(shifted, rounding), _f32_constant(-math.log(2)), value)
     curve = fma(_polynomial(r, _EXP), arith.mulf(r, r), r)
     # The last bits are n plus the exponent bias.
     scale = _with_exponent(arith.bitcast(ir.IntegerType.get_signless(32), shifted))
-    return arith.select(is_inside, fma(curve, scale, scale), _f32_constant(0))
+    return fma(curve, scale, scale)
 
 
 def _polynomial(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
