@@ -1,6 +1,7 @@
 """
 Write the table of supported ops into `docs/reference/stablehlo.md`, from the declarations,
-the lowerings and the passes: `python -m tests.stablehlo_support`.
+the lowerings and the passes, and print lines of code per op: `python -m
+tests.stablehlo_support`.
 """
 
 from collections import Counter
@@ -13,11 +14,13 @@ from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation, VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
+from tests.house import House
 from tests.unit.frontends.stablehlo.lowering import (
     test_convert_quantized_stablehlo_to_linalg as quantized_programs,
 )
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.traits import CastsQuantization, ComputesElementwise
+from xdsl_quant.frontends import stablehlo as frontend
 from xdsl_quant.frontends.stablehlo.dialect import ReturnOp, StableHLO
 from xdsl_quant.frontends.stablehlo.dialect.chlo import CHLO, BroadcastingOp
 from xdsl_quant.frontends.stablehlo.lowering.convert_stablehlo_to_linalg import (
@@ -112,5 +115,34 @@ def page_with_table(page: str) -> str:
     return f"{before}{table()}{end}{after}"
 
 
+FRONTEND = Path(frontend.__file__).parent
+OP_FILES = {
+    "declared and verified": "dialect/*.py",
+    "linalg form, which is interpreted and compiled": "lowering/linalg/*.py",
+    "integer form": "lowering/integers/*.py",
+    "passes to linalg": "lowering/convert_*_to_linalg.py",
+    "pass to integers": "lowering/stablehlo_legalize_quant_to_integer.py",
+}
+"""Files with the code of ops, by what it is for."""
+
+OTHER_FILES = ("dialect/shardy.py", "lowering/integers/qdq_groups.py")
+"""Files of another dialect, and of groups of float ops between casts."""
+
+
+def lines_per_op() -> dict[str, float]:
+    """Return the lines of code per op, without blank lines, comments and docstrings."""
+    count = len([*StableHLO.operations, *CHLO.operations])
+    others = {FRONTEND / name for name in OTHER_FILES}
+    lines: dict[str, float] = {}
+    for words, pattern in OP_FILES.items():
+        files = sorted({*FRONTEND.glob(pattern)} - others)
+        house = House({file.stem: file.read_text() for file in files})
+        lines[words] = house.code_lines().total() / count
+    return lines
+
+
 if __name__ == "__main__":
     write_text_atomically(PAGE, page_with_table(PAGE.read_text()))
+    lines = lines_per_op()
+    for words, number in (*lines.items(), ("all", sum(lines.values()))):
+        print(f"{number:5.1f} lines per op: {words}")

@@ -223,7 +223,7 @@ class InfeedOp(ReceivingOp):
     def __post_init__(self) -> None:
         super().__post_init__()
         # StableHLO prints the configuration even if it is absent.
-        self.properties.setdefault("infeed_config", StringAttr(""))
+        self.properties = {"infeed_config": StringAttr(""), **self.properties}
 
     def verify_(self) -> None:
         super().verify_()
@@ -252,7 +252,7 @@ class OutfeedOp(SendingOp):
     def __post_init__(self) -> None:
         super().__post_init__()
         # StableHLO prints the configuration even if it is absent.
-        self.properties.setdefault("outfeed_config", StringAttr(""))
+        self.properties = {"outfeed_config": StringAttr(""), **self.properties}
 
 
 _DEVICE_TO_DEVICE = 1

@@ -126,7 +126,18 @@ def _annotated_zero_points(attributes: Mapping[str, Attribute], count: int) -> A
     return np.broadcast_to(points, count)
 
 
-def _block_sizes(counts: Sequence[int], type_: Attribute) -> dict[int, int]:
+def _annotated_axis(attributes: Mapping[str, Attribute], count: int) -> int:
+    """Return the dimension with a number of scales."""
+    dimension = attributes.get("quantization_dimension")
+    if not isinstance(dimension, IntegerAttr):
+        raise ValueError(
+            f"expected 'quantization_dimension' with {count} scales, found "
+            f"{dimension or 'none'}"
+        )
+    return dimension.value.data
+
+
+def _annotated_blocks(counts: Sequence[int], type_: Attribute) -> dict[int, int]:
     """Return the block size by dimension for numbers of blocks along each dimension."""
     shape = type_.get_shape() if isinstance(type_, TensorType) else ()
     if len(counts) != len(shape) or any(
@@ -164,17 +175,11 @@ def fake_quant_type(
     if scales.size == 1:
         scales, zero_points = scales.item(), zero_points[0]
     elif sum(size > 1 for size in scales.shape) > 1:
-        block_sizes = _block_sizes(scales.shape, type_)
+        block_sizes = _annotated_blocks(scales.shape, type_)
         zero_points = zero_points.reshape(scales.shape)
     else:
         scales = scales.ravel()
-        dimension = attributes.get("quantization_dimension")
-        if not isinstance(dimension, IntegerAttr):
-            raise ValueError(
-                f"expected 'quantization_dimension' with {len(scales)} scales, found "
-                f"{dimension or 'none'}"
-            )
-        axis = dimension.value.data
+        axis = _annotated_axis(attributes, len(scales))
     parameters = QuantizationParameters(
         scales,
         zero_points,

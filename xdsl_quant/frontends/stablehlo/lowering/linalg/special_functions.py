@@ -53,7 +53,7 @@ def _log1p(x: Array) -> Array:
     )
 
 
-def _polynomial(coefficients: Sequence[float], x: Array) -> Array:
+def _horner_sum(coefficients: Sequence[float], x: Array) -> Array:
     """Return a polynomial; coefficients begin with the highest power."""
     return reduce(lambda total, c: total * x + c, coefficients)
 
@@ -223,8 +223,8 @@ _TAIL = (
 def inverse_error_function(x: Array) -> Array:
     """Return the inverse error function with a relative error of about 3 ulp of `f32`."""
     w = -_log1p(x * -x)
-    central = _polynomial(_CENTRAL, w - 2.5)
-    tail = _polynomial(_TAIL, np.sqrt(w) - 3.0)
+    central = _horner_sum(_CENTRAL, w - 2.5)
+    tail = _horner_sum(_TAIL, np.sqrt(w) - 3.0)
     result = np.where(w < 5.0, central, tail) * x
     # The polynomial of an infinite argument is NaN: 1 has the inverse infinity.
     return np.where(np.abs(x) == 1.0, x * math.inf, result)
