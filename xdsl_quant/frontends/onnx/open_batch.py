@@ -71,7 +71,7 @@ class _Samples:
             operands: True for each operand with a batch.
         """
         op_type = node.op_type
-        if node.domain or any(map(onnx.AttributeProto.HasField, node.attribute, "g")):
+        if node.domain or any(self.shapes[x][:1] != [1] for x in node.output):
             return False
         if op_type in _ELEMENTWISE:
             ranks = {self.rank(x) for x in node.input if x in self.batched}
@@ -82,9 +82,11 @@ class _Samples:
             return all(operands) and self._axis(node) != 0
         if not operands[0] or any(operands[1:]):
             return False
+        if op_type in ("QuantizeLinear", "DequantizeLinear"):
+            rank = self.rank(node.input[1])
+            return rank == 0 or (rank == 1 and self._axis(node) != 0)
         if op_type in _ONE_AXIS:
-            is_per_tensor = len(node.input) > 1 and self.rank(node.input[1]) == 0
-            return self._axis(node) != 0 or ("Linear" in op_type and is_per_tensor)
+            return self._axis(node) != 0
         if (rule := _RULES.get(op_type)) is not None:
             return rule(self, node)
         return op_type in _WINDOWS
@@ -137,7 +139,10 @@ def _integer_attribute(node: NodeProto, name: str, default: int) -> int:
 
 _RULES: Mapping[str, Callable[[_Samples, NodeProto], bool]] = {
     # Expansion to a size of 1 keeps other sizes.
-    "Expand": lambda graph, node: graph.numbers(node, 1)[0] == 1,
+    "Expand": lambda graph, node: (
+        graph.rank(node.input[0]) == graph.rank(node.output[0])
+        and [1] == [*graph.numbers(node, 1)[:1]]
+    ),
     "Pad": _Samples.has_no_padding_of_samples,
     "Reshape": _Samples.reshape,
     "Slice": lambda graph, node: graph.keeps_first_axis(node, 3),
