@@ -47,7 +47,7 @@ class Model:
     """Scale of the last quantized value, if any."""
 
     has_quantized_arguments: bool = False
-    """Whether arguments are cast by way of `i8` or `u8`."""
+    """True if arguments are cast by way of `i8` or `u8`."""
 
     def __post_init__(self) -> None:
         self.b = StableHLOBuilder(InsertPoint.at_end(self.block), location=UnknownLoc())

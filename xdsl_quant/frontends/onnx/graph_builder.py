@@ -67,6 +67,9 @@ _OPS_OF_UNKNOWN_SIZES = frozenset(
     ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Round Selu Shrink
     Sigmoid Sign Sin Sinh Slice Softmax Softplus Softsign Split Sqrt Squeeze Sub Sum Swish
     Tan Tanh ThresholdedRelu Transpose Unsqueeze Where Xor
+    com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.FusedMatMul
+    com.microsoft.Gelu com.microsoft.QuickGelu com.microsoft.SkipLayerNormalization
+    com.microsoft.SkipSimplifiedLayerNormalization
     """.split()
 )
 """Ops whose conversions support unknown sizes of operands, or refuse them themselves."""

@@ -9,6 +9,7 @@ from .data_movement import DATA_MOVEMENT
 from .element_types import ELEMENT_TYPES
 from .elementwise import ELEMENTWISE
 from .fourier import FOURIER
+from .fused import FUSED
 from .indexing import INDEXING
 from .normalization import NORMALIZATION
 from .products import PRODUCTS
@@ -27,6 +28,7 @@ CONVERSIONS: Mapping[str, Conversion] = with_quantized_moves(
         **ELEMENT_TYPES,
         **ELEMENTWISE,
         **FOURIER,
+        **FUSED,
         **INDEXING,
         **NORMALIZATION,
         **PRODUCTS,

@@ -26,7 +26,7 @@ from .loops import (
 # Conditionals
 
 
-def _condition(b: GraphBuilder, value: SSAValue) -> SSAValue:
+def _checked_condition(b: GraphBuilder, value: SSAValue) -> SSAValue:
     """Return a condition as a tensor of rank 0."""
     shape, type_ = shape_of(value), element_type_of(value)
     if type_ != i1 or prod(shape) != 1:
@@ -39,7 +39,7 @@ def _condition(b: GraphBuilder, value: SSAValue) -> SSAValue:
 
 def _if(b: GraphBuilder, node: Node, condition: SSAValue) -> Sequence[SSAValue]:
     branches = node.graph("then_branch"), node.graph("else_branch")
-    scalar = _condition(b, condition)
+    scalar = _checked_condition(b, condition)
     if (known := b.known(condition)) is not None:
         branch = branches[0] if known.all() else branches[1]
         return b.graph(branch, b.insertion_point.block)
@@ -88,7 +88,7 @@ def _limited_loop(
 ) -> Sequence[SSAValue]:
     graph = node.graph("body")
     limit = None if limit is None else b.reshape_to(limit, ())
-    first = b.scalar(1, i1) if condition is None else _condition(b, condition)
+    first = b.scalar(1, i1) if condition is None else _checked_condition(b, condition)
 
     def step(
         inner: GraphBuilder, index: SSAValue, states: Values
@@ -96,7 +96,7 @@ def _limited_loop(
         condition, *others = states
         results = _loop_body(inner, graph, [index, condition, *others])
         count = len(states)
-        is_continued = _condition(inner, results[0])
+        is_continued = _checked_condition(inner, results[0])
         return [is_continued, *results[1:count]], results[count:]
 
     output_count = _check_body(graph, len(states) + 2, len(states) + 1)

@@ -255,7 +255,12 @@ def _swiglu(b: GraphBuilder, node: Node, x: SSAValue, y: SSAValue) -> SSAValue:
 
 
 def _gelu(b: GraphBuilder, node: Node, x: SSAValue) -> SSAValue:
-    if node.text("approximate", "none") == "tanh":
+    return gelu(b, x, is_approximate=node.text("approximate", "none") == "tanh")
+
+
+def gelu(b: GraphBuilder, x: SSAValue, *, is_approximate: bool) -> SSAValue:
+    """Build `x * Phi(x)`, or its approximation with tanh."""
+    if is_approximate:
         square = b.compute(stablehlo.MultiplyOp, x, x)
         factor = b.compute(stablehlo.MultiplyOp, square, 0.044715)
         sum_ = b.compute(stablehlo.AddOp, factor, 1)

@@ -153,18 +153,23 @@ def _last_axes(b: GraphBuilder, node: Node, x: SSAValue) -> Sequence[int]:
     return range(first, rank)
 
 
-def _layer_normalization(
+def layer_normalization(
     b: GraphBuilder,
     node: Node,
     x: SSAValue,
     scale: SSAValue,
     bias: SSAValue | None = None,
+    *,
+    epsilon: float = _EPSILON,
 ) -> Sequence[SSAValue]:
-    """Build `y`, and mean and reciprocal of the standard deviation in f32 or wider."""
+    """
+    Build `y`, and mean and reciprocal of the standard deviation in f32 or wider; `epsilon`
+    is the default of the attribute.
+    """
     axes, wide = _last_axes(b, node, x), b.single(x)
     mean = _mean(b, wide, axes)
     centered = b.compute(stablehlo.SubtractOp, wide, mean)
-    deviation = _root_mean_square(b, centered, axes, node.number("epsilon", _EPSILON))
+    deviation = _root_mean_square(b, centered, axes, node.number("epsilon", epsilon))
     inverse = b.compute(stablehlo.DivideOp, 1, deviation)
     result = b.compute(stablehlo.MultiplyOp, centered, inverse)
     return (
@@ -174,11 +179,17 @@ def _layer_normalization(
     )
 
 
-def _rms_normalization(
-    b: GraphBuilder, node: Node, x: SSAValue, scale: SSAValue
+def rms_normalization(
+    b: GraphBuilder,
+    node: Node,
+    x: SSAValue,
+    scale: SSAValue,
+    *,
+    epsilon: float = _EPSILON,
 ) -> SSAValue:
+    """Build `x` divided by its root mean square; see `layer_normalization`."""
     axes, wide = _last_axes(b, node, x), b.single(x)
-    root = _root_mean_square(b, wide, axes, node.number("epsilon", _EPSILON))
+    root = _root_mean_square(b, wide, axes, node.number("epsilon", epsilon))
     result = b.compute(stablehlo.DivideOp, wide, root)
     return _scaled_and_shifted(b, b.convert(result, element_type_of(x)), scale)
 
@@ -237,9 +248,9 @@ NORMALIZATION: Mapping[str, Conversion] = {
     "GroupNormalization": _group_normalization,
     "InstanceNormalization": _instance_normalization,
     "LRN": _local_response_normalization,
-    "LayerNormalization": _layer_normalization,
+    "LayerNormalization": layer_normalization,
     "LpNormalization": _lp_normalization,
     "MeanVarianceNormalization": _mean_variance_normalization,
-    "RMSNormalization": _rms_normalization,
+    "RMSNormalization": rms_normalization,
 }
 """Conversions of normalization ops, by op."""

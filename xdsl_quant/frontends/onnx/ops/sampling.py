@@ -31,7 +31,7 @@ class Tap:
     """Weight of the element; `None` for 1."""
 
     is_inside: SSAValue | None = None
-    """Whether the position is in the image; `None` if all are."""
+    """True for positions in the image; `None` if all are."""
 
 
 def _add(b: GraphBuilder, x: SSAValue, y: SSAValue | float) -> SSAValue:
@@ -101,7 +101,7 @@ class GridDimension:
 
     size: int
     is_aligned: bool
-    """Whether -1 and 1 are the centers of the outer pixels, else their outer edges."""
+    """True if -1 and 1 are the centers of the outer pixels, else their outer edges."""
 
     padding_mode: str
 
@@ -152,7 +152,7 @@ def _linear_taps(b: GraphBuilder, along: GridDimension, x: SSAValue) -> Sequence
     return [along.tap(b, _add(b, low, i), weight) for i, weight in enumerate(weights)]
 
 
-def _polynomial(
+def _cubic_polynomial(
     b: GraphBuilder, x: SSAValue, coefficients: Sequence[float]
 ) -> SSAValue:
     """Build a polynomial with the highest coefficient first."""
@@ -173,7 +173,7 @@ def _cubic_taps(b: GraphBuilder, along: GridDimension, x: SSAValue) -> Sequence[
         distance = b.add(stablehlo.AbsOp(_add(b, rest, -offset)))
         is_near = offset in (0, 1)
         coefficients = (1.25, -2.25, 0, 1) if is_near else (-0.75, 3.75, -6, 3)
-        weight = _polynomial(b, distance, coefficients)
+        weight = _cubic_polynomial(b, distance, coefficients)
         taps.append(along.tap(b, _add(b, low, offset), weight))
     return taps
 

@@ -23,11 +23,11 @@ _CONSTANT_OPS = (
 """Ops that are copied into a region if they compute constants."""
 
 
-def _is_inside(op: Operation, regions: Sequence[Region]) -> bool:
+def _is_in_regions(op: Operation, regions: Sequence[Region]) -> bool:
     return any(region.is_ancestor(op) for region in regions)
 
 
-def _captured_values(regions: Sequence[Region]) -> Sequence[SSAValue]:
+def _values_from_outside(regions: Sequence[Region]) -> Sequence[SSAValue]:
     """Return the values from outside that ops in regions use."""
     found: dict[SSAValue, None] = {}
     for region in regions:
@@ -40,26 +40,28 @@ def _captured_values(regions: Sequence[Region]) -> Sequence[SSAValue]:
     return [*found]
 
 
-def _is_constant(value: SSAValue) -> bool:
+def _is_computed_constant(value: SSAValue) -> bool:
     op = value.owner
-    return isinstance(op, _CONSTANT_OPS) and all(map(_is_constant, op.operands))
+    return isinstance(op, _CONSTANT_OPS) and all(
+        map(_is_computed_constant, op.operands)
+    )
 
 
 def _copy_constants(region: Region) -> None:
     """Copy the constants from outside that a region uses into it."""
-    for value in _captured_values([region]):
-        if _is_constant(value):
-            copy = _copied(value, InsertPoint.at_start(region.block))
+    for value in _values_from_outside([region]):
+        if _is_computed_constant(value):
+            copy = _copied_constant(value, InsertPoint.at_start(region.block))
             value.replace_uses_with_if(
-                copy, lambda use: _is_inside(use.operation, [region])
+                copy, lambda use: _is_in_regions(use.operation, [region])
             )
 
 
-def _copied(value: SSAValue, point: InsertPoint) -> SSAValue:
+def _copied_constant(value: SSAValue, point: InsertPoint) -> SSAValue:
     """Copy the ops that compute a constant."""
     op = value.owner
     assert isinstance(op, Operation)
-    operands = [_copied(operand, point) for operand in op.operands]
+    operands = [_copied_constant(operand, point) for operand in op.operands]
     copy = op.clone()
     copy.location = op.location
     copy.operands = operands
@@ -84,7 +86,7 @@ def _outlined(
         argument = block.insert_arg(value.type, len(block.args))
         inside = Region(block)
         value.replace_uses_with_if(
-            argument, lambda use, inside=inside: _is_inside(use.operation, [inside])
+            argument, lambda use, inside=inside: _is_in_regions(use.operation, [inside])
         )
         inside.detach_block(0)
     end = block.last_op
@@ -113,12 +115,12 @@ def _calling_region(function: FuncOp, arguments: Sequence[SSAValue] | None) -> R
     return Region(block)
 
 
-def _outline(module: ModuleOp, op: stablehlo.IfOp | stablehlo.WhileOp) -> None:
+def _call_regions(module: ModuleOp, op: stablehlo.IfOp | stablehlo.WhileOp) -> None:
     """Replace a conditional or loop by an op of TensorFlow Lite that calls functions."""
     is_loop = isinstance(op, stablehlo.WhileOp)
     for region in op.regions:
         _copy_constants(region)
-    captured = _captured_values(op.regions)
+    captured = _values_from_outside(op.regions)
     names = functions_by_name(module)
     functions: list[FuncOp] = []
     for region, kind in zip(
@@ -148,4 +150,4 @@ def outline_control_flow(module: ModuleOp) -> None:
     """
     for op in [*module.walk()]:
         if isinstance(op, stablehlo.IfOp | stablehlo.WhileOp):
-            _outline(module, op)
+            _call_regions(module, op)

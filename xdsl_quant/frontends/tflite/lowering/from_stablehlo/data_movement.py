@@ -99,7 +99,7 @@ def _gather(b: TFLBuilder, op: stablehlo.GatherOp) -> SSAValue:
     )
 
 
-def _start_indices(
+def _index_vector(
     b: TFLBuilder, indices: Sequence[SSAValue], limits: Sequence[int] | None = None
 ) -> SSAValue:
     """Build the vector of scalar indices, clamped to `0` to `limits` if those are given."""
@@ -122,7 +122,7 @@ def _dynamic_slice(b: TFLBuilder, op: stablehlo.DynamicSliceOp) -> SSAValue:
     if not sizes:
         return op.operand
     limits = [size - count for size, count in zip(shape, sizes, strict=True)]
-    begin = _start_indices(b, op.start_indices, limits)
+    begin = _index_vector(b, op.start_indices, limits)
     size = b.array(np.array(sizes), element_type_of(begin))
     return b.op(tfl.SliceOp, (op.operand, begin, size), b.like(op.operand, sizes))
 
@@ -133,7 +133,7 @@ def _dynamic_update_slice(
     """Convert an update; LiteRT clamps the indices, too."""
     if not op.start_indices:
         return op.update
-    operands = op.operand, op.update, _start_indices(b, op.start_indices)
+    operands = op.operand, op.update, _index_vector(b, op.start_indices)
     return b.op(tfl.DynamicUpdateSliceOp, operands, op.operand.type)
 
 

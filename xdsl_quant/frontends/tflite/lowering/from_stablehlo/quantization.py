@@ -234,7 +234,7 @@ class FixResultScale(RewritePattern):
         parameters = QuantizationParameters.from_integer_type(element_type)
         fixed = QuantizationParameters(scale, zero_point, storage=parameters.storage)
         fixed_type = with_element_type(type_, uniform_type(fixed))
-        if _has_kernel(op, type_) or not _has_kernel(op, fixed_type):
+        if _may_have_type(op, type_) or not _may_have_type(op, fixed_type):
             return
         b = TFLBuilder(InsertPoint.after(op), location=op.location)
         for cast in casts:
@@ -243,7 +243,7 @@ class FixResultScale(RewritePattern):
         rewriter.notify_op_modified(op)
 
 
-def _has_kernel(op: Operation, type_: Attribute) -> bool:
+def _may_have_type(op: Operation, type_: Attribute) -> bool:
     """Return True if an op of a dequantized value may have a quantized result type."""
     source = op.operands[0].owner
     assert isinstance(source, tfl.DequantizeOp)

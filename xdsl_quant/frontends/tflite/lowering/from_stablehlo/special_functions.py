@@ -14,14 +14,14 @@ from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from .building import Conversion, TFLBuilder, filling_number, is_float
 
 
-def _arithmetic(
+def _arithmetic_with(
     b: TFLBuilder, op_type: type[Operation], x: SSAValue, y: SSAValue | float
 ) -> SSAValue:
     y = y if isinstance(y, SSAValue) else b.scalar(y, element_type_of(x))
     return b.build(op_type, (x, y), x.type, fused_activation_function="NONE")
 
 
-def _comparison(
+def _compare_with(
     b: TFLBuilder, op_type: type[Operation], x: SSAValue, y: SSAValue | float
 ) -> SSAValue:
     y = y if isinstance(y, SSAValue) else b.scalar(y, element_type_of(x))
@@ -32,7 +32,7 @@ def _select(b: TFLBuilder, condition: SSAValue, x: SSAValue, y: SSAValue) -> SSA
     return b.op(tfl.SelectV2Op, (condition, x, y), x.type)
 
 
-def _unary(b: TFLBuilder, op_type: type[Operation], x: SSAValue) -> SSAValue:
+def _function_of(b: TFLBuilder, op_type: type[Operation], x: SSAValue) -> SSAValue:
     return b.op(op_type, (x,), x.type)
 
 
@@ -47,10 +47,12 @@ def _exponential_minus_one(
     `exp(x) - 1 = -exp(x) * (exp(-x) - 1)`.
     """
     x = op.operand
-    below = _unary(b, tfl.EluOp, _unary(b, tfl.NegOp, _unary(b, tfl.AbsOp, x)))
-    power = _unary(b, tfl.ExpOp, _unary(b, tfl.ReluOp, x))
-    above = _unary(b, tfl.NegOp, _arithmetic(b, tfl.MulOp, below, power))
-    return _select(b, _comparison(b, tfl.GreaterOp, x, 0), above, below)
+    below = _function_of(
+        b, tfl.EluOp, _function_of(b, tfl.NegOp, _function_of(b, tfl.AbsOp, x))
+    )
+    power = _function_of(b, tfl.ExpOp, _function_of(b, tfl.ReluOp, x))
+    above = _function_of(b, tfl.NegOp, _arithmetic_with(b, tfl.MulOp, below, power))
+    return _select(b, _compare_with(b, tfl.GreaterOp, x, 0), above, below)
 
 
 def _log_plus_one(b: TFLBuilder, op: stablehlo.LogPlusOneOp) -> SSAValue:
@@ -59,13 +61,13 @@ def _log_plus_one(b: TFLBuilder, op: stablehlo.LogPlusOneOp) -> SSAValue:
     second term corrects the rounding; it is left out if `u` is exact.
     """
     x = op.operand
-    rounded = _arithmetic(b, tfl.AddOp, x, 1)
-    without_one = _arithmetic(b, tfl.SubOp, rounded, 1)
-    logarithm = _unary(b, tfl.LogOp, rounded)
-    rest = _arithmetic(b, tfl.SubOp, x, without_one)
-    correction = _arithmetic(b, tfl.DivOp, rest, rounded)
-    corrected = _arithmetic(b, tfl.AddOp, logarithm, correction)
-    is_exact = _comparison(b, tfl.EqualOp, without_one, x)
+    rounded = _arithmetic_with(b, tfl.AddOp, x, 1)
+    without_one = _arithmetic_with(b, tfl.SubOp, rounded, 1)
+    logarithm = _function_of(b, tfl.LogOp, rounded)
+    rest = _arithmetic_with(b, tfl.SubOp, x, without_one)
+    correction = _arithmetic_with(b, tfl.DivOp, rest, rounded)
+    corrected = _arithmetic_with(b, tfl.AddOp, logarithm, correction)
+    is_exact = _compare_with(b, tfl.EqualOp, without_one, x)
     return _select(b, is_exact, logarithm, corrected)
 
 
@@ -88,15 +90,15 @@ relative error below 3e-7 in `f32`.
 def _erf(b: TFLBuilder, op: ErfOp) -> SSAValue:
     """Build erf as `1 - exp(-x * p(x))`, which ELU computes without cancellation."""
     x = op.operand
-    magnitude = _unary(b, tfl.AbsOp, x)
+    magnitude = _function_of(b, tfl.AbsOp, x)
     *others, last = _ERF_COEFFICIENTS
-    exponent = _arithmetic(b, tfl.MulOp, magnitude, last)
+    exponent = _arithmetic_with(b, tfl.MulOp, magnitude, last)
     for coefficient in reversed(others):
-        exponent = _arithmetic(b, tfl.AddOp, exponent, coefficient)
-        exponent = _arithmetic(b, tfl.MulOp, exponent, magnitude)
-    below = _unary(b, tfl.EluOp, _unary(b, tfl.NegOp, exponent))
-    is_positive = _comparison(b, tfl.GreaterOp, x, 0)
-    return _select(b, is_positive, _unary(b, tfl.NegOp, below), below)
+        exponent = _arithmetic_with(b, tfl.AddOp, exponent, coefficient)
+        exponent = _arithmetic_with(b, tfl.MulOp, exponent, magnitude)
+    below = _function_of(b, tfl.EluOp, _function_of(b, tfl.NegOp, exponent))
+    is_positive = _compare_with(b, tfl.GreaterOp, x, 0)
+    return _select(b, is_positive, _function_of(b, tfl.NegOp, below), below)
 
 
 # Remainders
@@ -107,18 +109,18 @@ def _remainder(b: TFLBuilder, op: stablehlo.RemainderOp) -> SSAValue:
     x, y = op.operands
     if is_float(op.result):
         # Adding the divisor to a remainder would round it.
-        magnitudes = _unary(b, tfl.AbsOp, x), _unary(b, tfl.AbsOp, y)
+        magnitudes = _function_of(b, tfl.AbsOp, x), _function_of(b, tfl.AbsOp, y)
         rest = b.op(tfl.FloorModOp, magnitudes, x.type)
-        is_negative = _comparison(b, tfl.LessOp, x, 0)
-        return _select(b, is_negative, _unary(b, tfl.NegOp, rest), rest)
+        is_negative = _compare_with(b, tfl.LessOp, x, 0)
+        return _select(b, is_negative, _function_of(b, tfl.NegOp, rest), rest)
     rest = b.op(tfl.FloorModOp, (x, y), x.type)
-    signs = [_comparison(b, tfl.LessOp, value, 0) for value in (x, y)]
+    signs = [_compare_with(b, tfl.LessOp, value, 0) for value in (x, y)]
     flags = (
         b.op(tfl.NotEqualOp, signs, signs[0].type),
-        _comparison(b, tfl.NotEqualOp, rest, 0),
+        _compare_with(b, tfl.NotEqualOp, rest, 0),
     )
     is_wrong = b.op(tfl.LogicalAndOp, flags, flags[0].type)
-    return _select(b, is_wrong, _arithmetic(b, tfl.SubOp, rest, y), rest)
+    return _select(b, is_wrong, _arithmetic_with(b, tfl.SubOp, rest, y), rest)
 
 
 # ELU
@@ -168,11 +170,11 @@ def match_elu(b: TFLBuilder, op: stablehlo.SelectOp) -> SSAValue | None:
         return None
     is_select = isinstance(inner.operand.owner, stablehlo.SelectOp)
     source = x if is_select else inner.operand
-    value = _unary(b, tfl.EluOp, source)
+    value = _function_of(b, tfl.EluOp, source)
     if scale is None and source is x:
         return value
     if scale is not None:
-        value = _arithmetic(b, tfl.MulOp, value, scale)
+        value = _arithmetic_with(b, tfl.MulOp, value, scale)
     return _select(b, op.pred, x, value)
 
 
