@@ -129,9 +129,8 @@ COMMANDS: Mapping[str, Command] = {
     "prove": Command(
         "prove properties of casts and models for all inputs",
         "Prove with a solver that lowered casts compute the formula of their type for\n"
-        "all inputs, or that passes preserve results; else print a counterexample.\n"
-        "--against bounds the error of a quantized model for all inputs near samples.",
-        "TYPE --against --samples --radius --limits --tries --json --after --to "
+        "all inputs, or that passes preserve results; else print a counterexample.",
+        "TYPE --against --samples --radius --after --to "
         "--scale-rounding --scales --fuse --all-inputs --seconds "
         f"{_ROUNDING} {_MODEL_OPTIONS} --no-progress",
         (
@@ -197,9 +196,7 @@ _ARGUMENTS = """
   --seconds SECONDS       time limit for each claim (default: 60)
   --against NAME          float model, or runtime (compiled or onnx-definition)
   --samples FILE          centers of the regions to bound, in rows: .npy or .npz
-  --radius R              largest difference of an element from a sample
-  --limits LOW HIGH       range of all elements, e.g. 0 1
-  --tries N               searched inputs of each region (default: 100)
+  --radius R [LOW HIGH]   of the regions; limits of all elements, e.g. 0 1
   --runtimes NAMES        runtimes to compare, with commas (default: all)
   --ops NAMES             ops to compare, with commas (default: all)
   --rounding-mode MODE    nearest-even (default), nearest-away or truncate
@@ -244,9 +241,7 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "--sort": {"choices": SORT_NAMES, "default": "order"},
     "--scales": {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")},
     "--scale-rounding": {"choices": get_args(ScaleRounding), "default": "single"},
-    "--radius": {"type": float},
-    "--limits": {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")},
-    "--tries": {"type": int, "default": 100},
+    "--radius": {"nargs": "+", "type": float},
     "--seconds": {"type": float, "default": 60.0},
     "--rounding-mode": {"choices": get_args(RoundingMode)},
     "--zero-point-order": {"choices": get_args(ZeroPointOrder)},

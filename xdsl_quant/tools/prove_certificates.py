@@ -15,7 +15,7 @@ from xdsl_quant.runtime.batches import as_tuple
 from xdsl_quant.runtime.entry_function import entry_function
 
 from .array_files import check_files
-from .failures import Failure, naming_failures, print_results, read_module, write_text
+from .failures import Failure, naming_failures, read_module
 
 _MOST_SHOWN = 64
 """Largest number of elements of an argument that a command shows."""
@@ -30,7 +30,7 @@ def print_certificate(options: argparse.Namespace) -> None:
     """
     _check_region(options)
     modules = {"--against " + options.against: options.against}
-    check_files(options, {"--json": options.json}, modules)
+    check_files(options, {}, modules)
     quantized = read_module(options)
     own = {**vars(options), "module": options.against, "passes": ""}
     float_module = read_module(argparse.Namespace(**own))
@@ -42,16 +42,16 @@ def print_certificate(options: argparse.Namespace) -> None:
             function = entry_function(quantized, options.entry)
             batches, _ = batches_of(options.samples, function)
             samples = np.stack([np.asarray(as_tuple(batch)[0]) for batch in batches])
-            region = Region.ball(samples, options.radius, _limits(options))
+            radius, *limits = options.radius
+            ends = (limits[0], limits[1]) if limits else None
+            region = Region.ball(samples, radius, ends)
         found = certify(
             quantized,
             float_module,
             region,
             entry=options.entry,
-            tries=options.tries,
         )
-    print_results([found, *_commands(options, found)], options)
-    write_text(options.json, found.json())
+    print("\n".join([str(found), *_witness_commands(options, found)]))
 
 
 def _check_region(options: argparse.Namespace) -> None:
@@ -63,19 +63,16 @@ def _check_region(options: argparse.Namespace) -> None:
             f"{place}: error: missing option {missing}; give --samples and --radius, or "
             "neither for all arguments that the model stores"
         )
-    if options.limits is not None and options.samples is None:
+    if options.radius is not None and len(options.radius) not in (1, 3):
         raise Failure(
-            f"{place}: error: option --limits has no effect without --samples"
+            f"{place}: error: expected --radius R or --radius R LOW HIGH, found "
+            f"{len(options.radius)} numbers"
         )
     if options.samples is not None and not Path(options.samples).is_file():
         raise Failure(f"--samples {options.samples}: error: no such file")
 
 
-def _limits(options: argparse.Namespace) -> tuple[float, float] | None:
-    return None if options.limits is None else (options.limits[0], options.limits[1])
-
-
-def _commands(options: argparse.Namespace, found: Certificate) -> Sequence[str]:
+def _witness_commands(options: argparse.Namespace, found: Certificate) -> Sequence[str]:
     """Return a command for the first argument that refutes each claim."""
     lines: list[str] = []
     shown: set[str] = set()

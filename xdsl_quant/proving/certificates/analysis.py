@@ -228,17 +228,10 @@ class Analysis:
         points = [low, high, *(np.clip(end, low, high) for end in (*own, *ends))]
         changes = [np.clip(p, *own) - np.clip(p, *ends) for p in points]
         smallest, largest = np.minimum.reduce(changes), np.maximum.reduce(changes)
-        # Otherwise, the share is from 0 to 1: from `min(0, x)` to `max(0, x)`.
         slopes: list[Floats] = []
         offsets: list[Floats] = []
-        for side, limit in ((-1.0, np.minimum), (1.0, np.maximum)):
-            start = limit(difference.low + side * error, 0.0)
-            end = limit(difference.high + side * error, 0.0)
-            width = np.maximum(difference.high - difference.low, SMALLEST)
-            slope = np.clip((end - start) / width, 0.0, 1.0)
-            offset = start - slope * difference.low
-            at_end = end - slope * difference.high
-            offset = (np.minimum if side < 0 else np.maximum)(offset, at_end)
+        for side in (-1.0, 1.0):
+            slope, offset = _chord(difference, error, side)
             slope = np.where(is_inside, 1.0, np.where(is_outside, 0.0, slope))
             exact = np.where(is_inside, side * error, 0.0)
             slopes.append(slope)
@@ -341,6 +334,21 @@ class Analysis:
         center, radius = _middle_and_radius([low, high])
         changed = self.variables.define((), center, radius + _MARGIN * np.abs(center))
         return ValuePair(result, changed)
+
+
+def _chord(difference: Variable, error: Floats, side: float) -> tuple[Floats, Floats]:
+    """
+    Return slope and offset of a line that bounds a share, from 0 to 1, of a difference with
+    an error: `max(0, x)` from above (side 1), `min(0, x)` from below (side -1).
+    """
+    limit = np.maximum if side > 0 else np.minimum
+    start = limit(difference.low + side * error, 0.0)
+    end = limit(difference.high + side * error, 0.0)
+    width = np.maximum(difference.high - difference.low, SMALLEST)
+    slope = np.clip((end - start) / width, 0.0, 1.0)
+    # Both ends are on the same side of the line, although the slope is rounded.
+    ends = start - slope * difference.low, end - slope * difference.high
+    return slope, limit(*ends)
 
 
 def _clamp_lines(number: Variable, ends: _Ends) -> Lines:

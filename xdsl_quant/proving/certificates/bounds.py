@@ -36,6 +36,17 @@ class Lines:
     high_slope: Floats
     high: Floats
 
+    def substitute(self, rows: Floats) -> tuple[Floats, Floats]:
+        """
+        Return constants `[regions, rows]` and coefficients of the operand, for the smallest
+        values of expressions with the coefficients `rows`.
+        """
+        positive, negative = np.maximum(rows, 0.0), np.minimum(rows, 0.0)
+        constants = _dot(positive, self.low) + _dot(negative, self.high)
+        positive *= self.low_slope[:, np.newaxis]
+        negative *= self.high_slope[:, np.newaxis]
+        return constants, positive + negative
+
 
 @dataclass(eq=False)
 class Variable:
@@ -188,8 +199,8 @@ class Variables:
 
         Args:
             expression: coefficients `[regions, rows, elements]` by variable.
-            watched: variables whose coefficients replace the given values: the
-                directions in which the expressions grow.
+            watched: receives the coefficients of its variables: the directions in which
+                the expressions grow.
         """
         (first, *_) = expression.values()
         count = first.shape[1]
@@ -211,15 +222,13 @@ class Variables:
             radius = radius + _dot(np.abs(rows), error)
             added = [(each, _transpose(path, rows)) for each, path in variable.terms]
             if (lines := variable.lines) is not None:
-                positive, negative = np.maximum(rows, 0.0), np.minimum(rows, 0.0)
-                center = center + _dot(positive, lines.low) + _dot(negative, lines.high)
-                positive *= lines.low_slope[:, np.newaxis]
-                negative *= lines.high_slope[:, np.newaxis]
-                added.append((lines.operand, positive + negative))
+                more, slopes = lines.substitute(rows)
+                center = center + more
+                added.append((lines.operand, slopes))
             for operand, more in added:
                 known = todo.get(operand)
                 todo[operand] = more if known is None else known + more
-        low = np.maximum(low, _smallest(center, radius))
+        low = np.maximum(low, _lower_ends(center, radius))
         return low[:, :count], -low[:, count:]
 
     def _box(
@@ -233,7 +242,7 @@ class Variables:
             error = around + unit * (np.abs(middle) + around)
             center = center + _dot(coefficients, middle)
             radius = radius + _dot(np.abs(coefficients), error)
-        return _smallest(center, radius)
+        return _lower_ends(center, radius)
 
     def refine(
         self,
@@ -270,7 +279,7 @@ def _dot(rows: Floats, values: Floats) -> Floats:
     return (rows @ values[:, :, np.newaxis])[:, :, 0]
 
 
-def _smallest(center: Floats, radius: Floats) -> Floats:
+def _lower_ends(center: Floats, radius: Floats) -> Floats:
     """Return the lower end of an interval, less the errors of its sums."""
     radius = radius * (1 + 2.0**-30) + np.abs(center) * 2.0**-46 + SMALLEST
     return np.nextafter(center - radius, -np.inf)

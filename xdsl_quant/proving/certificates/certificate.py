@@ -194,14 +194,25 @@ def certify(
     start = time.process_time()
     networks = [read_network(function) for function in functions]
     pairing = Pairing.of(networks[0], networks[1])
-    low, high = region.flattened(networks[0].argument.size)
-    search = _WitnessSearch(
-        modules, entry, region, networks[0].argument.shape, tries, seed
-    )
+    shape = networks[0].argument.shape
+    region.flattened(networks[0].argument.size)
+    search = _WitnessSearch(modules, entry, region, shape, tries, seed)
     search.step = _argument_step(pairing)
-    regions: list[RegionCertificate] = []
     kernels: dict[Value, KernelBound] = {}
-    searched = 0.0
+    regions = [*_certificates(pairing, region, search, kernels)]
+    seconds = time.process_time() - start - search.seconds
+    return Certificate(regions, [*kernels.values()], seconds, shape)
+
+
+def _certificates(
+    pairing: Pairing,
+    region: Region,
+    search: _WitnessSearch,
+    kernels: dict[Value, KernelBound],
+) -> Iterator[RegionCertificate]:
+    """Yield the certificates of all regions, and add the bounds of kernels."""
+    networks = pairing.quantized, pairing.float_network
+    low, high = region.flattened(networks[0].argument.size)
     widest = max(value.size for network in networks for value in network.values)
     step = min(max(1, _MOST_ELEMENTS // widest), 32)
     for first in range(0, len(region), step):
@@ -209,16 +220,10 @@ def certify(
         analysis = Analysis.of(pairing, low[part], high[part])
         chunk = _Chunk.of(analysis, search.classes(part))
         _add_kernels(kernels, analysis)
-        before = time.process_time()
-        regions += search.certificates(first, chunk)
-        searched += time.process_time() - before
-    seconds = time.process_time() - start - searched - search.seconds
-    return Certificate(
-        regions, [*kernels.values()], seconds, networks[0].argument.shape
-    )
+        yield from search.certificates(first, chunk)
 
 
-def _place(op: Operation) -> str:
+def _location_of(op: Operation) -> str:
     """Return the location name of an op, or its position in a file."""
     prefix = location_prefix(op.location).removesuffix(": ")
     return prefix.removeprefix('loc("').removesuffix('")') or "-"
@@ -231,7 +236,7 @@ def _add_kernels(kernels: dict[Value, KernelBound], analysis: Analysis) -> None:
             continue
         bound = KernelBound(
             op_name(value.op),
-            _place(value.op),
+            _location_of(value.op),
             value.shape,
             float(pair.difference.magnitude.max()),
             float(pair.number.magnitude.max()),
@@ -361,12 +366,16 @@ class _WitnessSearch:
         tries: int,
         seed: int,
     ) -> None:
+        before = time.process_time()
         runs = [runner(module, entry, shape) for module in modules]
         low, high = region.float_ends(int(np.prod(shape)))
         self.attacks = [
             Attack(runs[1], runs[0], *ends) for ends in zip(low, high, strict=True)
         ]
-        self.tries, self.seed, self.seconds = tries, seed, 0.0
+        self.tries, self.seed = tries, seed
+        self.seconds = time.process_time() - before
+        """Processor time of the search."""
+
         self.step = 0.0
 
     def classes(self, part: slice) -> Sequence[tuple[int, int]]:
@@ -383,10 +392,12 @@ class _WitnessSearch:
         """Yield the certificates of the regions of a chunk, after the search."""
         for row, errors in enumerate(chunk.errors):
             attack = self.attacks[first + row]
+            before = time.process_time()
             attack.step = self.step
             first_rows, second_rows = (each[row] for each in chunk.directions)
             seed = self.seed + first + row
             attack.search(first_rows, second_rows, self.tries, seed)
+            self.seconds += time.process_time() - before
             leads = {name: float(each[row]) for name, each in chunk.margins.items()}
             yield RegionCertificate(
                 errors.tolist(),

@@ -172,6 +172,8 @@ class Convolution(LinearMap):
             part, weights = image[:, :, rows, cols], self.weights[row, column]
             if groups == 1:
                 result += part @ weights[0]
+            elif depth == columns == 1:
+                result += part * weights[:, 0, 0]
             else:
                 part = part.reshape(*shape, groups, depth)
                 sums = np.einsum("snyxgd,gdo->snyxgo", part, weights)
@@ -180,7 +182,7 @@ class Convolution(LinearMap):
 
     def transpose(self, values: Floats) -> Floats:
         lead = values.shape[:-1]
-        height, width, groups, _, columns = self.weights.shape
+        height, width, groups, depth, columns = self.weights.shape
         (top, bottom), (left, right) = self.window.padding
         grads = values.reshape(-1, *self.shape)
         batch, _, _, channels = self.window.image
@@ -189,6 +191,8 @@ class Convolution(LinearMap):
             weights = self.weights[row, column]
             if groups == 1:
                 padded[:, :, rows, cols] += grads @ weights[0].T
+            elif depth == columns == 1:
+                padded[:, :, rows, cols] += grads * weights[:, 0, 0]
             else:
                 part = grads.reshape(*grads.shape[:-1], groups, columns)
                 sums = np.einsum("snyxgo,gdo->snyxgd", part, weights)

@@ -1,0 +1,258 @@
+"""
+Mutants of the analysis of certificates, held against errors of drawn inputs.
+
+`python -m tests.oracles.certificate_mutants --count 60` changes one operator, function or
+constant in the transfer functions or the back substitution at a time. A mutant is `refuted`
+if an error of a drawn input exceeds its bound or it raises an error, `harmless` if none of
+its bounds is tighter than before, and `open` otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.proving.certificates.attacks import runner
+from xdsl_quant.runtime.entry_function import entry_function
+
+from .certificates import BATCH, Floats, drawn_inputs, networks
+
+PACKAGE = "xdsl_quant.proving.certificates"
+FOLDER = Path("xdsl_quant/proving/certificates")
+
+MUTATED = (
+    *("readers", "common_readers", "tfl_readers", "stablehlo_readers"),
+    *("analysis", "functions", "bounds"),
+)
+"""Modules to change."""
+
+NETWORKS = (
+    *("wine tfl", "breast_cancer stablehlo", "digits mlp stablehlo", "residual tfl"),
+    "wine_batch_norm tfl",
+)
+
+_OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Lt,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+_FUNCTIONS = {
+    "minimum": "maximum",
+    "maximum": "minimum",
+    "min": "max",
+    "max": "min",
+    "floor": "ceil",
+    "ceil": "floor",
+    "low": "high",
+    "high": "low",
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A network, and the errors of drawn inputs."""
+
+    quantized: ModuleOp
+    float_module: ModuleOp
+    low: Floats
+    high: Floats
+
+    least: Floats
+    """Smallest errors `[regions, results]`."""
+
+    most: Floats
+
+
+def observed(name: str, count: int, seed: int) -> Observed:
+    """Run a network on drawn inputs of its regions."""
+    network = networks()[name]()
+    modules, batched = network.modules(1), network.modules(BATCH)
+    shape = BATCH, *network.centers.shape[1:]
+    runs = [runner(module, None, shape) for module in batched]
+    ends = network.region.float_ends(int(np.prod(shape[1:])))
+    rng = np.random.default_rng(seed)
+    least, most = list[Floats](), list[Floats]()
+    for low, high in zip(*ends, strict=True):
+        errors = list[Floats]()
+        for step in (0.0, *[1 / 255] * bool(network.limits), *[0.0] * (count - 1)):
+            drawn = drawn_inputs(low, high, step, BATCH, rng)
+            first, second = (run(drawn.ravel()).reshape(BATCH, -1) for run in runs)
+            errors.append(first - second)
+        least.append(np.concatenate(errors).min(axis=0))
+        most.append(np.concatenate(errors).max(axis=0))
+    low, high = network.region.flattened(ends[0].shape[1])
+    return Observed(*modules, low, high, np.array(least), np.array(most))
+
+
+# Mutants
+
+
+def _sites(tree: ast.AST) -> Iterator[ast.AST]:
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+                yield node
+            elif isinstance(node, ast.Compare) and type(node.ops[0]) in _OPERATORS:
+                yield node
+            elif isinstance(node, ast.Attribute) and node.attr in _FUNCTIONS:
+                yield node
+            elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+                yield node
+
+
+def mutant(source: str, rng: np.random.Generator) -> tuple[ast.Module, str]:
+    """Change one place that is drawn, and return the module and its description."""
+    tree = ast.parse(source)
+    sites = [*_sites(tree)]
+    index = int(rng.integers(len(sites)))
+    node: Any = sites[index]
+    before = ast.unparse(node)
+    if isinstance(node, ast.BinOp):
+        node.op = _OPERATORS[type(node.op)]()
+    elif isinstance(node, ast.Compare):
+        node.ops[0] = _OPERATORS[type(node.ops[0])]()
+    elif isinstance(node, ast.Attribute):
+        node.attr = _FUNCTIONS[node.attr]
+    else:
+        node.value = node.value / 2 if isinstance(node.value, float) else node.value + 1
+    return tree, f"line {node.lineno}: {before} -> {ast.unparse(node)}"
+
+
+@dataclass
+class _MutantFinder(MetaPathFinder, Loader):
+    """Importer of a changed module."""
+
+    name: str
+    tree: ast.Module
+
+    def find_spec(
+        self, fullname: str, path: object, target: object = None
+    ) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        return spec_from_loader(fullname, self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        code = compile(ast.fix_missing_locations(self.tree), self.name, "exec")
+        # The module of the mutant is run in place of the original.
+        exec(code, module.__dict__)
+
+
+def are_slopes_bounded() -> bool:
+    """Return True if difference quotients of all functions are within their bounds."""
+    functions = import_module(f"{PACKAGE}.functions").FUNCTIONS
+    ends = np.sort(np.random.default_rng(2).normal(0, 3, (2000, 2)), axis=1)
+    for function in functions.values():
+        smallest, largest = function.slopes(ends[:, 0], ends[:, 1])
+        change = np.diff(function.compute(ends), axis=1)[:, 0]
+        quotient = change / np.diff(ends, axis=1)[:, 0]
+        if np.any((quotient < smallest - 1e-7) | (quotient > largest + 1e-7)):
+            return False
+    return True
+
+
+def bounds_of(networks_: Sequence[Observed]) -> list[tuple[Floats, Floats]]:
+    """Return bounds of the errors of the results by the package as it is imported now."""
+    import_module(PACKAGE)
+    reading, pairing, analysing = (
+        import_module(f"{PACKAGE}.{name}")
+        for name in ("readers", "pairing", "analysis")
+    )
+    found = list[tuple[Floats, Floats]]()
+    for each in networks_:
+        modules = each.quantized, each.float_module
+        read = [reading.read_network(entry_function(module)) for module in modules]
+        pairs = pairing.Pairing.of(*read)
+        analysis = analysing.Analysis.of(pairs, each.low, each.high)
+        difference = analysis.result().difference
+        everything = np.ones(difference.low.shape, np.bool_)
+        low, high = analysis.variables.refine([difference], everything)
+        found.append(
+            (np.maximum(low, difference.low), np.minimum(high, difference.high))
+        )
+    return found
+
+
+def verdict(
+    name: str,
+    tree: ast.Module,
+    networks_: Sequence[Observed],
+    expected: Sequence[tuple[Floats, Floats]],
+) -> str:
+    """Return the verdict on a mutant of the module `name`."""
+    finder = _MutantFinder(f"{PACKAGE}.{name}", tree)
+    known = {key: module for key, module in sys.modules.items() if PACKAGE in key}
+    for key in known:
+        del sys.modules[key]
+    sys.meta_path.insert(0, finder)
+    try:
+        found = bounds_of(networks_)
+        if not are_slopes_bounded():
+            return "refuted (slopes)"
+    except Exception as e:  # A mutant may fail in any way.
+        return f"refuted ({type(e).__name__})"
+    finally:
+        sys.meta_path.remove(finder)
+        for key in [key for key in sys.modules if PACKAGE in key]:
+            del sys.modules[key]
+        sys.modules.update(known)
+    is_tighter = False
+    for (low, high), (least, most), each in zip(
+        found, expected, networks_, strict=True
+    ):
+        if not np.all((low <= each.least) & (each.most <= high)):
+            return "refuted"
+        margin = 1e-9 * (1 + np.abs(most - least))
+        is_tighter |= bool(np.any((low > least + margin) | (high < most - margin)))
+    return "open" if is_tighter else "harmless"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the verdict on each mutant, and their counts."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--batches", type=int, default=4)
+    options = parser.parse_args(arguments)
+    known = [observed(name, options.batches, options.seed) for name in NETWORKS]
+    expected = bounds_of(known)
+    rng = np.random.default_rng(options.seed)
+    counts = dict.fromkeys(("refuted", "harmless", "open"), 0)
+    for _ in range(options.count):
+        name = MUTATED[int(rng.integers(len(MUTATED)))]
+        tree, text = mutant((FOLDER / f"{name}.py").read_text(), rng)
+        with np.errstate(all="ignore"):
+            found = verdict(name, copy.deepcopy(tree), known, expected)
+        counts[found.split()[0]] += 1
+        print(f"{found:<28} {name} {text}", flush=True)
+    print(", ".join(f"{count} {name}" for name, count in counts.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
