@@ -9,7 +9,7 @@ from xdsl_quant.quantizer.dynamic_ranges import prepare
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
 
-INDEX, X, H = "tensor<i32>", "tensor<4x1x3xf32>", "tensor<1x2xf32>"
+N, X, H = "tensor<i32>", "tensor<4x1x3xf32>", "tensor<1x2xf32>"
 WEIGHTS = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
 X_DATA = np.random.default_rng(1).normal(size=(4, 1, 3)).astype(np.float32)
 
@@ -17,24 +17,24 @@ X_DATA = np.random.default_rng(1).normal(size=(4, 1, 3)).astype(np.float32)
 def loop(condition: str = "%i, %four", index: str = "%reversed") -> str:
     """A cell with a gate, on the rows of a sequence from the last to the first."""
     return f"""
-func.func @main(%x: {X}, %n: {INDEX}) -> ({H}, tensor<4x1x2xf32>) {{
+func.func @main(%x: {X}, %n: {N}) -> ({H}, tensor<4x1x2xf32>) {{
   %w = stablehlo.constant dense<{WEIGHTS.tolist()}> : tensor<5x2xf32>
   %b = stablehlo.constant dense<[[0.5, -0.25]]> : {H}
-  %zero = stablehlo.constant dense<0> : {INDEX}
-  %one = stablehlo.constant dense<1> : {INDEX}
-  %three = stablehlo.constant dense<3> : {INDEX}
-  %four = stablehlo.constant dense<4> : {INDEX}
+  %zero = stablehlo.constant dense<0> : {N}
+  %one = stablehlo.constant dense<1> : {N}
+  %three = stablehlo.constant dense<3> : {N}
+  %four = stablehlo.constant dense<4> : {N}
   %h = stablehlo.constant dense<0.0> : {H}
   %rows = stablehlo.constant dense<0.0> : tensor<4x1x2xf32>
   %r:3 = stablehlo.while(%i = %zero, %s = %h, %o = %rows)
-      : {INDEX}, {H}, tensor<4x1x2xf32>
+      : {N}, {H}, tensor<4x1x2xf32>
   cond {{
-    %c = stablehlo.compare LT, {condition} : ({INDEX}, {INDEX}) -> tensor<i1>
+    %c = stablehlo.compare LT, {condition} : ({N}, {N}) -> tensor<i1>
     stablehlo.return %c : tensor<i1>
   }} do {{
-    %reversed = stablehlo.subtract %three, %i : {INDEX}
+    %reversed = stablehlo.subtract %three, %i : {N}
     %p = stablehlo.dynamic_slice %x, {index}, %zero, %zero, sizes = [1, 1, 3]
-        : ({X}, {INDEX}, {INDEX}, {INDEX}) -> tensor<1x1x3xf32>
+        : ({X}, {N}, {N}, {N}) -> tensor<1x1x3xf32>
     %q = stablehlo.reshape %p : (tensor<1x1x3xf32>) -> tensor<1x3xf32>
     %a = stablehlo.concatenate %q, %s, dim = 1
         : (tensor<1x3xf32>, {H}) -> tensor<1x5xf32>
@@ -46,9 +46,9 @@ func.func @main(%x: {X}, %n: {INDEX}) -> ({H}, tensor<4x1x2xf32>) {{
     %k = stablehlo.add %m, %t : {H}
     %u = stablehlo.reshape %k : ({H}) -> tensor<1x1x2xf32>
     %v = stablehlo.dynamic_update_slice %o, %u, %i, %zero, %zero
-        : (tensor<4x1x2xf32>, tensor<1x1x2xf32>, {INDEX}, {INDEX}, {INDEX}) -> tensor<4x1x2xf32>
-    %j = stablehlo.add %i, %one : {INDEX}
-    stablehlo.return %j, %k, %v : {INDEX}, {H}, tensor<4x1x2xf32>
+        : (tensor<4x1x2xf32>, tensor<1x1x2xf32>, {N}, {N}, {N}) -> tensor<4x1x2xf32>
+    %j = stablehlo.add %i, %one : {N}
+    stablehlo.return %j, %k, %v : {N}, {H}, tensor<4x1x2xf32>
   }}
   return %r#1, %r#2 : {H}, tensor<4x1x2xf32>
 }}"""
