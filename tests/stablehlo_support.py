@@ -18,6 +18,7 @@ from tests.house import House
 from tests.unit.frontends.stablehlo.lowering import (
     test_convert_quantized_stablehlo_to_linalg as quantized_programs,
 )
+from tests.unit.frontends.stablehlo.lowering.test_tables import REGIONS, region_program
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.traits import CastsQuantization, ComputesElementwise
 from xdsl_quant.frontends import stablehlo as frontend
@@ -84,13 +85,16 @@ def _quantized_ops(module: ModuleOp) -> Counter[str]:
 
 
 def ops_with_integer_form() -> set[str]:
-    """Return the ops that `stablehlo-legalize-quant-to-integer` replaces in a program."""
+    """Return the ops that `stablehlo-legalize-quant-to-integer` replaces in programs."""
     types = quantized_programs.Types(Random(0), "i8", "f32")
-    module = parse_module(quantized_programs.program(types))
-    before = _quantized_ops(module)
-    # Warns of the ops that it keeps.
-    apply_passes(module, "stablehlo-legalize-quant-to-integer{fallback=keep}")
-    return {*(before - _quantized_ops(module))}
+    programs = [quantized_programs.program(types), *map(region_program, REGIONS)]
+    found: set[str] = set()
+    for module in map(parse_module, programs):
+        before = _quantized_ops(module)
+        # Warns of the ops that it keeps.
+        apply_passes(module, "stablehlo-legalize-quant-to-integer{fallback=keep}")
+        found |= {*(before - _quantized_ops(module))}
+    return found
 
 
 def table() -> str:

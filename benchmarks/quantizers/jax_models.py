@@ -355,6 +355,6 @@ NETWORKS: Mapping[str, Callable[[], JaxNetwork]] = {
     "embedding": _embedding,
     "argmax": partial(_classifier, lambda x: (x, jnp.argmax(x, -1)), twin=lambda x: x),
     "top-k": partial(_classifier, lambda x: jax.lax.top_k(x, 3)),
-    "dynamic batch": partial(_classifier, jax.nn.softmax, is_dynamic=True),
+    "dynamic batch, softmax": partial(_classifier, jax.nn.softmax, is_dynamic=True),
 }
 """Networks by name."""

@@ -57,7 +57,11 @@ def test_a_benchmark(
     assert all(paragraphs)
 
 
-OTHER_ENVIRONMENT = {"benchmarks.quantizers.litert_worker"}
+OTHER_ENVIRONMENT = {
+    "benchmarks.quantizers.jax_models",
+    "benchmarks.quantizers.jax_networks",
+    "benchmarks.quantizers.litert_worker",
+}
 """Modules that need packages which clash with those of the tests."""
 
 NAMES = {module.name for module in walk_packages(benchmarks.__path__, "benchmarks.")}

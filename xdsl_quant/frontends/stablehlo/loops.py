@@ -83,7 +83,7 @@ def _iterations(op: stablehlo.WhileOp) -> Sequence[Scalars] | None:
 
 def _scalars_of(values: Iterable[SSAValue]) -> list[NDArray[Any] | None]:
     scalars = dict[SSAValue, NDArray[Any]]()
-    return [_scalar(value, scalars) for value in values]
+    return [_known_scalar(value, scalars) for value in values]
 
 
 def _at_start(block: Block, known: Sequence[NDArray[Any] | None]) -> Scalars:
@@ -91,7 +91,7 @@ def _at_start(block: Block, known: Sequence[NDArray[Any] | None]) -> Scalars:
     return {argument: scalar for argument, scalar in pairs if scalar is not None}
 
 
-def _scalar(value: SSAValue, scalars: Scalars) -> NDArray[Any] | None:
+def _known_scalar(value: SSAValue, scalars: Scalars) -> NDArray[Any] | None:
     if value in scalars:
         return scalars[value]
     is_integer = isinstance(scalar_or_element_type(value.type), IntegerType)
@@ -109,7 +109,7 @@ def _evaluate(ops: Iterable[Operation], scalars: Scalars) -> None:
             function = COMPARISONS[op.comparison_direction.data]
         if function is None:
             continue
-        operands = [_scalar(operand, scalars) for operand in op.operands]
+        operands = [_known_scalar(operand, scalars) for operand in op.operands]
         if all(operand is not None for operand in operands):
             with np.errstate(over="ignore"):
                 scalars[op.results[0]] = np.asarray(function(*operands))
@@ -122,7 +122,7 @@ def _with_constants(op: Operation, scalars: Scalars) -> Operation | None:
         return stablehlo.ConstantOp(elements_attr(scalar, element_type))
     if not isinstance(op, stablehlo.DynamicSliceOp):
         return None
-    known = [_scalar(index, scalars) for index in op.start_indices]
+    known = [_known_scalar(index, scalars) for index in op.start_indices]
     sizes, shape = op.slice_sizes.get_values(), cast(TensorType, op.operand.type).shape
     starts = [int(index) for index in known if index is not None]
     if len(starts) < len(known):
@@ -139,3 +139,69 @@ def _with_constants(op: Operation, scalars: Scalars) -> Operation | None:
         limit_indices=ends,
         strides=[1] * len(starts),
     )
+
+
+# Products of inputs and states
+
+
+def split_product(op: Operation) -> None:
+    """
+    Replace `concatenate(x, h) @ w + b` by `x @ w0 + (h @ w1 + b)` if another op uses `x` or
+    `h`: a concatenation has one scale, which is coarse for the state of a loop.
+    """
+    if op.parent is None or not isinstance(op, stablehlo.DotGeneralOp):
+        return
+    parts, weights = op.lhs.owner, op.rhs.owner
+    if not isinstance(parts, stablehlo.ConcatenateOp) or not isinstance(
+        weights, stablehlo.ConstantOp
+    ):
+        return
+    _, (lhs, rhs) = op.dot_dimension_numbers.pairs()
+    elements = constant_elements(weights.output)
+    users = [use.operation for use in op.result.uses]
+    if (
+        elements is None
+        or (*lhs,) != (parts.dimension.value.data,)
+        or len(users) != 1
+        or parts.result.has_more_than_one_use()
+        or not any(x.has_more_than_one_use() for x in parts.inputs)
+    ):
+        return
+    sizes = [cast(TensorType, x.type).get_shape()[lhs[0]] for x in parts.inputs]
+    pieces = np.split(elements, np.cumsum(sizes)[:-1], rhs[0])
+    new_ops: list[Operation] = []
+    for x, piece in zip(parts.inputs, pieces, strict=True):
+        product = op.clone()
+        product.operands = [x, _constant_after(weights, piece)]
+        new_ops.append(product)
+    *terms, total = (product.results[0] for product in new_ops)
+    # The last product takes the bias.
+    old: Operation = op
+    if isinstance(users[0], stablehlo.AddOp):
+        old = users[0]
+        terms += [value for value in old.operands if value is not op.result]
+    for term in reversed(terms):
+        addition = stablehlo.AddOp(term, total)
+        addition.location = old.location
+        new_ops.append(addition)
+        total = addition.result
+    Rewriter.insert_op(new_ops, InsertPoint.before(old))
+    Rewriter.replace_op(old, (), (total,))
+    if old is not op:
+        Rewriter.erase_op(op)
+    Rewriter.erase_op(parts)
+
+
+def _constant_after(source: stablehlo.ConstantOp, elements: NDArray[Any]) -> SSAValue:
+    """Return a constant that follows another one; all iterations share it."""
+    element_type = scalar_or_element_type(source.output.type)
+    value = elements_attr(np.ascontiguousarray(elements), element_type)
+    following = source.next_op
+    while isinstance(following, stablehlo.ConstantOp):
+        if following.value == value:
+            return following.output
+        following = following.next_op
+    constant = stablehlo.ConstantOp(value)
+    constant.location = source.location
+    Rewriter.insert_op(constant, InsertPoint.after(source))
+    return constant.output

@@ -27,7 +27,7 @@ from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertCon
 
 from . import dialect as stablehlo
 from .dialect.products import ProductOp
-from .loops import unroll
+from .loops import split_product, unroll
 from .lowering.integers.elementwise import quantized_type_of
 from .lowering.integers.hybrid_products import (
     DequantizedWeightToStablehlo,
@@ -48,8 +48,11 @@ class _StableHLOModels(ModelDialect):
 
     def simplify(self, op: Operation) -> None:
         if isinstance(op, stablehlo.WhileOp):
-            for new in unroll(op):
+            new_ops = unroll(op)
+            for new in new_ops:
                 self.simplify(new)
+            for new in new_ops:
+                split_product(new)
             return
         for simplify in (
             _legalize_fake_quant,

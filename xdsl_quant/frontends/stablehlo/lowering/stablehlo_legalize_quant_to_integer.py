@@ -37,7 +37,8 @@ differs from that of the result are requantized first, as by `uniform_quantize`.
 become constants of stored values. A `reduce` whose region is one `add`, `maximum` or
 `minimum` of one quantized type is applied to stored values: a sum is `a + b + z`, clamped
 at each step. Operands and results of another type than the region are requantized. `iota`
-requantizes the indices, which have scale 1.
+requantizes the indices, which have scale 1. Other functions of one operand of up to 8 bits
+become tables. Control flow, `map`, `scatter` and `sort` pass stored values on.
 
 The patterns are in the folder `integers`. If no pattern matches an op, it has no integer
 form: the pass fails, keeps the op between `quant.scast`s, or dequantizes its operands,
@@ -340,9 +341,9 @@ class StablehloLegalizeQuantToIntegerPass(CountingPass):
     """
     Replace quantized ops by integer arithmetic on stored values.
 
-    Ops without integer form are `divide`, `exponential`, `logistic`, `tanh`, `sqrt`,
-    `rsqrt`, `round_nearest_even`, contractions of floats and quantized weights, and
-    reductions whose region is not one `add`, `maximum` or `minimum`.
+    Ops without integer form are `divide`, `power`, `remainder`, `atan2`, functions of more
+    than 8 bits such as `tanh`, contractions of floats and quantized weights, and reductions
+    whose region is not one `add`, `maximum` or `minimum`.
 
     Results differ by at most one unit from those of
     `stablehlo-legalize-quantized-op-to-qdq` if storage has up to 16 bits, and the

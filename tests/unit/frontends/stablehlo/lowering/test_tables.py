@@ -98,6 +98,15 @@ REGIONS = {
         stablehlo.return %x : {Q}
       }}) : (tensor<i32>) -> {Q}
       return %0 : {Q}""",
+    "if": f"""
+      %c = stablehlo.compare EQ, %n, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %0 = "stablehlo.if"(%c) ({{
+        stablehlo.return %x : {Q}
+      }}, {{
+        %b = stablehlo.tanh %x : {Q}
+        stablehlo.return %b : {Q}
+      }}) : (tensor<i1>) -> {Q}
+      return %0 : {Q}""",
     "composite": f"""
       %0 = stablehlo.composite "my.tanh" %x {{decomposition = @tanh}} : ({Q}) -> {Q}
       return %0 : {Q}""",
@@ -147,6 +156,7 @@ TWICE = _added(_tanh(_added(_tanh(_added(_tanh(X), X)), X)), X)
 EXPECTED = {
     "while": TWICE,
     "case": _tanh(X),
+    "if": _tanh(X),
     "composite": _tanh(X),
     "map": _added(_tanh(X), X),
     "scatter": np.array([1 - 60 - 3, 5, -60 + 1 + 5 - 6, 9 + 9 - 3]),
@@ -155,10 +165,9 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", REGIONS)
-def test_regions_on_stored_values(name: str):
-    """No float and no quantized tensor is left, and the results are exact."""
-    text = f"""
+def region_program(name: str) -> str:
+    """A function of stored values and an index."""
+    return f"""
     func.func private @tanh(%x: {Q}) -> {Q} {{
       %0 = stablehlo.tanh %x : {Q}
       return %0 : {Q}
@@ -168,7 +177,12 @@ def test_regions_on_stored_values(name: str):
       %three = stablehlo.constant dense<3> : tensor<i32>
       {REGIONS[name]}
     }}"""
-    module = parse_module(text)
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_regions_on_stored_values(name: str):
+    """No float and no quantized tensor is left, and the results are exact."""
+    module = parse_module(region_program(name))
     apply_passes(module, f"{INTEGERS},strip-func-quant-types,canonicalize")
     assert "quant." not in str(module)
     assert "f32" not in str(module)

@@ -95,17 +95,19 @@ class CompositeToCall(IntegerPattern):
             return None
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
-            operands = map(partial(_cast, builder), stored, op.operand_types)
+            operands = map(partial(_storage_cast, builder), stored, op.operand_types)
             call = CallOp(op.decomposition, [*operands], op.result_types)
             call.location = op.location
             results = builder.insert(call).results
             types = map(storage_of, op.result_types)
-            return [*map(partial(_cast, builder), results, types)]
+            return [*map(partial(_storage_cast, builder), results, types)]
 
         return build
 
 
-def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
+def _storage_cast(
+    builder: LoweringBuilder, value: SSAValue, type_: Attribute
+) -> SSAValue:
     if value.type == type_:
         return value
     return builder.add(StorageCastOp(value, type_))

@@ -25,6 +25,7 @@ from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import ComputesElementwise, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.runtime.arrays import integer_dtype
 from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions
 from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
@@ -114,9 +115,6 @@ def _computed_table(
     source: StoredQuantizedType,
     target: TypeAttribute,
 ) -> DenseIntOrFPElementsAttr:
-    # Start-up time: only modules with such an op are interpreted.
-    from xdsl_quant.machines.numpy import run_function
-
     low, high = source.full_storage_range
     dtype = integer_dtype(8, is_signed=source.is_signed)
     stored = np.arange(low, high + 1).astype(dtype)
