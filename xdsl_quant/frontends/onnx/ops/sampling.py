@@ -275,6 +275,32 @@ def _spread(b: GraphBuilder, tap: Tap, shape: Sequence[int], axis: int) -> Tap:
     return Tap(spread(tap.index), spread(tap.weight), spread(tap.is_inside))
 
 
+def _taps_of_bins(
+    b: GraphBuilder,
+    regions: SSAValue,
+    sizes: Sequence[int],
+    bins: Sequence[int],
+    ratio: int,
+    *,
+    is_half_pixel: bool,
+) -> Sequence[Sequence[Tap]]:
+    """Return the taps along rows and columns; regions are x1, y1, x2, y2."""
+    count, _ = b.static_shape(regions)
+    columns = [
+        b.reshape_to(b.slice(regions, [0, d], [count, d + 1]), (count,))
+        for d in range(4)
+    ]
+    shape = count, bins[0] * ratio, bins[1] * ratio
+    all_taps: list[Sequence[Tap]] = []
+    for axis, (size, bin_count) in enumerate(zip(sizes, bins, strict=True)):
+        ends = columns[1 - axis], columns[3 - axis]
+        taps = _region_taps(
+            b, ends, size, bin_count, ratio, is_half_pixel=is_half_pixel
+        )
+        all_taps.append([_spread(b, tap, shape, axis + 1) for tap in taps])
+    return all_taps
+
+
 def _roi_align(
     b: GraphBuilder, node: Node, x: SSAValue, regions: SSAValue, batch: SSAValue
 ) -> SSAValue:
@@ -291,27 +317,9 @@ def _roi_align(
     transform = node.text("coordinate_transformation_mode", default)
     bins = node.integer("output_height", 1), node.integer("output_width", 1)
     scaled = _multiply(b, regions, node.number("spatial_scale", 1))
-    # Regions are x1, y1, x2, y2.
-    columns = [
-        b.reshape_to(b.slice(scaled, [0, d], [count, d + 1]), (count,))
-        for d in range(4)
-    ]
-    shape = count, bins[0] * ratio, bins[1] * ratio
-    taps = [
-        [
-            _spread(b, tap, shape, axis + 1)
-            for tap in _region_taps(
-                b,
-                (columns[1 - axis], columns[3 - axis]),
-                sizes[axis],
-                bins[axis],
-                ratio,
-                is_half_pixel=transform == "half_pixel",
-            )
-        ]
-        for axis in range(2)
-    ]
-    points = b.broadcast(batch, (count, shape[1] * shape[2]), [0])
+    is_half_pixel = transform == "half_pixel"
+    taps = _taps_of_bins(b, scaled, sizes, bins, ratio, is_half_pixel=is_half_pixel)
+    points = b.broadcast(batch, (count, bins[0] * bins[1] * ratio**2), [0])
     values = [_weighted_pixels(b, x, points, chosen) for chosen in product(*taps)]
     # As onnxruntime, take the maximum of products.
     is_maximum = node.text("mode", "avg") == "max"

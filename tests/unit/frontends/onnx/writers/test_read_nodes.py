@@ -1,7 +1,7 @@
 """Nodes that are read and written again, compared with the nodes in onnxruntime."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -17,6 +17,8 @@ from tests.unit.frontends.onnx.onnxruntime_results import (
     runtime_results,
 )
 from xdsl_quant.frontends.onnx import ONNXFileError, read_onnx, write_onnx
+from xdsl_quant.frontends.onnx.graph_builder import Conversion
+from xdsl_quant.frontends.onnx.ops import CONVERSIONS
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.loading import as_module
 
@@ -192,6 +194,13 @@ def test_blocks(rows: int, has_zero_points: bool, data_type: int):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.fixture
+def without_grid_sample(monkeypatch: pytest.MonkeyPatch):
+    """Remove the conversion of an op whose definition has changed."""
+    monkeypatch.delitem(cast("dict[str, Conversion]", CONVERSIONS), "GridSample")
+
+
+@pytest.mark.usefixtures("without_grid_sample")
 def test_ops_without_conversion_of_an_older_opset():
     """`GridSample` calls its mode `linear` since opset 20, before `bilinear`."""
     grid = np.random.default_rng(1).uniform(-1, 1, (1, 2, 2, 2)).astype(np.float32)
@@ -207,6 +216,7 @@ def test_ops_without_conversion_of_an_older_opset():
         )
 
 
+@pytest.mark.usefixtures("without_grid_sample")
 def test_ops_that_cannot_be_converted_to_the_opset_of_the_file():
     module = read_onnx(
         node_model(
