@@ -100,7 +100,7 @@ class Analysis:
         Return the pair of the results of the networks.
 
         Raises:
-            PassFailedException: if the results are no affine functions of paired values.
+            PassFailedException: if a result is not an affine function of paired values.
         """
         networks = self.pairing.quantized, self.pairing.float_network
         return self._pair_of(networks[0].result, networks[1].result)
@@ -237,13 +237,8 @@ class Analysis:
             slopes.append(slope)
             offsets.append(np.where(is_inside | is_outside, exact, offset))
         margin = _MARGIN * (number.magnitude + difference.magnitude + error)
-        lines = Lines(
-            difference,
-            slopes[0],
-            offsets[0] + smallest,
-            slopes[1],
-            offsets[1] + largest,
-        )
+        first_line, last_line = offsets[0] + smallest, offsets[1] + largest
+        lines = Lines(difference, slopes[0], first_line, slopes[1], last_line)
         changed = self.variables.enclose(lines, margin)
         changed.tighten(
             np.minimum(first, 0.0) + smallest - margin,

@@ -134,7 +134,7 @@ class Variables:
             terms: variables and their coefficients.
             constant: `[elements]` or `[regions, elements]`.
             radius: bound of an error that is added, with the same shapes.
-            size: number of elements, if there are no terms.
+            size: number of elements, needed without terms.
         """
         middle = np.zeros((self.regions, size or np.shape(constant)[-1])) + constant
         constant = middle
@@ -199,8 +199,7 @@ class Variables:
 
         Args:
             expression: coefficients `[regions, rows, elements]` by variable.
-            watched: receives the coefficients of its variables: the directions in which
-                the expressions grow.
+            watched: receives the coefficients of its variables.
         """
         (first, *_) = expression.values()
         count = first.shape[1]

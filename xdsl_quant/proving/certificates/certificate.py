@@ -251,7 +251,7 @@ def _add_kernels(kernels: dict[Value, KernelBound], analysis: Analysis) -> None:
 
 
 def _argument_step(pairing: Pairing) -> float:
-    """Return the scale of the stored arguments; 0 if there is no single scale."""
+    """Return the scale of the stored arguments; 0 without a single scale."""
     rounded = _argument_rounding(pairing)
     if rounded is None or rounded.op is None:
         return 0.0

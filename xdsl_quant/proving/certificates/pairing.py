@@ -43,7 +43,7 @@ class Affine:
 
 
 def expand(value: Value, bases: set[Value] | Mapping[Value, object]) -> Affine | None:
-    """Return a value in terms of `bases`; `None` if it is no affine function of them."""
+    """Return a value in terms of `bases`; `None` if it is not affine in them."""
     if value in bases:
         zeros = np.zeros(value.size)
         return Affine([(value, Path())], zeros, zeros)

@@ -1,8 +1,8 @@
 """
 Transfer functions: the values that ops of float and of quantized networks compute.
 
-`READERS` is the only table of ops. A reader states what an op computes in real numbers,
-and how far the stored result may deviate from it.
+`READERS` is the only table of ops. A reader states the result of an op in real numbers,
+and the largest deviation of the stored result from it.
 """
 
 from __future__ import annotations

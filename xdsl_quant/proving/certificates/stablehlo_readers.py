@@ -284,7 +284,7 @@ def _reducing_op(op: Operation) -> str:
     """Return the name of the only op of the region, or refuse the reduction."""
     names = [each.name for each in op.regions[0].block.ops]
     if len(names) != 2 or len(op.operands) != 2:
-        refuse_op(op, "a reduction that is no sum and no maximum")
+        refuse_op(op, "a reduction other than a sum or a maximum")
     return names[0]
 
 
