@@ -147,6 +147,7 @@ prove: $(READY)
 prove-mutants: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut>=3.8,<3.9'
 	$(BIN)/python -m tests.proving.mutants
+	$(BIN)/python -m tests.proving.kernel_mutants
 
 oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.oracles $(ORACLES)

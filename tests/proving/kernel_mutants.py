@@ -17,7 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith
@@ -26,14 +26,13 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     ModuleOp,
-    TensorType,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from xdsl_quant import execution
 from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.proving.kernels import Kernel, cut_kernels, prove_kernel
+from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
 from xdsl_quant.runtime.arrays import numpy_dtype, shape_of
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
@@ -50,8 +49,10 @@ _POOL = (
 _DENSE = 'fused_activation_function = "RELU", keep_num_dims = false'
 
 
-def _weights(name: str, shape: Sequence[int], seed: int, axis: int = 0) -> str:
-    """Return constants with random 8-bit weights and a random bias."""
+def _weights(
+    name: str, shape: Sequence[int], seed: int, axis: int = 0
+) -> tuple[str, str]:
+    """Return constants with random 8-bit weights and a bias, and the type of weights."""
     random = np.random.default_rng(seed)
     channels = shape[axis]
     scales = ", ".join(f"{x:.6f}" for x in random.uniform(0.01, 0.05, channels))
@@ -132,7 +133,7 @@ def _changed_elements(attribute: Any, random: Random) -> Any:
     """Return elements with one changed number, or `None`; attributes are generic types."""
     type_ = attribute.type
     element = type_.element_type
-    if not isinstance(type_, TensorType) or not isinstance(element, IntegerType):
+    if not isinstance(element, IntegerType):
         return None
     values = [int(value) for value in attribute.get_values()]
     place = random.randrange(len(values))
@@ -146,7 +147,7 @@ def _change(op: Operation, random: Random) -> bool:
     """Change an op in place; return False if it has nothing to change."""
     if type(op) in _SWAPS and random.random() < 0.7:
         new = _SWAPS[type(op)]
-        operands = [*op.operands]
+        operands: list[Any] = [*op.operands]
         more = [op.results[0].type] if new is arith.ExtUIOp else []
         block = op.parent_block()
         assert block is not None
@@ -166,7 +167,7 @@ def _change(op: Operation, random: Random) -> bool:
             "max_val",
             "min_val",
         ):
-            old: Any = attribute
+            old = cast(Any, attribute)
             value = old.value.data + random.choice((-1, 1))
             found = IntegerAttr(value, old.type, truncate_bits=True)
         if found is not None and found != attribute:
@@ -184,7 +185,7 @@ def mutate(module: ModuleOp, seed: int) -> bool:
     return any(_change(op, random) for op in ops)
 
 
-def differs(kernel: Kernel, pipeline: str, seed: int) -> bool:
+def differs(kernel: ModelKernel, pipeline: str, seed: int) -> bool:
     """Return True if random inputs give different results."""
     lowered = kernel.module.clone()
     apply_passes(lowered, pipeline, is_routine=True)
@@ -209,7 +210,7 @@ def differs(kernel: Kernel, pipeline: str, seed: int) -> bool:
 
 
 def outcomes(
-    count: int, seed: int, kernels: Sequence[Kernel] | None = None
+    count: int, seed: int, kernels: Sequence[ModelKernel] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Yield verdict and text of mutants; `wrong` for proofs that a random input refutes."""
     kernels = [*cut_kernels(module())] if kernels is None else kernels

@@ -152,7 +152,7 @@ def _array_lines(name: str, file: str, array: Array) -> Iterator[str]:
 
 
 def _literal(word: int, bits: int, is_signed: bool) -> str:
-    """Return a C constant; the smallest integers are no literals in C."""
+    """Return a C constant; C has no literals of the smallest integers."""
     if is_signed and bits >= 32 and word == -(1 << (bits - 1)):
         return f"INT{bits}_MIN"
     suffix = ("LL" if is_signed else "ULL") if bits == 64 else "" if is_signed else "u"

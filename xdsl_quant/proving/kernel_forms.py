@@ -14,6 +14,7 @@ The classification looks at ops, not at values, so it holds for all inputs. A va
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -26,6 +27,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineMap
@@ -179,7 +181,9 @@ class KernelForm:
         return None
 
     def _is_elementwise_generic(self, op: GenericOp) -> bool:
-        if any(kind.data.value != "parallel" for kind in op.iterator_types.data):
+        if any(
+            kind.data is not IteratorType.PARALLEL for kind in op.iterator_types.data
+        ):
             return False
         inner_ops = [*op.body.block.ops]
         captured = {v for inner in inner_ops for v in inner.operands} & {*self.kinds}
@@ -191,7 +195,9 @@ class KernelForm:
         last = len(sizes) - 1
         for operand, attribute in zip(op.operands, op.indexing_maps.data, strict=True):
             if self.kinds[operand] is not Kind.CONSTANT:
-                is_known = _is_identity(attribute.data, sizes, shape_of(operand.type))
+                is_known = _is_identity_map(
+                    attribute.data, sizes, shape_of(operand.type)
+                )
             else:
                 # Constants may differ between channels, not between pixels.
                 used = attribute.data.used_dims()
@@ -259,7 +265,9 @@ class KernelForm:
     def _generic_kind(self, op: GenericOp) -> Kind:
         block = op.body.block
         kinds: dict[SSAValue, Kind] = {}
-        operands = dict(zip(block.args, op.operands, strict=True))
+        operands: dict[SSAValue, SSAValue] = dict(
+            zip(block.args, op.operands, strict=True)
+        )
         for argument, operand in operands.items():
             kinds[argument] = self.kinds[operand]
         yielded = Kind.CONSTANT
@@ -332,7 +340,9 @@ def _is_reshape(op: Operation) -> bool:
     return before == after
 
 
-def _is_identity(map_: AffineMap, sizes: Sequence[int], shape: Sequence[int]) -> bool:
+def _is_identity_map(
+    map_: AffineMap, sizes: Sequence[int], shape: Sequence[int]
+) -> bool:
     """
     Return True if a map is the identity, apart from dimensions of size 1.
 
@@ -372,7 +382,7 @@ def _scalar_kind(name: str, kinds: Sequence[Kind]) -> Kind:
     return Kind.OTHER
 
 
-def constant_attribute(value: SSAValue) -> Attribute | None:
+def elements_of_constant(value: SSAValue) -> Attribute | None:
     """Return the property with the elements of a constant, or `None`."""
     owner = value.owner
     if not isinstance(owner, Operation):
@@ -381,7 +391,7 @@ def constant_attribute(value: SSAValue) -> Attribute | None:
 
 
 def _is_zero(value: SSAValue) -> bool:
-    found = constant_attribute(value)
+    found = elements_of_constant(value)
     is_known = isinstance(found, DenseIntOrFPElementsAttr)
     return is_known and not any(found.get_values())
 
@@ -413,7 +423,7 @@ def affine_part(form: KernelForm, value: SSAValue, *, has_factors: bool) -> Modu
     if not has_factors:
         for factor in form.factors:
             op = factor.owner
-            if constant_attribute(factor) is None or not isinstance(op, Operation):
+            if elements_of_constant(factor) is None or not isinstance(op, Operation):
                 raise UnsupportedError("factors of products are not constant")
             name = "value" if "value" in op.properties else "values"
             copies[numbers[op]].properties[name] = _ones(factor.type)
@@ -428,10 +438,10 @@ def affine_part(form: KernelForm, value: SSAValue, *, has_factors: bool) -> Modu
 
 def _ones(type_: Attribute) -> Attribute:
     element = scalar_or_element_type(type_)
-    if not isinstance(type_, TensorType) or not isinstance(element, IntegerType):
+    if not isinstance(element, IntegerType):
         raise UnsupportedError(f"factors have type '{type_}'")
     ones = np.ones(shape_of(type_), numpy_dtype(type_))
-    return elements_attr(ones, element)
+    return elements_attr(ones, cast(Attribute, element))
 
 
 def _drop_result_attributes(function: FuncOp) -> None:
@@ -454,45 +464,63 @@ def elementwise_part(form: KernelForm, start: SSAValue, rows: int) -> ModuleOp:
         UnsupportedError: if a constant has the shape of the value.
     """
     shape, own = shape_of(form.results[0].type), shape_of(start.type)
-    if own[: len(shape)] != shape:
-        shape = own
-    sizes = (*[1] * (len(shape) - 2), rows, shape[-1]) if len(shape) > 1 else (rows,)
-
-    def resized(type_: Attribute) -> Attribute:
-        known, more = shape_of(type_)[: len(shape)], shape_of(type_)[len(shape) :]
-        is_resized = isinstance(type_, TensorType) and known == shape
-        if not is_resized or not set(more) <= {1}:
-            return type_
-        return TensorType(scalar_or_element_type(type_), (*sizes, *more))
-
-    block = Block(arg_types=[resized(start.type)])
+    resizing = _Resizing(shape if own[: len(shape)] == shape else own, rows)
+    block = Block(arg_types=[resizing.type_of(start.type)])
     values: dict[SSAValue, SSAValue] = {start: block.args[0]}
     for op in form.tail([start]):
         if _is_reshape(op) and op_name(op) != "quant.scast":
             values[op.results[0]] = values[op.operands[0]]
-            continue
-        is_constant = op_name(op) in _CONSTANTS and op_name(op) != "tensor.empty"
-        copy = op.clone(value_mapper=values)
-        for old, new in zip(op.results, copy.results, strict=True):
-            if is_constant and resized(old.type) != old.type:
-                raise UnsupportedError("a constant has the shape of the result")
-            type_ = resized(old.type)
-            varying = [v for v in op.operands if form.kinds[v] is not Kind.CONSTANT]
-            if varying and op_name(op).startswith("tosa."):
-                # A reshape before the op may have been left out.
-                type_ = TensorType(
-                    scalar_or_element_type(type_), shape_of(values[varying[0]].type)
-                )
-            new._type = type_  # pyright: ignore[reportPrivateUsage]
-            values[old] = new
-        if isinstance(op, GenericOp) and isinstance(copy, GenericOp):
-            copy.properties["indexing_maps"] = _resized_maps(form, op)
-        block.add_op(copy)
+        else:
+            block.add_op(_resized_copy(form, op, resizing, values))
     results = [values[result] for result in form.results]
     block.add_op(ReturnOp(*results))
     types = [value.type for value in results]
     function = FuncOp("kernel", ([*block.arg_types], types), Region(block))
     return ModuleOp([function])
+
+
+class _Resizing(NamedTuple):
+    """Change of the number of pixels of values."""
+
+    shape: tuple[int, ...]
+    """Shape of values with pixels, to which dimensions of size 1 may be added."""
+
+    rows: int
+
+    def type_of(self, type_: Attribute) -> Attribute:
+        """Return the resized type, or the same type for other shapes."""
+        shape, rank = shape_of(type_), len(self.shape)
+        if not shape or shape[:rank] != self.shape or not {*shape[rank:]} <= {1}:
+            return type_
+        sizes = (*[1] * (rank - 2), self.rows, self.shape[-1])[-rank:]
+        if rank == 1:
+            sizes = (self.rows,)
+        return TensorType(scalar_or_element_type(type_), (*sizes, *shape[rank:]))
+
+
+def _resized_copy(
+    form: KernelForm,
+    op: Operation,
+    resizing: _Resizing,
+    values: dict[SSAValue, SSAValue],
+) -> Operation:
+    """Return a copy of an op with resized results, which are added to the values."""
+    is_constant = op_name(op) in _CONSTANTS and op_name(op) != "tensor.empty"
+    copy = op.clone(value_mapper=values)
+    varying = [v for v in op.operands if form.kinds[v] is not Kind.CONSTANT]
+    for old, new in zip(op.results, copy.results, strict=True):
+        type_ = resizing.type_of(old.type)
+        if is_constant and type_ != old.type:
+            raise UnsupportedError("a constant has the shape of the result")
+        if varying and op_name(op).startswith("tosa."):
+            # A reshape before the op may have been left out.
+            shape = shape_of(values[varying[0]].type)
+            type_ = TensorType(scalar_or_element_type(type_), shape)
+        new._type = type_  # pyright: ignore[reportPrivateUsage] as xDSL's rewriter does
+        values[old] = new
+    if isinstance(op, GenericOp) and isinstance(copy, GenericOp):
+        copy.properties["indexing_maps"] = _resized_maps(form, op)
+    return copy
 
 
 def _resized_maps(form: KernelForm, op: GenericOp) -> ArrayAttr[AffineMapAttr]:

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 
 from tests.proving.kernel_mutants import module, outcomes
 from xdsl_quant.inspecting import op_recording
-from xdsl_quant.proving.kernels import Kernel, cut_kernels, prove_kernel
+from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
 from xdsl_quant.proving.theorems import Theorem
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.tools.prove import main
@@ -20,7 +20,7 @@ LINALG, TOSA = "convert-tfl-to-linalg", "convert-tfl-to-tosa"
 
 
 @cache
-def kernels() -> dict[str, Kernel]:
+def kernels() -> dict[str, ModelKernel]:
     return {kernel.op.name: kernel for kernel in cut_kernels(module())}
 
 
