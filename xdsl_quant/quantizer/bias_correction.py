@@ -266,7 +266,7 @@ class _Search:
         """Return the best biases, and the errors of the results for these biases."""
         best = path = original
         loss = original_loss = relative_noise(errors)
-        rest = groups = _groups([*original])
+        rest = groups = _kernel_groups([*original])
         for number, group in enumerate(groups):
             before = path
             for key in group:
@@ -303,7 +303,7 @@ class _Search:
         return refined
 
 
-def _groups(keys: Sequence[str]) -> Sequence[Sequence[str]]:
+def _kernel_groups(keys: Sequence[str]) -> Sequence[Sequence[str]]:
     """Divide keys into at most `_MOST_GROUPS` groups of consecutive keys."""
     size = -(-len(keys) // _MOST_GROUPS)
     return [keys[start : start + size] for start in range(0, len(keys), size)]

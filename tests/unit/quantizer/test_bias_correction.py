@@ -244,7 +244,7 @@ def test_results_never_get_worse_on_the_samples_that_judge():
 
 
 def test_a_thousand_kernels_are_judged_in_few_groups():
-    divide = bias_correction._groups  # pyright: ignore[reportPrivateUsage] as a thousand kernels take minutes
+    divide = bias_correction._kernel_groups  # pyright: ignore[reportPrivateUsage] as a thousand kernels take minutes
     keys = [f"{number}:0" for number in range(1000)]
     assert len(groups := divide(keys)) == 250
     assert [key for group in groups for key in group] == keys
