@@ -137,7 +137,7 @@ def mutant(source: str, rng: np.random.Generator) -> tuple[ast.Module, str]:
     index = int(rng.integers(len(sites)))
     node: Any = sites[index]
     before = ast.unparse(node)
-    kind = type(node)
+    kind = type(sites[index])
     if kind is ast.BinOp:
         node.op = _OPERATORS[type(node.op)]()
     elif kind is ast.Compare:
