@@ -111,11 +111,13 @@ def test_arrays_of_a_convolution():
     with np.load(f"t/call_000/{stem}.npz") as arrays:
         assert arrays["accumulator"].ravel().tolist() == sums
         assert arrays["operand0"].tolist() == x
-        multiplier, shift = arrays["multiplier"], arrays["shift"].astype(float)
-        real = multiplier * 2.0 ** (shift - 31)
+        multiplier: Any = arrays["multiplier"]
+        shift: Any = arrays["shift"].astype(float)
+        real: Any = multiplier * 2.0 ** (shift - 31)
         np.testing.assert_allclose(real, [0.5 * 0.25 / 0.75, 0.5 * 0.125 / 0.75])
         # ReLU: 0 is the stored value 7.
-        result = np.clip(np.round(np.reshape(sums, (-1, 2)) * real) + 7, 7, 127)
+        scaled: Any = np.reshape(sums, (-1, 2)) * real
+        result = np.clip(np.round(scaled) + 7, 7, 127)
         np.testing.assert_array_equal(arrays["result0"].reshape(-1, 2), result)
     assert words_of(f"t/call_000/{stem}.accumulator") == [s % 2**32 for s in sums]
     assert words_of(f"t/call_000/{stem}.operand0") == [1, 128, 127, 0]
