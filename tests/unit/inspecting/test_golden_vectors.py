@@ -107,7 +107,9 @@ def test_arrays_of_a_convolution():
     (op,) = index["ops"]
     stem = "0000_conv_2d_a_conv_1"
     assert (op["file"], op["location"], index["calls"]) == (stem, "a/conv 1", 1)
-    sums = [(v + 3) * w + b for v in (1, -128, 127, 0) for w, b in ((5, 100), (-9, -7))]
+    sums: list[int] = [
+        (v + 3) * w + b for v in (1, -128, 127, 0) for w, b in ((5, 100), (-9, -7))
+    ]
     with np.load(f"t/call_000/{stem}.npz") as arrays:
         assert arrays["accumulator"].ravel().tolist() == sums
         assert arrays["operand0"].tolist() == x
@@ -117,7 +119,7 @@ def test_arrays_of_a_convolution():
         np.testing.assert_allclose(real, [0.5 * 0.25 / 0.75, 0.5 * 0.125 / 0.75])
         # ReLU: 0 is the stored value 7.
         scaled: Any = np.reshape(sums, (-1, 2)) * real
-        result = np.clip(np.round(scaled) + 7, 7, 127)
+        result: Any = (scaled.round() + 7).clip(7, 127)
         np.testing.assert_array_equal(arrays["result0"].reshape(-1, 2), result)
     assert words_of(f"t/call_000/{stem}.accumulator") == [s % 2**32 for s in sums]
     assert words_of(f"t/call_000/{stem}.operand0") == [1, 128, 127, 0]
