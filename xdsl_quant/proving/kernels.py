@@ -259,6 +259,20 @@ class _Proof:
     def before(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         return self._before.step(*inputs)
 
+    @cached_property
+    def code_types(self) -> Sequence[Any]:
+        """Argument types of the code, which may have signless stored values."""
+        return [*entry_function(self.lowered).function_type.inputs]
+
+    def after(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Return the results of the code, with the dtypes of those of the formula."""
+        pairs = zip(inputs, self.code_types, strict=True)
+        found = result_tuple(self._after(*(x.view(numpy_dtype(t)) for x, t in pairs)))
+        results = self.kernel.op.results
+        return tuple(
+            a.view(numpy_dtype(b.type)) for a, b in zip(found, results, strict=True)
+        )
+
     def check(self, inputs: Sequence[Array]) -> None:
         """Raise `_Refuted` if the results for an input differ."""
         self.calls += 1
@@ -268,7 +282,7 @@ class _Proof:
     def check_equal(self, inputs: Sequence[Array]) -> bool:
         """Return True if the results for an input are equal."""
         try:
-            found = result_tuple(self._after(*inputs))
+            found = self.after(inputs)
         except ValueError:
             # A check in the code failed, e.g. of an index.
             return False
@@ -279,9 +293,11 @@ class _Proof:
 
     def _units(self, inputs: Sequence[Array]) -> int:
         """Return the largest difference of results."""
-        pairs = zip(
-            result_tuple(self._after(*inputs)), self.before(inputs), strict=True
-        )
+        try:
+            found = self.after(inputs)
+        except ValueError:
+            raise _Refuted(inputs) from None
+        pairs = zip(found, self.before(inputs), strict=True)
         return max(
             int(np.abs(a.astype(np.int64).reshape(b.shape) - b.astype(np.int64)).max())
             for a, b in pairs
@@ -412,7 +428,7 @@ class _Proof:
         inputs = self._shrunk(inputs)
         texts = [f"argument {i} is {_array_text(x)}" for i, x in enumerate(inputs)]
         try:
-            found = result_tuple(self._after(*inputs))
+            found = self.after(inputs)
         except ValueError as error:
             return "; ".join([*texts, f"the code fails: {error}"])
         for number, (a, b) in enumerate(zip(found, self.before(inputs), strict=True)):
@@ -497,6 +513,7 @@ class _AffineProof:
         self.shape = shape_of(self.type)
         self.low, self.high = proof.ranges[0]
         self.base = proof.filled(0, self.low)
+        self._dtype = numpy_dtype(proof.code_types[0])
         form = proof.form
         if form.has_negation(value):
             raise UnsupportedError("its affine part subtracts elements")
@@ -505,12 +522,12 @@ class _AffineProof:
 
     def affine(self, x: Array) -> Array:
         """Return the affine part as `int64`."""
-        (result,) = result_tuple(self._affine(x))
+        (result,) = result_tuple(self._affine(x.view(self._dtype)))
         return result.astype(np.int64)
 
     def dependences(self, x: Array) -> Array:
         """Return the affine part whose factors are 1."""
-        (result,) = result_tuple(self._ones(x))
+        (result,) = result_tuple(self._ones(x.view(self._dtype)))
         return result.astype(np.int64)
 
     def input_with(self, members: Array, offsets: Array | int) -> Array:
@@ -646,12 +663,13 @@ class _ProductProof(_AffineProof):
         module = elementwise_part(self.proof.form, self.value, rows)
         (type_,) = entry_function(module).function_type.inputs
         code = execution.compile(module)
+        self._result_dtype = numpy_dtype(self.proof.kernel.op.results[0].type)
         count, units, wrong = 0, 0, list[tuple[int, int]]()
         for start in range(0, int((most - least).max()) + 1, rows):
             values = np.minimum(least + start + np.arange(rows)[:, None], most)
             argument = values.reshape(shape_of(type_)).astype(numpy_dtype(type_))
             (found,) = result_tuple(code(argument))
-            result = found.reshape(values.shape)
+            result = found.view(self._result_dtype).reshape(values.shape)
             difference, places = self._differences(values, result, offset)
             units = max(units, difference)
             wrong += places

@@ -107,16 +107,20 @@ def test_arrays_of_a_convolution():
     (op,) = index["ops"]
     stem = "0000_conv_2d_a_conv_1"
     assert (op["file"], op["location"], index["calls"]) == (stem, "a/conv 1", 1)
-    sums = [(v + 3) * w + b for v in (1, -128, 127, 0) for w, b in ((5, 100), (-9, -7))]
+    sums: list[int] = [
+        (v + 3) * w + b for v in (1, -128, 127, 0) for w, b in ((5, 100), (-9, -7))
+    ]
     with np.load(f"t/call_000/{stem}.npz") as arrays:
         assert arrays["accumulator"].ravel().tolist() == sums
         assert arrays["operand0"].tolist() == x
-        multiplier, shift = arrays["multiplier"], arrays["shift"].astype(float)
-        real = multiplier * 2.0 ** (shift - 31)
+        multiplier: Any = arrays["multiplier"]
+        shift: Any = arrays["shift"].astype(float)
+        real: Any = multiplier * 2.0 ** (shift - 31)
         np.testing.assert_allclose(real, [0.5 * 0.25 / 0.75, 0.5 * 0.125 / 0.75])
-        result: Any = np.round(np.reshape(sums, (-1, 2)) * real) + 7
         # ReLU: 0 is the stored value 7.
-        assert arrays["result0"].reshape(-1, 2).tolist() == result.clip(7, 127).tolist()
+        scaled: Any = np.reshape(sums, (-1, 2)) * real
+        result: Any = (scaled.round() + 7).clip(7, 127)
+        np.testing.assert_array_equal(arrays["result0"].reshape(-1, 2), result)
     assert words_of(f"t/call_000/{stem}.accumulator") == [s % 2**32 for s in sums]
     assert words_of(f"t/call_000/{stem}.operand0") == [1, 128, 127, 0]
     assert words_of(f"t/constants/{stem}.operand1") == [5, 256 - 9]

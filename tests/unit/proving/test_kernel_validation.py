@@ -109,6 +109,19 @@ def test_float_kernel_is_open():
     )
 
 
+def test_unsigned_stored_values_are_compared_by_their_bits():
+    text = """
+    !q = !quant.uniform<i8:f32, 3.906250e-03:-128>
+    !u = !quant.uniform<u8:f32, 3.906250e-03>
+    func.func @main(%x: tensor<2x!q>) -> tensor<2x!u> {
+      %0 = "tfl.quantize"(%x) <{qtype = tensor<2x!u>}> : (tensor<2x!q>) -> tensor<2x!u>
+      return %0 : tensor<2x!u>
+    }"""
+    (kernel,) = cut_kernels(parse_module(text))
+    theorem = prove_kernel(kernel, TOSA)
+    assert theorem.verdict == "proved", theorem
+
+
 def test_equal_kernels_are_proved_once():
     text = """
     !q = !quant.uniform<i8:f32, 0.5>
