@@ -73,17 +73,11 @@ WITHOUT_NUMBERS = {
     **dict.fromkeys(
         ("stablehlo.real", "stablehlo.imag", "stablehlo.complex"), "of complex numbers"
     ),
-    "stablehlo.is_finite": "has truth values as results",
     **dict.fromkeys(
-        (
-            *("stablehlo.cbrt", "stablehlo.cosine", "stablehlo.exponential_minus_one"),
-            *("stablehlo.log", "stablehlo.log_plus_one", "stablehlo.sine"),
-            *("stablehlo.tan", "stablehlo.ceil", "stablehlo.floor", "stablehlo.sign"),
-            *("stablehlo.round_nearest_afz", "stablehlo.power", "stablehlo.remainder"),
-            *("stablehlo.atan2", "stablehlo.reduce_precision"),
-        ),
+        ("stablehlo.power", "stablehlo.remainder", "stablehlo.atan2"),
         "has no integer form; its floats are compared with StableHLO's interpreter",
     ),
+    "stablehlo.reduce_precision": "rounds the expressed value to another float format",
     "stablehlo.select": "moves elements",
     "stablehlo.convert": "of types that are not quantized",
     "tfl.cast": "of stored values: an integer becomes another type",

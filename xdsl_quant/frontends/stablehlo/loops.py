@@ -151,29 +151,16 @@ def split_product(op: Operation) -> None:
     """
     if op.parent is None or not isinstance(op, stablehlo.DotGeneralOp):
         return
-    parts, weights = op.lhs.owner, op.rhs.owner
-    if not isinstance(parts, stablehlo.ConcatenateOp) or not isinstance(
-        weights, stablehlo.ConstantOp
-    ):
-        return
-    _, (lhs, rhs) = op.dot_dimension_numbers.pairs()
-    elements = constant_elements(weights.output)
-    users = [use.operation for use in op.result.uses]
+    parts, users = op.lhs.owner, [use.operation for use in op.result.uses]
     if (
-        elements is None
-        or (*lhs,) != (parts.dimension.value.data,)
-        or len(users) != 1
+        not isinstance(parts, stablehlo.ConcatenateOp)
         or parts.result.has_more_than_one_use()
         or not any(x.has_more_than_one_use() for x in parts.inputs)
+        or len(users) != 1
     ):
         return
-    sizes = [cast(TensorType, x.type).get_shape()[lhs[0]] for x in parts.inputs]
-    pieces = np.split(elements, np.cumsum(sizes)[:-1], rhs[0])
-    new_ops: list[Operation] = []
-    for x, piece in zip(parts.inputs, pieces, strict=True):
-        product = op.clone()
-        product.operands = [x, _constant_after(weights, piece)]
-        new_ops.append(product)
+    if not (new_ops := _products_of_parts(op, parts)):
+        return
     *terms, total = (product.results[0] for product in new_ops)
     # The last product takes the bias.
     old: Operation = op
@@ -190,6 +177,28 @@ def split_product(op: Operation) -> None:
     if old is not op:
         Rewriter.erase_op(op)
     Rewriter.erase_op(parts)
+
+
+def _products_of_parts(
+    op: stablehlo.DotGeneralOp, parts: stablehlo.ConcatenateOp
+) -> list[Operation]:
+    """Return the product of each part with its weights; none if these are not constant."""
+    weights = op.rhs.owner
+    _, (lhs, rhs) = op.dot_dimension_numbers.pairs()
+    if (*lhs,) != (parts.dimension.value.data,):
+        return []
+    if not isinstance(weights, stablehlo.ConstantOp):
+        return []
+    if (elements := constant_elements(weights.output)) is None:
+        return []
+    sizes = [cast(TensorType, x.type).get_shape()[lhs[0]] for x in parts.inputs]
+    pieces = np.split(elements, np.cumsum(sizes)[:-1], rhs[0])
+    products: list[Operation] = []
+    for x, piece in zip(parts.inputs, pieces, strict=True):
+        product = op.clone()
+        product.operands = [x, _constant_after(weights, piece)]
+        products.append(product)
+    return products
 
 
 def _constant_after(source: stablehlo.ConstantOp, elements: NDArray[Any]) -> SSAValue:
