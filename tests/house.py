@@ -24,13 +24,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "xdsl_quant"
 
 FIGURES: dict[str, tuple[float, float]] = {
-    "lines of code": (91_300, 62_500),
-    "lines of code of the core": (35_770, 36_000),
+    "lines of code": (97_400, 62_500),
+    "lines of code of the core": (35_775, 36_000),
     "Any in 1,000 lines of code": (3.4, 6),
     "percent of functions over 40 lines": (0.7, 1),
     "functions over 40 lines": (42, 55),
     "functions over 60 lines": (0, 0),
-    "imports inside functions": (34, 40),
+    "imports inside functions": (35, 40),
     "circles": (0, 0),
     "files in circles": (0, 0),
     "circles, with TYPE_CHECKING": (0, 0),

@@ -4,15 +4,15 @@ quantizer calibrates each iteration.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import constant_elements, elements_attr
 
 from . import dialect as stablehlo
@@ -21,10 +21,10 @@ from .lowering.integers.elementwise import COMPARISONS
 _MOST_OPS = 2000
 """Largest number of ops of an unrolled loop."""
 
-Scalars: TypeAlias = dict[SSAValue, NDArray[Any]]
+Scalars: TypeAlias = dict[SSAValue, Array]
 """Known integers and booleans without dimensions."""
 
-_FUNCTIONS: Mapping[type[Operation], Callable[..., Any]] = {
+_FUNCTIONS: Mapping[type[Operation], Callable[..., Array]] = {
     stablehlo.AddOp: np.add,
     stablehlo.MultiplyOp: np.multiply,
     stablehlo.SelectOp: np.where,
@@ -81,17 +81,17 @@ def _iterations(op: stablehlo.WhileOp) -> Sequence[Scalars] | None:
     return None
 
 
-def _scalars_of(values: Iterable[SSAValue]) -> list[NDArray[Any] | None]:
-    scalars = dict[SSAValue, NDArray[Any]]()
+def _scalars_of(values: Iterable[SSAValue]) -> list[Array | None]:
+    scalars = dict[SSAValue, Array]()
     return [_known_scalar(value, scalars) for value in values]
 
 
-def _at_start(block: Block, known: Sequence[NDArray[Any] | None]) -> Scalars:
+def _at_start(block: Block, known: Sequence[Array | None]) -> Scalars:
     pairs = zip(block.args, known, strict=True)
     return {argument: scalar for argument, scalar in pairs if scalar is not None}
 
 
-def _known_scalar(value: SSAValue, scalars: Scalars) -> NDArray[Any] | None:
+def _known_scalar(value: SSAValue, scalars: Scalars) -> Array | None:
     if value in scalars:
         return scalars[value]
     is_integer = isinstance(scalar_or_element_type(value.type), IntegerType)
@@ -201,7 +201,7 @@ def _products_of_parts(
     return products
 
 
-def _constant_after(source: stablehlo.ConstantOp, elements: NDArray[Any]) -> SSAValue:
+def _constant_after(source: stablehlo.ConstantOp, elements: Array) -> SSAValue:
     """Return a constant that follows another one; all iterations share it."""
     element_type = scalar_or_element_type(source.output.type)
     value = elements_attr(np.ascontiguousarray(elements), element_type)

@@ -122,7 +122,7 @@ def _fully_connected(reader: Reader, op: Operation) -> Value:
     return _weighted_tfl_sum(reader, op, matrix_product(reader, op, weights.T))
 
 
-def _window(op: Operation, sizes: tuple[int, int]) -> WindowGeometry:
+def _geometry(op: Operation, sizes: tuple[int, int]) -> WindowGeometry:
     with refusing(op, "cannot be bounded"):
         found = window_of(op)
     image = shape_of(op.operands[0].type)
@@ -141,7 +141,7 @@ def _window(op: Operation, sizes: tuple[int, int]) -> WindowGeometry:
 @reads("tfl.conv_2d")
 def _convolution(reader: Reader, op: Operation) -> Value:
     weights = reader.needed_constant(op, 1).transpose(1, 2, 3, 0)
-    window = _window(op, (weights.shape[0], weights.shape[1]))
+    window = _geometry(op, (weights.shape[0], weights.shape[1]))
     groups = window.image[3] // weights.shape[2]
     return _weighted_tfl_sum(reader, op, convolution(window, weights, groups))
 
@@ -149,7 +149,7 @@ def _convolution(reader: Reader, op: Operation) -> Value:
 @reads("tfl.depthwise_conv_2d")
 def _depthwise_convolution(reader: Reader, op: Operation) -> Value:
     weights = reader.needed_constant(op, 1)[0][:, :, np.newaxis]
-    window = _window(op, (weights.shape[0], weights.shape[1]))
+    window = _geometry(op, (weights.shape[0], weights.shape[1]))
     return _weighted_tfl_sum(reader, op, convolution(window, weights, window.image[3]))
 
 
@@ -157,7 +157,7 @@ def _pool_window(op: Operation) -> tuple[WindowGeometry, tuple[int, int]]:
     # Properties of both pooling ops.
     properties = cast(Any, op)
     sizes = properties.filter_height.value.data, properties.filter_width.value.data
-    return _window(op, sizes), sizes
+    return _geometry(op, sizes), sizes
 
 
 @reads("tfl.average_pool_2d")
