@@ -174,6 +174,31 @@ def _product(rows: int = 1, bias: int = 0) -> tuple[str, str]:
     return quantized, number
 
 
+def test_sum_whose_rescale_overflows_is_refused():
+    """The kernel adds in units of 2 / 2**20 of the larger scale, and shifts left."""
+    text = """
+    func.func @main(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
+      %1 = "tfl.add"(%x, %x) {fused_activation_function = "RELU"}
+        : (tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<1x3xf32>
+      return %1 : tensor<1x3xf32>
+    }"""
+    quantized = """
+    !q = !quant.uniform<i8:f32, 0.5>
+    !r = !quant.uniform<i8:f32, 1.0e-9>
+    func.func @main(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
+      %q = "tfl.quantize"(%x) <{qtype = tensor<1x3x!q>}>
+        : (tensor<1x3xf32>) -> tensor<1x3x!q>
+      %1 = "tfl.add"(%q, %q) {fused_activation_function = "RELU"}
+        : (tensor<1x3x!q>, tensor<1x3x!q>) -> tensor<1x3x!r>
+      %y = "tfl.dequantize"(%1) : (tensor<1x3x!r>) -> tensor<1x3xf32>
+      return %y : tensor<1x3xf32>
+    }"""
+    with pytest.raises(PassFailedException, match="'tfl.add' op may overflow"):
+        certify(
+            quantized, text, Region.box(np.full((1, 3), -60.0), np.full((1, 3), -50.0))
+        )
+
+
 def _box(rows: int, largest: float) -> Region:
     ends = np.full((rows, 3), largest)
     return Region.box(-ends, ends)

@@ -119,7 +119,11 @@ def test_extension_of_another_sign_is_not_affine(monkeypatch: pytest.MonkeyPatch
 
     assert prove_kernel(kernel, LINALG).verdict == "proved"
     assert prove_kernel(kernel, LINALG, mutate).verdict == "refuted"
-    monkeypatch.setattr(_Proof, "check_random_inputs", lambda _: None)
+
+    def nothing(_: _Proof) -> None:
+        return
+
+    monkeypatch.setattr(_Proof, "check_random_inputs", nothing)
     assert prove_kernel(kernel, LINALG, mutate).verdict == "unknown"
 
 
