@@ -51,12 +51,7 @@ def print_certificate(options: argparse.Namespace) -> None:
             radius, *limits = options.radius
             ends = (limits[0], limits[1]) if limits else None
             region = Region.ball(samples, radius, ends)
-        found = certify(
-            quantized,
-            float_module,
-            region,
-            entry=options.entry,
-        )
+        found = certify(quantized, float_module, region, entry=options.entry)
     print("\n".join([str(found), *_witness_commands(options, found)]))
 
 

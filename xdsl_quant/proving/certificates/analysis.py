@@ -41,7 +41,7 @@ from .pairing import Affine, Pairing, expand
 _Ends: TypeAlias = tuple[Floats, Floats]
 """Smallest and largest result of a clamp."""
 
-_LARGEST = 2.0**127
+_SUM_LIMIT = 2.0**127
 """Sums from here on might exceed `f32`."""
 
 _MARGIN = 2.0**-40
@@ -89,7 +89,7 @@ class Analysis:
         analysis.pairs[pairing.quantized.argument] = ValuePair(number, zero)
         for value in pairing.quantized.values:
             if value not in pairing.operands:
-                analysis._check_sum(value)
+                analysis._check_sum_range(value)
                 continue
             operand = analysis._operand(value)
             analysis.operands[value] = operand
@@ -100,7 +100,7 @@ class Analysis:
 
     # Affine functions
 
-    def _check_sum(self, value: Value) -> None:
+    def _check_sum_range(self, value: Value) -> None:
         """Refuse a sum of the quantized network that exceeds the range of its type."""
         if value.op is None or (affine := expand(value, self.pairs)) is None:
             return
@@ -110,7 +110,7 @@ class Analysis:
             size = pair.number.magnitude + pair.difference.magnitude
             total = total + path.magnitude.apply(size)
         type_ = scaled_type(value.op.results[0].type)
-        limit: Floats | float = _LARGEST
+        limit: Floats | float = _SUM_LIMIT
         if type_ is not None and type_.storage_type_integral_width > 16:
             low, high = real_bounds(type_, value.shape)
             limit = np.minimum(-low, high)
@@ -145,7 +145,7 @@ class Analysis:
             assert op is not None
             refuse(op, "cannot be paired", "no counterpart", "give the original model")
         number, error = self._number(partner, other)
-        if not np.all(error < _LARGEST * FLOAT_UNIT):
+        if not np.all(error < _SUM_LIMIT * FLOAT_UNIT):
             _refuse_range(quantized)
         terms: list[tuple[Variable, Coefficient]] = []
         for base, path in mine.terms:
