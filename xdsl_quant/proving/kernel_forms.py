@@ -104,6 +104,9 @@ class KernelForm:
     negations: set[SSAValue] = field(default_factory=set[SSAValue])
     """Differences whose subtrahend depends on the arguments."""
 
+    extensions: set[str] = field(default_factory=set[str])
+    """Names of the ops that extend elements of arguments."""
+
     @classmethod
     def of(cls, module: ModuleOp) -> "KernelForm":
         """
@@ -233,7 +236,20 @@ class KernelForm:
             return Kind.AFFINE if kinds[0] is Kind.AFFINE else Kind.OTHER
         if name == "tosa.sub" and kinds[1] > Kind.CONSTANT:
             self.negations.update(op.results)
-        return _scalar_kind(name, kinds)
+        return self._scalar_kind(name, kinds)
+
+    def _scalar_kind(self, name: str, kinds: Sequence[Kind]) -> Kind:
+        """Return the kind of an op on numbers, some of which are not constant."""
+        kind = max(kinds)
+        if name in _MOVEMENT or name == "linalg.yield":
+            return kind
+        # Sums of narrow integers wrap before an extension, so only elements are extended.
+        if name in _EXTENSIONS and kind is Kind.MOVED:
+            self.extensions.add(name)
+            return Kind.AFFINE
+        if name in _SUMS and kind is not Kind.OTHER:
+            return Kind.AFFINE
+        return Kind.OTHER
 
     def _movement_kind(self, op: Operation, kinds: Sequence[Kind]) -> Kind:
         """Return the largest kind; `OTHER` if positions or padding are not constant."""
@@ -287,7 +303,7 @@ class KernelForm:
                 elif not given or max(given) is Kind.CONSTANT:
                     found = Kind.CONSTANT
                 else:
-                    found = _scalar_kind(name, given)
+                    found = self._scalar_kind(name, given)
                 kinds.update(dict.fromkeys(inner.results, found))
             last = block.last_op
             assert last is not None
@@ -367,19 +383,6 @@ def _identity(rank: int, count: int) -> AffineMap:
     """Return the identity of `rank` loops, with zeros up to `count` results."""
     zeros = [AffineConstantExpr(0)] * (count - rank)
     return AffineMap(rank, 0, (*AffineMap.identity(rank).results, *zeros))
-
-
-def _scalar_kind(name: str, kinds: Sequence[Kind]) -> Kind:
-    """Return the kind of an op on numbers, some of which are not constant."""
-    kind = max(kinds)
-    if name in _MOVEMENT or name == "linalg.yield":
-        return kind
-    # Sums of narrow integers wrap before an extension, so only elements are extended.
-    if name in _EXTENSIONS and kind is Kind.MOVED:
-        return Kind.AFFINE
-    if name in _SUMS and kind is not Kind.OTHER:
-        return Kind.AFFINE
-    return Kind.OTHER
 
 
 def elements_of_constant(value: SSAValue) -> Attribute | None:

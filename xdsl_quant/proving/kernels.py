@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import FunctionType, ModuleOp, NameLoc, NoneType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
@@ -43,7 +43,7 @@ from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.primitives import PRIMITIVES
 from xdsl_quant.runtime.arrays import constant_attr, numpy_dtype, shape_of, shape_text
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.loading import IRError, apply_passes
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_passes
 from xdsl_quant.runtime.stateful_function import result_tuple
 
 from .kernel_forms import (
@@ -76,6 +76,9 @@ _MAX_PLACES = 50
 """Maximum number of different results for which an input is searched."""
 
 _RANDOM_INPUTS = 6
+
+_SIGNED, _UNSIGNED = {"arith.extsi", "tosa.cast"}, {"arith.extui"}
+"""Extensions of stored values."""
 
 _CHUNK = 1 << 20
 """Number of accumulators that are rescaled in a call."""
@@ -145,6 +148,9 @@ def _is_constant_operand(value: SSAValue) -> bool:
 
 
 def _key(op: Operation) -> object:
+    """Return a key that is equal for equal kernels only."""
+    if op.regions:
+        return op
     constants = [
         constant_attr(value) or value.type if _is_constant_operand(value) else None
         for value in op.operands
@@ -154,6 +160,7 @@ def _key(op: Operation) -> object:
     return (
         op_name(op),
         frozenset(op.properties.items()),
+        frozenset(op.attributes.items()),
         *(value.type for value in (*op.operands, *op.results)),
         *constants,
         *same,
@@ -188,7 +195,11 @@ def kernel_theorems(module: ModuleOp, passes: str) -> Iterator[Theorem]:
     Args:
         module: module of `tfl` ops.
         passes: pipeline that lowers them.
+
+    Raises:
+        IRError: if the pipeline has an unknown pass or option.
     """
+    parse_passes(passes)
     for kernel in cut_kernels(module):
         yield prove_kernel(kernel, passes)
 
@@ -487,15 +498,24 @@ def _has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> boo
         is_table = op_name(op) == "tosa.table"
         if is_table or all(form.kinds[v] is Kind.CONSTANT for v in op.results):
             continue
-        outputs = list[SSAValue](op.outputs if isinstance(op, GenericOp) else ())
+        unused = _unused_operands(op) if isinstance(op, GenericOp) else ()
         for operand in op.operands:
-            if form.kinds[operand] is not Kind.CONSTANT or operand in outputs:
+            if form.kinds[operand] is not Kind.CONSTANT or operand in unused:
+                continue
+            if isinstance(operand.owner, FillOp):
                 continue
             elements = elements_of_constant(operand)
             get_values = getattr(elements, "get_values", None)
             if get_values is None or len({*get_values()}) > 1:
                 return True
     return False
+
+
+def _unused_operands(op: GenericOp) -> set[SSAValue]:
+    """Return operands whose elements the body never uses, such as empty outputs."""
+    pairs = [*zip(op.operands, op.body.block.args, strict=True)]
+    used = {operand for operand, x in pairs if x.uses.get_length()}
+    return {operand for operand, _ in pairs} - used
 
 
 # Products
@@ -517,6 +537,10 @@ class _AffineProof:
         form = proof.form
         if form.has_negation(value):
             raise UnsupportedError("its affine part subtracts elements")
+        is_signed = self.base.dtype.kind == "i"
+        # The other extension is affine on half of the stored values only.
+        if form.extensions & (_UNSIGNED if is_signed else _SIGNED):
+            raise UnsupportedError("its code extends elements by another sign")
         self._affine = execution.compile(affine_part(form, value, has_factors=True))
         self._ones = execution.compile(affine_part(form, value, has_factors=False))
 

@@ -10,12 +10,14 @@ import numpy as np
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.proving.certificates import Certificate, Region, certify, witnesses
+from xdsl_quant.proving.certificates.readers import check_function
 from xdsl_quant.quantizer.samples import batches_of
 from xdsl_quant.runtime.batches import as_tuple
 from xdsl_quant.runtime.entry_function import entry_function
 
 from .array_files import check_files
 from .failures import Failure, naming_failures, read_module
+from .prove_claims import check_unused, given_options
 
 _MOST_SHOWN = 64
 """Largest number of elements of an argument that a command shows."""
@@ -29,6 +31,9 @@ def print_certificate(options: argparse.Namespace) -> None:
         Failure: if an option is missing or has no effect, or a model cannot be bounded.
     """
     _check_region(options)
+    with naming_failures(options.module, ValueError):
+        unused = given_options(options) - {"--entry", "--passes"}
+        check_unused(options, unused, "with --against")
     modules = {"--against " + options.against: options.against}
     check_files(options, {}, modules)
     quantized = read_module(options)
@@ -40,17 +45,13 @@ def print_certificate(options: argparse.Namespace) -> None:
             region = Region.calibrated(quantized, options.entry)
         else:
             function = entry_function(quantized, options.entry)
+            check_function(function)
             batches, _ = batches_of(options.samples, function)
             samples = np.stack([np.asarray(as_tuple(batch)[0]) for batch in batches])
             radius, *limits = options.radius
             ends = (limits[0], limits[1]) if limits else None
             region = Region.ball(samples, radius, ends)
-        found = certify(
-            quantized,
-            float_module,
-            region,
-            entry=options.entry,
-        )
+        found = certify(quantized, float_module, region, entry=options.entry)
     print("\n".join([str(found), *_witness_commands(options, found)]))
 
 

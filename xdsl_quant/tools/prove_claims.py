@@ -51,7 +51,9 @@ def claims(options: argparse.Namespace) -> _Claims:
     if not isinstance(source, str):
         sums, has_more = [*accumulators(source)], has_casts(source)
         if sums and not has_more:
-            _check_unused(options, _given(options) - {"--passes"}, "without casts")
+            check_unused(
+                options, given_options(options) - {"--passes"}, "without casts"
+            )
         if sums:
             yield f"{options.module}: products", (each.theorem() for each in sums)
             if not has_more:
@@ -144,25 +146,27 @@ def _check_options(options: argparse.Namespace) -> None:
             f"expected a positive number of --seconds, found {options.seconds:g}"
         )
     if options.to is not None:
-        _check_unused(options, _given(options) - {"--scale-rounding"}, "with --to")
+        check_unused(
+            options, given_options(options) - {"--scale-rounding", "--to"}, "with --to"
+        )
         return
     if options.after is not None:
-        _check_unused(options, {"--all-inputs", "--scales"}, "with --after")
+        check_unused(options, {"--all-inputs", "--scales"}, "with --after")
         return
-    _check_unused(options, {"--entry", "--scale-rounding"}, "without --after")
+    check_unused(options, {"--entry", "--scale-rounding"}, "without --after")
     if options.scales is not None:
-        _check_unused(options, {"--all-inputs"}, "with --scales")
+        check_unused(options, {"--all-inputs"}, "with --scales")
 
 
-def _check_unused(options: argparse.Namespace, unused: set[str], where: str) -> None:
+def check_unused(options: argparse.Namespace, unused: set[str], where: str) -> None:
     """
     Raise a `ValueError` if an option in `unused` is set; `where` says why it has no effect.
     """
-    for name in sorted(unused & _given(options)):
+    for name in sorted(unused & given_options(options)):
         raise ValueError(f"option {name} has no effect {where}; remove it")
 
 
-def _given(options: argparse.Namespace) -> set[str]:
+def given_options(options: argparse.Namespace) -> set[str]:
     """Return the options that differ from their default."""
     given = {
         "--after": options.after is not None,
@@ -172,6 +176,7 @@ def _given(options: argparse.Namespace) -> set[str]:
         "--passes": bool(options.passes),
         "--scale-rounding": options.scale_rounding != "single",
         "--scales": options.scales is not None,
+        "--to": options.to is not None,
     }
     rounding = {f"--{name.replace('_', '-')}" for name in rounding_options(options)}
     return rounding | {name for name, is_given in given.items() if is_given}

@@ -51,6 +51,8 @@ def traced_runner(
         (model,) = models
         model.vectors.write_index(name)
         header = "" if options.c_header is None else c_header(model.vectors, name)
+        # Fails more often than the rename, so that no directory is left behind.
+        write_text(options.c_header, header)
         if directory.exists():
             directory.rmdir()
         temporary.replace(directory)
@@ -58,7 +60,6 @@ def traced_runner(
         raise failure_at(options.trace, error) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    write_text(options.c_header, header)
 
 
 def _check_empty(directory: Path) -> None:

@@ -189,11 +189,14 @@ def test_c_program_replays_a_wake_word_model(name: str):
     assert "1 of 49839 values differ" in bad.stdout
 
 
+IMAGE = "conv.mlir", "--input=[[[[1], [2]], [[3], [4]]]]"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (
-            ("conv.mlir", "--input=[[[[1], [2]], [[3], [4]]]]", "--trace", "full"),
+            (*IMAGE, "--trace", "full"),
             "--trace full: error: directory is not empty: found 1 entry; use a new "
             "directory",
         ),
@@ -208,6 +211,10 @@ def test_c_program_replays_a_wake_word_model(name: str):
         (
             ("conv.mlir", "--c-header", "x.h"),
             "--c-header: error: needs the option --trace DIR",
+        ),
+        (
+            (*IMAGE, "--trace", "t", "--c-header", "missing/x.h"),
+            "missing/x.h: error: missing directory",
         ),
         (
             ("hlo.mlir", "--input=[1, 2]", "--trace", "t"),

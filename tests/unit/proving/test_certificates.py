@@ -121,6 +121,7 @@ def test_op_without_transfer_function_is_named(name: str, found: str):
         ),
         (partial(Region.box, np.ones(3), np.zeros(3)), "exceeds the upper bound"),
         (partial(Region.box, np.full(3, np.nan), np.ones(3)), "not finite"),
+        (partial(Region.ball, np.ones((1, 3)), 1e40), "exceeds the range of f32"),
         (partial(Region.box, np.ones(3), np.ones(4)), "equal shapes"),
     ],
 )
@@ -133,6 +134,139 @@ def test_region_must_match_the_argument():
     model = EXAMPLES / "wine.tflite"
     with pytest.raises(ValueError, match="regions of 4 elements do not match"):
         certify(model, model, Region.ball(np.zeros((1, 4)), 0.1))
+
+
+_PRODUCT = """
+!q = !quant.uniform<i8:f32, 0.05>
+!w = !quant.uniform<i8:f32, 0.02>
+!a = !quant.uniform<i32:f32, 0.001>
+func.func @main(%x: tensor<ROWSx3xf32>) -> tensor<ROWSx2xf32> {
+  %q = stablehlo.uniform_quantize %x : (tensor<ROWSx3xf32>) -> tensor<ROWSx3x!q>
+  %0 = stablehlo.constant dense<[[50, -100], [25, 127], [75, -12]]> : tensor<3x2xi8>
+  %1 = stablehlo.constant dense<BIAS> : tensor<ROWSx2xi32>
+  %w = quant.scast %0 : tensor<3x2xi8> to tensor<3x2x!w>
+  %b = quant.scast %1 : tensor<ROWSx2xi32> to tensor<ROWSx2x!a>
+  %2 = stablehlo.dot_general %q, %w, contracting_dims = [1] x [0]
+    : (tensor<ROWSx3x!q>, tensor<3x2x!w>) -> tensor<ROWSx2x!a>
+  %3 = stablehlo.add %2, %b
+    : (tensor<ROWSx2x!a>, tensor<ROWSx2x!a>) -> tensor<ROWSx2x!a>
+  %y = stablehlo.uniform_dequantize %3 : (tensor<ROWSx2x!a>) -> tensor<ROWSx2xf32>
+  return %y : tensor<ROWSx2xf32>
+}"""
+_FLOAT_PRODUCT = """
+func.func @main(%x: tensor<ROWSx3xf32>) -> tensor<ROWSx2xf32> {
+  %w = stablehlo.constant dense<[[1.0, -2.0], [0.5, 2.54], [1.5, -0.24]]>
+    : tensor<3x2xf32>
+  %b = stablehlo.constant dense<BIAS> : tensor<ROWSx2xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<ROWSx3xf32>, tensor<3x2xf32>) -> tensor<ROWSx2xf32>
+  %y = stablehlo.add %0, %b : tensor<ROWSx2xf32>
+  return %y : tensor<ROWSx2xf32>
+}"""
+
+
+def _product(rows: int = 1, bias: int = 0) -> tuple[str, str]:
+    """Return a quantized and a float product with a bias, given as a stored value."""
+    texts = (_PRODUCT, str(bias)), (_FLOAT_PRODUCT, f"{bias * 0.001:.9e}")
+    quantized, number = (
+        text.replace("ROWS", str(rows)).replace("BIAS", value) for text, value in texts
+    )
+    return quantized, number
+
+
+def test_sum_whose_rescale_overflows_is_refused():
+    """The kernel adds in units of 2 / 2**20 of the larger scale, and shifts left."""
+    text = """
+    func.func @main(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
+      %1 = "tfl.add"(%x, %x) {fused_activation_function = "RELU"}
+        : (tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<1x3xf32>
+      return %1 : tensor<1x3xf32>
+    }"""
+    quantized = """
+    !q = !quant.uniform<i8:f32, 0.5>
+    !r = !quant.uniform<i8:f32, 1.0e-9>
+    func.func @main(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
+      %q = "tfl.quantize"(%x) <{qtype = tensor<1x3x!q>}>
+        : (tensor<1x3xf32>) -> tensor<1x3x!q>
+      %1 = "tfl.add"(%q, %q) {fused_activation_function = "RELU"}
+        : (tensor<1x3x!q>, tensor<1x3x!q>) -> tensor<1x3x!r>
+      %y = "tfl.dequantize"(%1) : (tensor<1x3x!r>) -> tensor<1x3xf32>
+      return %y : tensor<1x3xf32>
+    }"""
+    with pytest.raises(PassFailedException, match="'tfl.add' op may overflow"):
+        certify(
+            quantized, text, Region.box(np.full((1, 3), -60.0), np.full((1, 3), -50.0))
+        )
+
+
+def _box(rows: int, largest: float) -> Region:
+    ends = np.full((rows, 3), largest)
+    return Region.box(-ends, ends)
+
+
+def test_accumulator_that_saturates_is_refused():
+    """A 32-bit sum of StableHLO saturates, also if it is dequantized at once."""
+    with pytest.raises(PassFailedException, match="may exceed the range of its type"):
+        certify(*_product(bias=2**31 - 1), _box(1, 6.0))
+
+
+def test_sum_that_overflows_f32_is_refused():
+    with pytest.raises(PassFailedException, match="may exceed the range of its type"):
+        certify(*_product(), _box(1, 3e38))
+
+
+def test_rows_of_a_batch_have_no_single_class():
+    (region,) = certify(*_product(2), _box(2, 1.0), tries=0).regions
+    assert not region.verdicts
+    (region,) = certify(*_product(), _box(1, 1.0), tries=0).regions
+    assert region.verdicts
+
+
+def test_quantized_float_model_is_refused():
+    quantized, number = _product()
+    with pytest.raises(ValueError, match="the float model is quantized by"):
+        certify(quantized, quantized, _box(1, 1.0))
+    with pytest.raises(ValueError, match="the float model is quantized by"):
+        certify(number, quantized, _box(1, 1.0))
+
+
+def test_floats_of_other_types_are_refused():
+    """The bounds of rounding errors are those of `f32`."""
+    text = _FLOAT_PRODUCT.replace("ROWS", "1").replace("BIAS", "0.5")
+    text = text.replace("f32", "f16")
+    with pytest.raises(ValueError, match="argument of type tensor<1x3xf16>"):
+        certify(text, text, _box(1, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("window", "sizes", "found"),
+    [
+        ("base_dilations = array<i64: 1, 2, 2, 1>", "1x6x6x1", "dilated operand"),
+        ("[0, 0], [-1, 0]", "1x2x3x1", "negative padding"),
+        ("[0, 0], [2, 0]", "1x5x3x1", "window of padding"),
+        ("[1, 0], [0, 0]", "2x3x3x1", "along other dimensions"),
+    ],
+)
+def test_windows_without_transfer_function_are_refused(
+    window: str, sizes: str, found: str
+):
+    result, attribute = f"tensor<{sizes}xf32>", window
+    if window.startswith("["):
+        attribute = f"padding = dense<[{window}, [0, 0], [0, 0]]> : tensor<4x2xi64>"
+    text = f"""
+    func.func @main(%x: tensor<1x4x4x1xf32>) -> {result} {{
+      %0 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %1 = "stablehlo.reduce_window"(%x, %0) <{{
+        window_dimensions = array<i64: 1, 2, 2, 1>, {attribute}}}> ({{
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %2 = stablehlo.maximum %a, %b : tensor<f32>
+          stablehlo.return %2 : tensor<f32>
+      }}) : (tensor<1x4x4x1xf32>, tensor<f32>) -> {result}
+      return %1 : {result}
+    }}"""
+    region = Region.box(np.zeros((1, 4, 4, 1)), np.ones((1, 4, 4, 1)))
+    with pytest.raises(PassFailedException, match=found):
+        certify(text, text, region)
 
 
 # Parts

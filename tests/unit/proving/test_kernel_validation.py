@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.rewriter import Rewriter
 
 from tests.proving.kernel_mutants import module, outcomes
 from xdsl_quant.inspecting import op_recording
-from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
+from xdsl_quant.proving.kernels import (
+    ModelKernel,
+    _Proof,  # pyright: ignore[reportPrivateUsage]
+    cut_kernels,
+    prove_kernel,
+)
 from xdsl_quant.proving.theorems import Theorem
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.tools.prove import main
@@ -81,6 +88,43 @@ def test_weights_at_other_positions_are_refuted():
 
     theorem = proved("conv_2d", LINALG, _replace_constant("3x3x3x2xi8", change))
     assert theorem.verdict == "refuted"
+
+
+def test_extension_of_another_sign_is_not_affine(monkeypatch: pytest.MonkeyPatch):
+    """Unit vectors have negative values: without random inputs, nothing shows it."""
+    text = """
+    !q = !quant.uniform<i8:f32, 0.5>
+    !w = !quant.uniform<i8<-127:127>:f32, 0.5>
+    func.func @main(%x: tensor<1x2x!q>) -> tensor<1x1x!q> {
+      %w = "tfl.pseudo_qconst"() <{qtype = tensor<1x2x!w>,
+        value = dense<[[1, -1]]> : tensor<1x2xi8>}> : () -> tensor<1x2x!w>
+      %b = "tfl.no_value"() {value} : () -> none
+      %y = "tfl.fully_connected"(%x, %w, %b) {fused_activation_function = "NONE",
+        keep_num_dims = false, weights_format = "DEFAULT"}
+        : (tensor<1x2x!q>, tensor<1x2x!w>, none) -> tensor<1x1x!q>
+      return %y : tensor<1x1x!q>
+    }"""
+    (kernel,) = cut_kernels(parse_module(text))
+
+    def mutate(module: ModuleOp) -> None:
+        for op in [*module.walk()]:
+            if isinstance(op, GenericOp) and op.body.block.args[:2]:
+                first = op.body.block.args[0]
+                for use in [*first.uses]:
+                    if isinstance(use.operation, arith.ExtSIOp):
+                        new = arith.ExtUIOp(first, use.operation.result.type)
+                        Rewriter.replace_op(use.operation, new)
+                        return
+        raise AssertionError
+
+    assert prove_kernel(kernel, LINALG).verdict == "proved"
+    assert prove_kernel(kernel, LINALG, mutate).verdict == "refuted"
+
+    def nothing(_: _Proof) -> None:
+        return
+
+    monkeypatch.setattr(_Proof, "check_random_inputs", nothing)
+    assert prove_kernel(kernel, LINALG, mutate).verdict == "unknown"
 
 
 def test_refutation_gives_bound_and_input():

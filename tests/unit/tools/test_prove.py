@@ -312,7 +312,23 @@ def test_certificate_of_a_model(capsys: pytest.CaptureFixture[str]):
         (["--against", WINE, *NEAR, "0"], "expected --radius R or --radius R LOW HIGH"),
         (["--against", WINE, "--samples", "no.npy", "--radius", "1"], "no such file"),
         (["--against", WINE], "argument of dynamic size; use --static or --shape"),
+        (
+            ["--against", WINE, *NEAR],
+            "argument of dynamic size; use --static or --shape",
+        ),
         (["--against", "docs/examples/layers.tflite", "--static"], "'tfl.softmax' op"),
+        (
+            ["--against", "docs/examples/wine_int8.onnx", "--static", *NEAR],
+            "the float model is quantized by 'quant.qcast'; give the quantized model first",
+        ),
+        (
+            ["--against", WINE, "--after", "canonicalize"],
+            "option --after has no effect with --against; remove it",
+        ),
+        (
+            ["--after", "convert-tfl-to-nothing"],
+            "unknown pass 'convert-tfl-to-nothing'",
+        ),
     ],
 )
 def test_invalid_certificates(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 
@@ -33,12 +33,16 @@ from .networks import (
     StoredRounding,
     Table,
     Value,
+    real_bounds,
     scaled_type,
 )
 from .pairing import Affine, Pairing, expand
 
 _Ends: TypeAlias = tuple[Floats, Floats]
 """Smallest and largest result of a clamp."""
+
+_SUM_LIMIT = 2.0**127
+"""Sums from here on might exceed `f32`."""
 
 _MARGIN = 2.0**-40
 """Bound of the relative rounding errors of the few operations of a relaxation."""
@@ -85,6 +89,7 @@ class Analysis:
         analysis.pairs[pairing.quantized.argument] = ValuePair(number, zero)
         for value in pairing.quantized.values:
             if value not in pairing.operands:
+                analysis._check_sum_range(value)
                 continue
             operand = analysis._operand(value)
             analysis.operands[value] = operand
@@ -94,6 +99,24 @@ class Analysis:
         return analysis
 
     # Affine functions
+
+    def _check_sum_range(self, value: Value) -> None:
+        """Refuse a sum of the quantized network that exceeds the range of its type."""
+        if value.op is None or (affine := expand(value, self.pairs)) is None:
+            return
+        total = np.abs(affine.constant)
+        for base, path in affine.terms:
+            pair = self.pairs[base]
+            size = pair.number.magnitude + pair.difference.magnitude
+            total = total + path.magnitude.apply(size)
+        type_ = scaled_type(value.op.results[0].type)
+        limit: Floats | float = _SUM_LIMIT
+        if type_ is not None and type_.storage_type_integral_width > 16:
+            low, high = real_bounds(type_, value.shape)
+            limit = np.minimum(-low, high)
+        # Also true for NaN.
+        if not np.all(total < limit):
+            _refuse_range(value)
 
     def result(self) -> ValuePair:
         """
@@ -122,6 +145,8 @@ class Analysis:
             assert op is not None
             refuse(op, "cannot be paired", "no counterpart", "give the original model")
         number, error = self._number(partner, other)
+        if not np.all(error < _SUM_LIMIT * FLOAT_UNIT):
+            _refuse_range(quantized)
         terms: list[tuple[Variable, Coefficient]] = []
         for base, path in mine.terms:
             terms.append((self.pairs[base].difference, path))
@@ -390,6 +415,12 @@ def _rounding_error(affine: Affine, sizes: Sequence[Floats]) -> Floats:
     # Constants may be products of scales and integers in `f32`.
     roundings = 4 + max((path.roundings for _, path in affine.terms), default=0)
     return growth(roundings + len(affine.terms), FLOAT_UNIT) * summed + SMALLEST
+
+
+def _refuse_range(value: Value) -> NoReturn:
+    assert value.op is not None
+    found = f"a sum may exceed the range of its type {value.op.results[0].type}"
+    refuse(value.op, "cannot be bounded", found, "certify smaller regions")
 
 
 def _moves_only(path: Path) -> bool:

@@ -287,7 +287,8 @@ class _Chunk:
         low = np.maximum(low, pair.difference.low)
         high = np.minimum(high, pair.difference.high)
         margins: dict[str, Floats] = {}
-        if count > 1:
+        # Results of several rows, such as those of a batch, have no single class.
+        if 1 < count == max(analysis.pairing.quantized.result.shape):
             margins = _margins(watched, pair, classes)
         return _Chunk(np.maximum(-low, high), margins, watched.directions())
 

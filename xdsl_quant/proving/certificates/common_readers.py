@@ -174,10 +174,11 @@ def sum_of_two(
     if result is not None and result.storage_type_integral_width > 16:
         check_equal_scales(op, [each for each in (*types, result) if each is not None])
         return total
-    more = 0.0 if result is None else _operand_errors(op, types, result, shape)
-    return finished(
-        reader, op, total, activation=activation, stored=stored, more_error=more
-    )
+    if result is None:
+        return finished(reader, op, total, activation=activation)
+    unit = _sum_unit(op, types, result)
+    more = _operand_errors(op, types, result, shape, unit)
+    return finished(reader, op, total, unit, stored=stored, more_error=more)
 
 
 def check_equal_scales(op: Operation, types: Sequence[ScaledQuantizedType]) -> None:
@@ -189,22 +190,32 @@ def check_equal_scales(op: Operation, types: Sequence[ScaledQuantizedType]) -> N
             refuse_op(op, "accumulators with different scales")
 
 
+def _sum_unit(
+    op: Operation,
+    types: Sequence[ScaledQuantizedType | None],
+    result: ScaledQuantizedType,
+) -> float:
+    """
+    Return the unit in which kernels add: twice the larger scale, shifted, in those of
+    TensorFlow Lite; 0 for the unit of the result.
+    """
+    if not op.name.startswith("tfl."):
+        return 0.0
+    scales = [float(each.get_scales().max()) for each in types if each is not None]
+    shift = 15 if result.storage_type_integral_width > 8 else 20
+    return 2 * max(scales, default=0.0) / 2.0**shift
+
+
 def _operand_errors(
     op: Operation,
     types: Sequence[ScaledQuantizedType | None],
     result: ScaledQuantizedType,
     shape: Sequence[int],
+    unit: float,
 ) -> Floats:
-    """Return the errors of rescaled operands, in units of the result."""
+    """Return the errors of operands rescaled to `unit`, in units of the result."""
     scale = element_scales(result, shape).ravel()
     error = np.zeros_like(scale)
-    largest_scale = max(
-        float(each.get_scales().max()) for each in types if each is not None
-    )
-    is_wide = result.storage_type_integral_width > 8
-    # TensorFlow Lite's kernels rescale to units of twice the larger scale, shifted.
-    shifted = 2 * largest_scale / 2.0 ** (15 if is_wide else 20)
-    has_shifts = op.name.startswith("tfl.") and not is_wide
     for operand, type_ in zip(op.operands, types, strict=True):
         if type_ is None:
             refuse_op(op, f"operand of type {operand.type}")
@@ -212,7 +223,7 @@ def _operand_errors(
         span = (high - low + 1) * float(type_.get_scales().max())
         own = 2.0**-22 * span / scale
         # StableHLO's kernels requantize operands of another scale to the result's.
-        rescaled = 0.75 * shifted / scale if has_shifts else 0.75
+        rescaled = 0.75 * unit / scale if unit else 0.75
         error += own + rescaled
     return error
 

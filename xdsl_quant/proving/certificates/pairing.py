@@ -85,7 +85,7 @@ class Pairing:
 
         Raises:
             PassFailedException: if a value has no counterpart.
-            ValueError: if arguments or results differ.
+            ValueError: if arguments or results differ, or the float model is quantized.
         """
         pairing = Pairing(quantized, float_network)
         shapes = quantized.argument.shape, float_network.argument.shape
@@ -94,6 +94,12 @@ class Pairing:
                 f"arguments of the models differ: {[*shapes[0]]} in the quantized model, "
                 f"{[*shapes[1]]} in the float model; give both models the same sizes"
             )
+        for value in float_network.values:
+            if isinstance(value, StoredRounding) and value.op is not None:
+                raise ValueError(
+                    f"the float model is quantized by '{op_name(value.op)}'; give the "
+                    "quantized model first, and the float model after --against"
+                )
         pairing.counterparts[quantized.argument] = float_network.argument
         users, float_users = quantized.users(), float_network.users()
         for value in quantized.values:

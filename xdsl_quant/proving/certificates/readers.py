@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
@@ -21,6 +21,7 @@ from xdsl.rewriter import Rewriter
 from xdsl_quant.diagnostics import op_name, refuse
 from xdsl_quant.dialects.quant.types import (
     ScaledQuantizedType,
+    scalar_or_element_type,
 )
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.arrays import Array
@@ -140,13 +141,12 @@ def reads(*names: str) -> Callable[[ReadFunction], ReadFunction]:
     return register
 
 
-def read_network(function: FuncOp) -> Network:
+def check_function(function: FuncOp) -> None:
     """
-    Return the network that a function computes.
+    Check that a function has one argument, a static `f32` tensor, and one result.
 
     Raises:
-        PassFailedException: if an op has no transfer function.
-        ValueError: if the function has several arguments, results or blocks.
+        ValueError: if it has other arguments, or several results or blocks.
     """
     inputs, outputs = function.function_type.inputs, function.function_type.outputs
     name = function.sym_name.data
@@ -155,14 +155,30 @@ def read_network(function: FuncOp) -> Network:
             f"function '{name}' cannot be bounded: {len(inputs)} arguments and "
             f"{len(outputs)} results; certify a function of one tensor with one result"
         )
-    block = function.body.block
-    shape = tuple(shape_of(block.args[0].type))
-    if DYNAMIC_INDEX in shape:
+    (type_,) = inputs
+    if not isinstance(scalar_or_element_type(type_), Float32Type):
+        raise ValueError(
+            f"function '{name}' has an argument of type {type_}; certify a function of "
+            "an f32 tensor"
+        )
+    if DYNAMIC_INDEX in shape_of(type_):
         raise ValueError(
             f"function '{name}' has an argument of dynamic size; use --static or --shape"
         )
+
+
+def read_network(function: FuncOp) -> Network:
+    """
+    Return the network that a function computes.
+
+    Raises:
+        PassFailedException: if an op has no transfer function.
+        ValueError: see `check_function`.
+    """
+    check_function(function)
+    block = function.body.block
     reader = Reader()
-    argument = Argument(None, shape)
+    argument = Argument(None, tuple(shape_of(block.args[0].type)))
     reader.values[block.args[0]] = reader.add(argument)
     for op in block.ops:
         if isinstance(op, ReturnOp):
@@ -171,7 +187,7 @@ def read_network(function: FuncOp) -> Network:
         if op_name(op) == "tfl.no_value":
             continue
         reader.values[op.results[0]] = _read_op(reader, op)
-    raise AssertionError(name)
+    raise AssertionError(function.sym_name.data)
 
 
 def _alive(order: Sequence[Value], argument: Value, result: Value) -> Sequence[Value]:
@@ -189,6 +205,12 @@ def _read_op(reader: Reader, op: Operation) -> Value:
     read = READERS.get(name := op_name(op))
     if read is None or len(op.results) != 1:
         refuse_op(op, f"no transfer function for '{name}'")
+    element = scalar_or_element_type(op.results[0].type)
+    if isinstance(element, ScaledQuantizedType):
+        element = element.expressed_type
+    # The rounding errors of other floats, and of integers, are not modelled.
+    if not isinstance(element, Float32Type):
+        refuse_op(op, f"result of type {op.results[0].type}")
     return read(reader, op)
 
 

@@ -15,6 +15,8 @@ from .linear_maps import Floats
 from .networks import StoredRounding
 from .readers import read_network
 
+_LARGEST_F32 = float(np.finfo(np.float32).max)
+
 
 @dataclass(frozen=True)
 class Region:
@@ -35,6 +37,8 @@ class Region:
             )
         if not np.all(np.isfinite(self.low) & np.isfinite(self.high)):
             raise ValueError("invalid region: a bound is not finite")
+        if max(self.high.max(initial=0), -self.low.min(initial=0)) > _LARGEST_F32:
+            raise ValueError("invalid region: a bound exceeds the range of f32")
         if np.any(self.low > self.high):
             raise ValueError("invalid region: a lower bound exceeds the upper bound")
 

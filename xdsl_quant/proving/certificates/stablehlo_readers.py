@@ -88,10 +88,8 @@ def _convolution(reader: Reader, op: Operation) -> Value:
     window = convolved.window
     if len(window) != 2 or convolved.batch_group_count.value.data != 1:
         refuse_op(op, f"{len(window)} spatial dimensions or groups of the batch")
-    if any(along.padding.interior for along in window) or any(
-        _property_numbers(op, "lhs_dilation") and size > 1
-        for size in _property_numbers(op, "lhs_dilation")
-    ):
+    _check_paddings(op, *window)
+    if any(size > 1 for size in _property_numbers(op, "lhs_dilation")):
         refuse_op(op, "dilated operand")
     if any(_property_numbers(op, "window_reversal")):
         refuse_op(op, "reversed window")
@@ -293,9 +291,10 @@ def _reducing_op(op: Operation) -> str:
 @reads("stablehlo.reduce_window")
 def _reduce_window(reader: Reader, op: Operation) -> Value:
     along = cast(Any, op).window
-    if len(along) != 4 or [along[0].size, along[3].size] != [1, 1]:
+    if len(along) != 4 or not all(_is_trivial(each) for each in (along[0], along[3])):
         refuse_op(op, "a window along other dimensions than height and width")
     height, width = along[1:3]
+    _check_paddings(op, height, width)
     image = shape_of(op.operands[0].type)
     window = WindowGeometry(
         (image[0], image[1], image[2], image[3]),
@@ -310,10 +309,27 @@ def _reduce_window(reader: Reader, op: Operation) -> Value:
     _check_same_types(op)
     name, first = _reducing_op(op), reader.needed_constant(op, 1)
     if name == "stablehlo.maximum" and _is_lowest(op, first):
-        return largest(reader, op, window_groups(window, sizes))
+        groups = window_groups(window, sizes)
+        if groups.min(initial=0) < 0:
+            refuse_op(op, "a window of padding alone")
+        return largest(reader, op, groups)
     if name != "stablehlo.add" or first.any():
         refuse_op(op, f"'{name}' from {first.ravel()[0]:g}")
     return _accumulated(reader, op, window_sums(window, sizes))
+
+
+def _is_trivial(along: Any) -> bool:
+    """Return True if a window has one element of each place along a dimension."""
+    padding = along.padding
+    padded = padding.low, padding.high, padding.interior
+    return (along.size, along.stride) == (1, 1) and not any(padded)
+
+
+def _check_paddings(op: Operation, *window: Any) -> None:
+    """Refuse a window whose operand is dilated, or has elements cut off."""
+    for along in window:
+        if along.padding.interior or min(along.padding.low, along.padding.high) < 0:
+            refuse_op(op, "a dilated operand or negative padding")
 
 
 def _is_lowest(op: Operation, first: Floats) -> bool:
