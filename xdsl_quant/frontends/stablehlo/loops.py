@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -146,10 +146,13 @@ def _with_constants(op: Operation, scalars: Scalars) -> Operation | None:
 
 def split_product(op: Operation) -> None:
     """
-    Replace `concatenate(x, h) @ w + b` by `x @ w0 + (h @ w1 + b)` if another op uses `x` or
+    Replace a float `concatenate(x, h) @ w + b` by `x @ w0 + (h @ w1 + b)` if another op uses `x` or
     `h`: a concatenation has one scale, which is coarse for the state of a loop.
     """
     if op.parent is None or not isinstance(op, stablehlo.DotGeneralOp):
+        return
+    # Parts of quantized products would be rounded.
+    if not isinstance(scalar_or_element_type(op.result.type), AnyFloat):
         return
     parts, users = op.lhs.owner, [use.operation for use in op.result.uses]
     if (
