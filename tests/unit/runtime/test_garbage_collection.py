@@ -15,9 +15,13 @@ def enabled_collector():
 
 
 def test_collector_is_enabled_after_an_error():
-    with pytest.raises(ValueError, match="inside"), without_garbage_collection():
+    @without_garbage_collection()
+    def fail() -> None:
         assert not gc.isenabled()
         raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        fail()
     assert gc.isenabled()
 
 

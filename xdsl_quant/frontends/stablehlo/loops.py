@@ -146,7 +146,7 @@ def _with_constants(op: Operation, scalars: Scalars) -> Operation | None:
 
 def split_product(op: Operation) -> None:
     """
-    Replace a float `concatenate(x, h) @ w + b` by `x @ w0 + (h @ w1 + b)` if another op uses `x` or
+    Replace `concatenate(x, h) @ w + b` by `x @ w0 + (h @ w1 + b)` if another op uses `x` or
     `h`: a concatenation has one scale, which is coarse for the state of a loop.
     """
     if op.parent is None or not isinstance(op, stablehlo.DotGeneralOp):
