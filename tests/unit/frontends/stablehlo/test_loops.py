@@ -127,7 +127,7 @@ def test_products_of_stored_values_are_kept():
       return %r#1 : {h}
     }}"""
     module = parse_module(text)
-    arguments = np.int8([[7]]), np.int8([[-3, 5]])
+    arguments = np.array([[7]], np.int8), np.array([[-3, 5]], np.int8)
     (expected,) = run_function(module.clone(), "main", *arguments)
     prepare(module, entry_function(module))
     module.verify()
