@@ -104,7 +104,7 @@ def _convolution(reader: Reader, op: Operation) -> Value:
         (batch, height, width, channels),
         (window[0].stride, window[1].stride),
         (window[0].dilation, window[1].dilation),
-        _paddings(*window),
+        _read_paddings(*window),
     )
     groups = convolved.feature_group_count.value.data
     linear = convolution(geometry, weights, groups)
@@ -119,7 +119,7 @@ def _convolution(reader: Reader, op: Operation) -> Value:
     return _weighted_stablehlo_sum(reader, op, *maps)
 
 
-def _paddings(rows: Any, columns: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+def _read_paddings(rows: Any, columns: Any) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the padding along height and width."""
     first, second = rows.padding, columns.padding
     return (first.low, first.high), (second.low, second.high)
