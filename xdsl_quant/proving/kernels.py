@@ -565,7 +565,7 @@ class _AffineProof:
         Return flat indices of elements of the argument in classes of which no result
         depends on two elements; this is checked for the code.
         """
-        window = _window(self.proof.kernel.op)
+        window = _window_of_values(self.proof.kernel.op)
         indices = np.arange(prod(self.shape)).reshape(self.shape)
         if window is None or len(self.shape) != 4:
             return [*indices.reshape(-1, 1)]
@@ -579,7 +579,7 @@ class _AffineProof:
         ]
 
 
-def _window(op: Any) -> tuple[tuple[int, int], bool] | None:
+def _window_of_values(op: Any) -> tuple[tuple[int, int], bool] | None:
     """Return the extent of a window, and True if channels are separate."""
     name = op_name(op)
     if name == "tfl.average_pool_2d":

@@ -13,8 +13,9 @@ def without_garbage_collection() -> Generator[None]:
     Building and rewriting ops creates many objects but little garbage, so repeated
     collections cost more time than the work itself.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
+    # Threads that find it disabled must not disable it: they would not enable it again.
+    if was_enabled := gc.isenabled():
+        gc.disable()
     try:
         yield
     finally:

@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
 from xdsl_quant.diagnostics import location_prefix
-from xdsl_quant.runtime.entry_function import inline_call
+from xdsl_quant.runtime.entry_function import (
+    functions_by_name,
+    inline_call,
+    symbols_from,
+)
 
 from .dialect import CompositeOp
 
@@ -23,11 +28,12 @@ def called_functions(op: Operation) -> Sequence[tuple[CallOp | CompositeOp, str]
     ]
 
 
-def endless_call(functions: Mapping[str, FuncOp]) -> tuple[Operation, str] | None:
+def endless_call(module: ModuleOp) -> tuple[Operation, str] | None:
     """
     Return a call that is reached again whatever the values are, and the name of its
-    function; `None` if calls end.
+    function; `None` if calls end. Private functions that nothing calls may call themselves.
     """
+    functions = functions_by_name(module)
     calls = {
         name: [
             call
@@ -37,23 +43,30 @@ def endless_call(functions: Mapping[str, FuncOp]) -> tuple[Operation, str] | Non
         ]
         for name, function in functions.items()
     }
-    ending: set[str] = set()
-    while remaining := calls.keys() - ending:
-        new = {
-            name
-            for name in remaining
-            if all(callee not in remaining for _, callee in calls[name])
-        }
-        if not new:
-            # Follow calls from any of these functions until one repeats.
-            name, reached = min(remaining), set[str]()
-            while True:
-                call, callee = next(c for c in calls[name] if c[1] in remaining)
-                if callee in reached:
-                    return call, callee
-                reached.add(name := callee)
-        ending |= new
-    return None
+    endless = {*calls}
+    while ending := {
+        name
+        for name in endless
+        if all(callee not in endless for _, callee in calls[name])
+    }:
+        endless -= ending
+    if not endless:
+        return None
+    public = [
+        name
+        for name, function in functions.items()
+        if function.sym_visibility is None or function.sym_visibility.data != "private"
+    ]
+    endless &= symbols_from(module, public or [*functions]).keys()
+    if not endless:
+        return None
+    # Follow calls from any of these functions until one repeats.
+    name, reached = min(endless), set[str]()
+    while True:
+        call, callee = next(c for c in calls[name] if c[1] in endless)
+        if callee in reached:
+            return call, callee
+        reached.add(name := callee)
 
 
 def inline_calls(

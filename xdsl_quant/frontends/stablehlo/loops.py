@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -150,6 +150,9 @@ def split_product(op: Operation) -> None:
     `h`: a concatenation has one scale, which is coarse for the state of a loop.
     """
     if op.parent is None or not isinstance(op, stablehlo.DotGeneralOp):
+        return
+    # Parts of quantized products would be rounded.
+    if not isinstance(scalar_or_element_type(op.result.type), AnyFloat):
         return
     parts, users = op.lhs.owner, [use.operation for use in op.result.uses]
     if (

@@ -98,3 +98,39 @@ def test_indices_that_depend_on_arguments():
     _, names = prepared(loop(index="%n"))
     assert names.count("dynamic_slice") == 4
     assert "while" not in names
+
+
+def test_products_of_stored_values_are_kept():
+    """Their parts would be rounded one by one."""
+    state, w = "!quant.uniform<i8:f32, 0.25>", "!quant.uniform<i8:f32, 0.5>"
+    x, h = f"tensor<1x1x{state}>", f"tensor<1x2x{state}>"
+    weights, rows = f"tensor<3x2x{w}>", f"tensor<1x3x{state}>"
+    text = f"""
+    func.func @main(%x: {x}, %s: {h}) -> {h} {{
+      %w = "stablehlo.constant"() {{value = dense<[[1, 2], [3, 4], [5, 6]]>
+          : tensor<3x2xi8>}} : () -> {weights}
+      %zero = stablehlo.constant dense<0> : {N}
+      %two = stablehlo.constant dense<2> : {N}
+      %one = stablehlo.constant dense<1> : {N}
+      %r:2 = stablehlo.while(%i = %zero, %h = %s) : {N}, {h}
+      cond {{
+        %c = stablehlo.compare LT, %i, %two : ({N}, {N}) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      }} do {{
+        %a = stablehlo.concatenate %x, %h, dim = 1 : ({x}, {h}) -> {rows}
+        %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0]
+            : ({rows}, {weights}) -> {h}
+        %e = stablehlo.add %d, %h : {h}
+        %j = stablehlo.add %i, %one : {N}
+        stablehlo.return %j, %e : {N}, {h}
+      }}
+      return %r#1 : {h}
+    }}"""
+    module = parse_module(text)
+    arguments = np.array([[7]], np.int8), np.array([[-3, 5]], np.int8)
+    (expected,) = run_function(module.clone(), "main", *arguments)
+    prepare(module, entry_function(module))
+    module.verify()
+    assert str(module).count("stablehlo.concatenate") == 2
+    (result,) = run_function(module, "main", *arguments)
+    np.testing.assert_array_equal(result, expected)

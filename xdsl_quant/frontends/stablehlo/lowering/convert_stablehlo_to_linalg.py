@@ -41,7 +41,6 @@ from xdsl_quant.frontends.stablehlo.dialect.shardy import (
     erase_shardings,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
-from xdsl_quant.runtime.entry_function import functions_by_name
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.unsupported import Unsupported
@@ -213,7 +212,7 @@ class ConvertStableHLOToLinalgPass(CountingPass):
     @patched_pass
     def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
         adopt_ops(op)
-        if (recursion := endless_call(functions_by_name(op))) is not None:
+        if (recursion := endless_call(op)) is not None:
             call, name = recursion
             refuse(call, "never returns", f"function '{name}' calls itself")
         all_ops = [*op.walk()]

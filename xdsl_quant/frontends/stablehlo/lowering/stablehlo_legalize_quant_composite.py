@@ -141,7 +141,7 @@ def _annotated_blocks(counts: Sequence[int], type_: Attribute) -> dict[int, int]
     """Return the block size by dimension for numbers of blocks along each dimension."""
     shape = type_.get_shape() if isinstance(type_, TensorType) else ()
     if len(counts) != len(shape) or any(
-        size % count for size, count in zip(shape, counts, strict=True)
+        size < count or size % count for size, count in zip(shape, counts, strict=True)
     ):
         raise ValueError(
             f"expected a 'scale' whose shape divides that of '{type_}', found "

@@ -172,10 +172,10 @@ def test_scales_of_blocks():
     np.testing.assert_array_equal(result, (stored - zero_points) * scales)
 
 
-def test_blocks_that_do_not_divide_a_tensor():
-    text = composite(f'dtype = "i8", narrow_range = false, {BLOCKS}')
-    message = (
-        "expected a 'scale' whose shape divides that of 'tensor<2x3xf32>', found [2, 2]"
-    )
+@pytest.mark.parametrize("shape", ["2x3", "?x4", "0x4"])
+def test_blocks_that_do_not_divide_a_tensor(shape: str):
+    type_ = f"tensor<{shape}xf32>"
+    text = composite(f'dtype = "i8", narrow_range = false, {BLOCKS}', type_)
+    message = f"expected a 'scale' whose shape divides that of '{type_}', found [2, 2]"
     with pytest.raises(IRError, match=re.escape(message)):
         converted(text)
