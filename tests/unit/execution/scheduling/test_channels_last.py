@@ -168,6 +168,23 @@ def test_residuals_and_concatenations():
     check(network, 8, 6, "onnxruntime")
 
 
+def test_a_computed_image(monkeypatch: pytest.MonkeyPatch):
+    """An image that other ops compute is stored as bytes with channels last."""
+    shapes: list[list[int]] = []
+
+    def record(module: ir.Module) -> None:
+        mark_byte_products(module)
+        products = filter(is_byte_product, ops_in(module, "linalg.generic"))
+        shapes.extend([*shape_of(op.results[0])] for op in products)
+
+    monkeypatch.setattr(schedule, "mark_byte_products", record)
+    network = _Network("u8", 8, 6)
+    network.value = network.add(f"stablehlo.add %x, %x : {network.image()}")
+    network.convolve(20, 1)
+    check(network, 8, 6, "onnxruntime")
+    assert shapes == [[2, 6, 6, 20]]
+
+
 _MAPS = {
     "first": "(n, c, y, x)",
     "last": "(n, y, x, c)",
