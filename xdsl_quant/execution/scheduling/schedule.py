@@ -35,7 +35,7 @@ from .rounding_conversions import (
     round_while_converting,
 )
 from .shared_loops import share_loops
-from .stored_terms import store_repeated_operands, store_repeated_terms
+from .stored_terms import store_repeated_terms
 from .streaming_stores import (
     mark_results,
     stream_marked_results,
@@ -71,14 +71,13 @@ class FastSchedule(Schedule):
         self.callbacks = callbacks or {}
         self._run(fold_constant_sums, module)
         self._run(compare_integers, module)
-        self._run(store_repeated_terms, module)
+        # First, as these steps do not look behind stored values.
         if self._cpu.vnni_bits:
             self._run(narrow_factors, module)
             self._run(move_channels_last, module)
-            self._run(merge_channels, module)
-        # Here, as the steps above do not look behind a stored operand.
-        self._run(store_repeated_operands, module)
+        self._run(store_repeated_terms, module)
         if self._cpu.vnni_bits:
+            self._run(merge_channels, module)
             self._run(mark_byte_products, module)
             self._run(mark_block_products, module)
         self._run(store_window_inputs, module)

@@ -45,12 +45,13 @@ _FREE = {"arith.constant", "arith.extf", "arith.extsi", "arith.extui"}
 def store_repeated_terms(module: ir.Module) -> None:
     """
     Store the results of slow functions that several loops compute from the same
-    elements, then values that the body of a reduction computes repeatedly.
+    elements, then the operands that a reduction would compute repeatedly.
     """
     _store_shared_terms(_bodies_in(module))
     for body in _bodies_in(module):
         if body.is_reduction and (terms := body.repeated_terms()):
             body.replace(terms)
+    _store_operands(module)
 
 
 def _store_shared_terms(bodies: Sequence[_Body]) -> None:
@@ -87,7 +88,7 @@ _MIN_COST = 3
 """Minimum number of ops per element of an operand that pays for memory."""
 
 
-def store_repeated_operands(module: ir.Module) -> None:
+def _store_operands(module: ir.Module) -> None:
     """Prevent fusion of elementwise ops that a loop would compute repeatedly."""
     costs: dict[ir.Value, float] = {}
     """Number of ops per element that MLIR would fuse into a user; infinite if slow."""

@@ -47,7 +47,7 @@ STEPS = (
     *("store_repeated_terms", "move_contiguous_loops_inside", "narrow_products"),
     *("mark_block_products", "call_block_products", "compare_integers"),
     *("narrow_factors", "move_channels_last", "call_transpositions"),
-    *("store_window_inputs", "store_repeated_operands"),
+    "store_window_inputs",
 )
 
 WEIGHTS, X = some(64, 48), some(7, 64)

@@ -8,10 +8,7 @@ import pytest
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
 from xdsl_quant.execution.scheduling import schedule
-from xdsl_quant.execution.scheduling.stored_terms import (
-    store_repeated_operands,
-    store_repeated_terms,
-)
+from xdsl_quant.execution.scheduling.stored_terms import store_repeated_terms
 
 
 def product(
@@ -189,10 +186,10 @@ def test_operands_of_windows(name: str, count: int, monkeypatch: pytest.MonkeyPa
 
     def spy(module: ir.Module) -> None:
         before = len(ops_in(module, "tensor.reshape"))
-        store_repeated_operands(module)
+        store_repeated_terms(module)
         found.append(len(ops_in(module, "tensor.reshape")) - before)
 
-    monkeypatch.setattr(schedule, "store_repeated_operands", spy)
+    monkeypatch.setattr(schedule, "store_repeated_terms", spy)
     x = np.linspace(-2, 2, 9 * 9 * 4).reshape(1, 9, 9, 4).astype(np.float32)
     result = compile(POOL.replace("NAME", name))(x)
     assert found == [count]
