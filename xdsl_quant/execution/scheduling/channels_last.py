@@ -17,7 +17,6 @@ from xdsl_quant.numerics.arrays import Array
 from .. import mlir_bindings as mlir
 from ..building import (
     indexing_maps,
-    input_count,
     is_dynamic,
     iterator_types_of,
     loops_in,
@@ -114,8 +113,9 @@ class _Layouts:
             return tensor.empty(
                 _permuted(mlir.shape(value), order), mlir.element(value)
             )
-        op = mlir.defining_op(value, "linalg.generic")
-        if op is not None and _is_broadcast(op):
+        if _is_broadcast(value):
+            op = mlir.defining_op(value, "linalg.generic")
+            assert op is not None
             with ir.InsertionPoint(op):
                 return self.generic(op)
         return _transposed(value, order)
@@ -163,20 +163,30 @@ def _permuted(sizes: Sequence[int], order: Sequence[int]) -> list[int]:
     return [sizes[i] for i in order]
 
 
-def _is_broadcast(op: ir.Operation) -> bool:
-    """Return True for an elementwise op on constants of a lower rank."""
-    inputs = [*op.operands][: input_count(op)]
-    rank = len(mlir.shape(op.results[0])) if len(op.results) == 1 else 0
-    return (
-        rank in _ORDERS
-        and all("parallel" in kind for kind in iterator_types_of(op))
-        and all(
-            len(mlir.shape(value)) < rank
-            for value in inputs
-            if _is_static_tensor(value)
-        )
-        and mlir.defining_op([*op.operands][-1], "tensor.empty") is not None
-    )
+def _is_broadcast(value: ir.Value) -> bool:
+    """Return True for an elementwise op on constants of a lower rank, or on its result."""
+    rank = len(mlir.shape(value))
+    while op := mlir.defining_op(value, "linalg.generic"):
+        *inputs, start = op.operands
+        if (
+            len(op.results) != 1
+            or rank not in _ORDERS
+            or not all("parallel" in kind for kind in iterator_types_of(op))
+            or not mlir.defining_op(start, "tensor.empty")
+            or mlir.ops_in(op, "linalg.index")
+        ):
+            return False
+        images = [
+            each
+            for each in inputs
+            if _is_static_tensor(each) and len(mlir.shape(each)) >= rank
+        ]
+        if not images:
+            return True
+        if len(inputs) > 1:
+            return False
+        (value,) = images
+    return False
 
 
 def _is_of_pixels(map_: ir.AffineMap, result: ir.AffineMap) -> bool:
@@ -279,17 +289,20 @@ def _rewrite_of(
 def _may_be_moved(op: ir.Operation, moved: Collection[ir.Value]) -> bool:
     """
     Return True for an op whose initial value has no elements of its own, and whose result
-    has the pixels of an operand, if it has pixels. Sums in lanes depend on their loops.
+    has the pixels of an operand, if it has pixels. Sums in lanes depend on their loops;
+    other sums of products are slow if their weights are not contiguous.
     """
     (result,), (*inputs, start) = op.results, op.operands
-    if has_sum_in_lanes(op):
+    is_convolution = _has_channels_first(op)
+    if has_sum_in_lanes(op) or (contraction_of(op) and not is_convolution):
         return False
     if len(mlir.shape(result)) not in _ORDERS:
         return True
-    if splat_value(start) is None and not mlir.defining_op(start, "tensor.empty"):
+    has_elements = splat_value(start) is None and not _is_broadcast(start)
+    if has_elements and not mlir.defining_op(start, "tensor.empty"):
         return False
     *maps, result_map = indexing_maps(op)
-    return _has_channels_first(op) or any(
+    return is_convolution or any(
         value in moved and _has_pixels_of(map_, result_map, mlir.shape(result))
         for value, map_ in zip(inputs, maps, strict=True)
     )

@@ -71,10 +71,12 @@ class FastSchedule(Schedule):
         self.callbacks = callbacks or {}
         self._run(fold_constant_sums, module)
         self._run(compare_integers, module)
-        self._run(store_repeated_terms, module)
+        # First, as these steps do not look behind stored values.
         if self._cpu.vnni_bits:
             self._run(narrow_factors, module)
             self._run(move_channels_last, module)
+        self._run(store_repeated_terms, module)
+        if self._cpu.vnni_bits:
             self._run(merge_channels, module)
             self._run(mark_byte_products, module)
             self._run(mark_block_products, module)

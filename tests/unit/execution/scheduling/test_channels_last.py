@@ -168,6 +168,57 @@ def test_residuals_and_concatenations():
     check(network, 8, 6, "onnxruntime")
 
 
+def test_a_computed_image(monkeypatch: pytest.MonkeyPatch):
+    """An image that other ops compute is stored as bytes with channels last."""
+    shapes: list[list[int]] = []
+
+    def record(module: ir.Module) -> None:
+        mark_byte_products(module)
+        products = filter(is_byte_product, ops_in(module, "linalg.generic"))
+        shapes.extend([*shape_of(op.results[0])] for op in products)
+
+    monkeypatch.setattr(schedule, "mark_byte_products", record)
+    network = _Network("u8", 8, 6)
+    network.value = network.add(f"stablehlo.add %x, %x : {network.image()}")
+    network.convolve(20, 1)
+    check(network, 8, 6, "onnxruntime")
+    assert shapes == [[2, 6, 6, 20]]
+
+
+def test_a_maximum_of_windows(monkeypatch: pytest.MonkeyPatch):
+    """The start of the maximum is moved with the image."""
+    shapes: list[list[int]] = []
+
+    def record(module: ir.Module) -> None:
+        move_channels_last(module)
+        parents = (op.parent for op in ops_in(module, "arith.maxsi"))
+        shapes.extend(
+            [*shape_of(parent.results[0])]
+            for parent in parents
+            if parent and "reduction" in str(parent.attributes["iterator_types"])
+        )
+
+    monkeypatch.setattr(schedule, "move_channels_last", record)
+    network = _Network("u8", 8, 6)
+    network.convolve(20, 1)
+    image, floats = network.image(), "tensor<2x20x6x6xf32>"
+    types = f"({floats}, tensor<f32>) -> tensor<2x20x4x4xf32>"
+    x = network.add(f"quant.dcast {network.value} : {image} to {floats}")
+    low = network.add("stablehlo.constant dense<0xFF800000> : tensor<f32>")
+    network.size = 4
+    found = network.add(f"""\
+"stablehlo.reduce_window"({x}, {low}) ({{
+  ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+    %m = stablehlo.maximum %l, %r : tensor<f32>
+    stablehlo.return %m : tensor<f32>
+  }}) {{window_dimensions = array<i64: 1, 1, 3, 3>}} : {types}""")
+    network.value = network.add(
+        f"quant.qcast {found} : tensor<2x20x4x4xf32> to {network.image()}"
+    )
+    check(network, 8, 6, "onnxruntime")
+    assert shapes == [[2, 4, 4, 20]]
+
+
 _MAPS = {
     "first": "(n, c, y, x)",
     "last": "(n, y, x, c)",
