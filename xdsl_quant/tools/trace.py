@@ -53,13 +53,18 @@ def traced_runner(
         header = "" if options.c_header is None else c_header(model.vectors, name)
         # Fails more often than the rename, so that no directory is left behind.
         write_text(options.c_header, header)
-        if directory.exists():
-            directory.rmdir()
-        temporary.replace(directory)
+        _rename(temporary, directory)
     except OSError as error:
         raise failure_at(options.trace, error) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _rename(source: Path, directory: Path) -> None:
+    """Rename a directory to one that is missing or empty."""
+    if directory.exists():
+        directory.rmdir()
+    source.replace(directory)
 
 
 def _check_empty(directory: Path) -> None:

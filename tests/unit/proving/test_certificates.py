@@ -193,7 +193,7 @@ def test_sum_whose_rescale_overflows_is_refused():
       %y = "tfl.dequantize"(%1) : (tensor<1x3x!r>) -> tensor<1x3xf32>
       return %y : tensor<1x3xf32>
     }"""
-    with pytest.raises(PassFailedException, match="'tfl.add' op may overflow"):
+    with pytest.raises(PassFailedException, match=r"'tfl.add' op may overflow"):
         certify(
             quantized, text, Region.box(np.full((1, 3), -60.0), np.full((1, 3), -50.0))
         )
