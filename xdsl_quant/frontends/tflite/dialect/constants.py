@@ -162,9 +162,9 @@ class BroadcastArgsOp(TFLOp):
 
     name = "tfl.broadcast_args"
 
-    s0 = operand_def(kinds.tensor_of("i32 i64"))
-    s1 = operand_def(kinds.tensor_of("i32 i64"))
-    r0 = result_def(kinds.tensor_of("i32 i64"))
+    s0 = operand_def(kinds.tensor_of("i32|i64"))
+    s1 = operand_def(kinds.tensor_of("i32|i64"))
+    r0 = result_def(kinds.tensor_of("i32|i64"))
 
     traits = traits_def(
         Requires(
