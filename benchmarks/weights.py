@@ -52,10 +52,6 @@ Prepare: TypeAlias = Callable[[ModuleOp, Floats], None]
 """Function that changes a float model, with calibration samples."""
 
 
-def unchanged(module: ModuleOp, samples: Floats) -> None:
-    """Change nothing."""
-
-
 def fold(module: ModuleOp, samples: Floats) -> None:
     """Fold batch normalization."""
     apply_passes(module, "quant-fold-batch-norm")
@@ -106,14 +102,6 @@ ALL = *WITH_BATCH_NORM, "wine", "breast_cancer", "digits"
 BLOCKS = weights(4, "block", 16)
 
 COMPARISONS = (
-    Comparison(
-        "batch norm folding",
-        "8 bits, activations too",
-        INT8,
-        INT8,
-        WITH_BATCH_NORM,
-        (unchanged, fold),
-    ),
     Comparison(
         "equalization",
         "8 bits, per-tensor",
@@ -284,8 +272,7 @@ python -m benchmarks.weights --write docs/measured/weights.md
 The table compares the SQNR of the logits in dB before and after each change, for
 networks of `examples/classifiers`. One half of the samples calibrates the networks, the
 other half measures the SQNR. A positive gain is an improvement. Biases are corrected
-only in the rows about bias correction. Batch norm is folded, except in the column
-*before* of batch norm folding.
+only in the rows about bias correction. Batch norm is folded.
 """
 
 _LAYERS_INTRODUCTION = """\

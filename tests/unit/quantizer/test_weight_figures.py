@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "measured" / "weights.md"
 def test_figures_of_a_network():
     page = PAGE.read_text()
     rows = [*rows_of(["wine_batch_norm"])]
-    assert len(rows) == 3
+    assert len(rows) == 2
     for row in rows:
         assert f"| {' | '.join(row)} |" in page
 
