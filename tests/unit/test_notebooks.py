@@ -100,8 +100,8 @@ SHOWN = {
         html=("tfl.depthwise_conv_2d",),
         text=(
             "accuracy: 98.7% -> 98.7% of 899 samples",
-            "main:tfl.conv_2d:1            tfl.conv_2d                          i8"
-            "            40.4   44.1",
+            "main:tfl.conv_2d:1            tfl.conv_2d            i8      40.4  44.1"
+            "    47.9     *",
             "tfl.average_pool_2d    module:12:3  float   -             47.2  exact  -"
             "        0.00%      -",
             "tfl.reshape            module:14:3  i8      -             42.4  44.2   -"
