@@ -13,8 +13,8 @@ VALID = """func.func @f(%x: f32) -> f32 {
   func.return %y : f32
 }
 """
-TANH = """func.func @f(%x: tensor<!quant.uniform<i8:f32, 0.5>>) {
-  %y = stablehlo.tanh %x : tensor<!quant.uniform<i8:f32, 0.5>>
+TANH = """func.func @f(%x: tensor<!quant.uniform<i16:f32, 0.5>>) {
+  %y = stablehlo.tanh %x : tensor<!quant.uniform<i16:f32, 0.5>>
   func.return
 }
 """
@@ -71,7 +71,7 @@ def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 "'stablehlo.tanh'; use 'fallback=qdq' to compute them with floats, or "
                 "'fallback=keep' to keep them (in the pass "
                 "stablehlo-legalize-quant-to-integer)",
-                "  %y = stablehlo.tanh %x : tensor<!quant.uniform<i8:f32, 0.5>>",
+                "  %y = stablehlo.tanh %x : tensor<!quant.uniform<i16:f32, 0.5>>",
                 "  ^",
             ],
             id="pass",

@@ -130,8 +130,9 @@ func.func @main(%x: tensor<4xf32>, %i: tensor<f32>, %o: tensor<f32>) -> tensor<f
             "'arith.addui_extended', which is not elementwise",
         ),
         (
-            "%k = arith.constant 1 : index\n%c = stablehlo.add %a, %b : tensor<f32>",
-            "'arith.constant', which has the unsupported element type 'index'",
+            "%k = stablehlo.constant dense<(1.0, 0.0)> : tensor<complex<f32>>\n"
+            "%c = stablehlo.add %a, %b : tensor<f32>",
+            "'stablehlo.constant', which has the unsupported element type 'complex<f32>'",
         ),
         (
             "%e = tensor.empty() : tensor<f32>\n%c = linalg.generic {indexing_maps = "
