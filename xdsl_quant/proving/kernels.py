@@ -230,7 +230,7 @@ def prove_kernel(
     if mutate is not None:
         mutate(lowered)
     try:
-        proof = _Proof(kernel, lowered)
+        proof = KernelProof(kernel, lowered)
     except execution.CompilationError as error:
         return theorem("unknown", "no code", str(error).partition("\n")[0])
     try:
@@ -247,7 +247,7 @@ def prove_kernel(
 
 
 @dataclass
-class _Proof:
+class KernelProof:
     """Comparison of a kernel with its lowered code."""
 
     kernel: ModelKernel
@@ -255,7 +255,7 @@ class _Proof:
     calls: int = field(default=0, init=False)
 
     def __post_init__(self):
-        self._before = RecordedFunction(self.kernel.module)
+        self.recorded = RecordedFunction(self.kernel.module)
         self._after = execution.compile(self.lowered)
         (function,) = self.kernel.module.ops
         assert isinstance(function, FuncOp)
@@ -268,7 +268,7 @@ class _Proof:
     # Evaluation
 
     def before(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        return self._before.step(*inputs)
+        return self.recorded.step(*inputs)
 
     @cached_property
     def code_types(self) -> Sequence[Any]:
@@ -524,7 +524,7 @@ def _unused_operands(op: GenericOp) -> set[SSAValue]:
 class _AffineProof:
     """Comparison of the affine part of a kernel with its formula."""
 
-    def __init__(self, proof: _Proof, value: SSAValue):
+    def __init__(self, proof: KernelProof, value: SSAValue):
         if len(proof.types) != 1:
             raise UnsupportedError("has several arguments that are multiplied")
         self.proof = proof
@@ -598,7 +598,7 @@ class _ProductProof(_AffineProof):
     """Proof for sums of products that are rescaled."""
 
     def decide(self) -> str:
-        """Return the method; see `_Proof.decide`."""
+        """Return the method; see `KernelProof.decide`."""
         classes = self.classes()
         first, start, ones = (
             f(self.base) for f in (self._sums, self.affine, self.dependences)
@@ -636,7 +636,7 @@ class _ProductProof(_AffineProof):
         return self.steps[0].arrays["accumulator"].astype(np.int64)
 
     def _rescale_steps(self) -> Sequence[Step]:
-        executions = self.proof._before.executions  # pyright: ignore[reportPrivateUsage]
+        executions = self.proof.recorded.executions
         steps = [step for execution in executions for step in execution.steps]
         names = [step.primitive for step in steps]
         if (
@@ -784,7 +784,7 @@ class _MeanProof(_AffineProof):
     """Proof for means of windows that do not overlap."""
 
     def decide(self) -> str:
-        """Return the method; see `_Proof.decide`."""
+        """Return the method; see `KernelProof.decide`."""
         op: Any = self.proof.kernel.op
         height, width = op.filter_height.value.data, op.filter_width.value.data
         strides = op.stride_h.value.data, op.stride_w.value.data

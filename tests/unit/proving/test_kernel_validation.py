@@ -14,8 +14,8 @@ from xdsl.rewriter import Rewriter
 from tests.proving.kernel_mutants import module, outcomes
 from xdsl_quant.inspecting import op_recording
 from xdsl_quant.proving.kernels import (
+    KernelProof,
     ModelKernel,
-    _Proof,  # pyright: ignore[reportPrivateUsage]
     cut_kernels,
     prove_kernel,
 )
@@ -120,10 +120,10 @@ def test_extension_of_another_sign_is_not_affine(monkeypatch: pytest.MonkeyPatch
     assert prove_kernel(kernel, LINALG).verdict == "proved"
     assert prove_kernel(kernel, LINALG, mutate).verdict == "refuted"
 
-    def nothing(_: _Proof) -> None:
+    def nothing(_: KernelProof) -> None:
         return
 
-    monkeypatch.setattr(_Proof, "check_random_inputs", nothing)
+    monkeypatch.setattr(KernelProof, "check_random_inputs", nothing)
     assert prove_kernel(kernel, LINALG, mutate).verdict == "unknown"
 
 

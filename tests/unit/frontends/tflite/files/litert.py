@@ -37,14 +37,14 @@ class LiteRT:
         return [(detail["shape"], detail["dtype"]) for detail in details]
 
     def details(self) -> Sequence[Any]:
-        """What is known of the first argument and of the first result."""
+        """Details of the first argument and of the first result."""
         return (
             self._interpreter.get_input_details()[0],
             self._interpreter.get_output_details()[0],
         )
 
     def details_of_all(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """What is known of the arguments and of the results."""
+        """Details of all arguments and results."""
         interpreter = self._interpreter
         return interpreter.get_input_details(), interpreter.get_output_details()
 
