@@ -61,11 +61,11 @@ class Recorder(Interpreter.Listener):
         """Record the ops that are interpreted in a `with` statement."""
         self.executions.clear()
         self._open.clear()
-        OBSERVERS.append(self._observe)
+        token = OBSERVERS.set((*OBSERVERS.get(), self._observe))
         try:
             yield
         finally:
-            OBSERVERS.remove(self._observe)
+            OBSERVERS.reset(token)
 
     def will_interpret_op(self, op: Operation, args: PythonValues) -> None:
         """Begin an execution."""

@@ -9,6 +9,7 @@ unlimited precision; integers in arrays have 64 bits.
 
 import math
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -30,8 +31,13 @@ INT32_MAX = 2**31 - 1
 PRIMITIVES: dict[str, Callable[..., object]] = {}
 """Primitives by name."""
 
-OBSERVERS: list[Callable[[str, Sequence[object]], object]] = []
-"""Functions that are called with the name and operands of each evaluated definition."""
+OBSERVERS: ContextVar[tuple[Callable[[str, Sequence[object]], object], ...]] = (
+    ContextVar("observers", default=())
+)
+"""
+Functions that are called with the name and operands of each definition that this thread
+evaluates.
+"""
 
 
 def primitive(definition: Definition) -> Definition:
@@ -47,7 +53,7 @@ def primitive(definition: Definition) -> Definition:
             forms = getattr(argument, "primitive", None)
             if forms is not None and (form := forms(name)) is not None:
                 return form(*args)
-        for observe in OBSERVERS:
+        for observe in OBSERVERS.get():
             observe(name, args)
         return definition(*args)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -63,3 +64,17 @@ def test_checks_of_known_elements():
         primitives.radicand(np.array([0, -1]))
     with pytest.raises(ValueError, match=r"^division by zero$"):
         primitives.divisor(np.array([1, 0]))
+
+
+def test_observers_see_their_own_thread():
+    seen: list[str] = []
+    token = primitives.OBSERVERS.set((lambda name, _: seen.append(name),))
+    try:
+        thread = Thread(target=primitives.saturated, args=(np.array([300]), 8))
+        thread.start()
+        thread.join()
+        assert seen == []
+        primitives.saturated(np.array([300]), 8)
+    finally:
+        primitives.OBSERVERS.reset(token)
+    assert seen == ["saturated"]
