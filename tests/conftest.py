@@ -61,6 +61,8 @@ _SLOW_FILES = {
     "test_casts",
     "test_bias_correction",
     "test_weight_figures",
+    "test_real_structures",
+    "test_slices",
 }
 """Files whose tests take longest, which `make tests` starts first."""
 

@@ -31,13 +31,8 @@ INT32_MAX = 2**31 - 1
 PRIMITIVES: dict[str, Callable[..., object]] = {}
 """Primitives by name."""
 
-OBSERVERS: ContextVar[tuple[Callable[[str, Sequence[object]], object], ...]] = (
-    ContextVar("observers", default=())
-)
-"""
-Functions that are called with the name and operands of each definition that this thread
-evaluates.
-"""
+OBSERVERS = ContextVar[tuple[Callable[..., object], ...]]("observers", default=())
+"""Functions called with the name and operands of each definition in this thread."""
 
 
 def primitive(definition: Definition) -> Definition:

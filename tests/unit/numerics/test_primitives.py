@@ -68,7 +68,11 @@ def test_checks_of_known_elements():
 
 def test_observers_see_their_own_thread():
     seen: list[str] = []
-    token = primitives.OBSERVERS.set((lambda name, _: seen.append(name),))
+
+    def observe(name: str, _: object) -> None:
+        seen.append(name)
+
+    token = primitives.OBSERVERS.set((observe,))
     try:
         thread = Thread(target=primitives.saturated, args=(np.array([300]), 8))
         thread.start()
