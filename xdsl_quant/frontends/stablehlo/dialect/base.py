@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, operand_def, result_def
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
@@ -27,6 +27,7 @@ from xdsl_quant.diagnostics import quoted
 from xdsl_quant.dialects.op_messages import mlir_message
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import PerAxisType
+from xdsl_quant.dialects.type_kinds import TypeKind
 from xdsl_quant.dialects.verification import (
     RankedTensor,
     are_compatible_shapes,
@@ -143,9 +144,21 @@ def _property_attribute(value: PropertyValue) -> Attribute | None:
 
 
 class StableHLOOp(IRDLOperation, ABC):
-    """Op whose verifier errors have StableHLO's wording."""
+    """
+    Op whose verifier errors have StableHLO's wording. An elementwise op may pass the type
+    constraint of all its operands and of its result as `elements`.
+    """
 
     custom_directives = DIRECTIVES
+
+    def __init_subclass__(cls, elements: TypeKind[RankedTensor] | None = None) -> None:
+        super().__init_subclass__()
+        if elements is None:
+            return
+        for name in ("operand", "lhs", "rhs"):
+            if hasattr(cls, name):
+                setattr(cls, name, operand_def(elements))
+        cls.result = result_def(elements)
 
     def __init__(
         self,

@@ -76,11 +76,8 @@ class SameTypeFunctionOp(CHLOFunctionOp, ABC):
     traits = traits_def(COMPATIBLE_TYPES)
 
 
-class RealFunctionOp(SameTypeFunctionOp, ABC):
+class RealFunctionOp(SameTypeFunctionOp, ABC, elements=kinds.CHLO_FLOAT):
     """Function of floats."""
-
-    operand = operand_def(kinds.CHLO_FLOAT)
-    result = result_def(kinds.CHLO_FLOAT)
 
 
 class BinaryFunctionOp(StableHLOOp, ABC):
@@ -252,14 +249,10 @@ class LgammaOp(RealFunctionOp):
 
 
 @irdl_op_definition
-class MulhiOp(BinaryFunctionOp):
+class MulhiOp(BinaryFunctionOp, elements=kinds.INTEGER_TENSOR):
     """High half of the product of integers."""
 
     name = "chlo.mulhi"
-
-    lhs = operand_def(kinds.INTEGER_TENSOR)
-    rhs = operand_def(kinds.INTEGER_TENSOR)
-    result = result_def(kinds.INTEGER_TENSOR)
 
 
 @irdl_op_definition
@@ -455,12 +448,10 @@ class BroadcastingNumberOp(BroadcastingBinaryOp, ABC):
     traits = traits_def(SAME_ELEMENTS)
 
 
-class BroadcastingLogicalOp(BroadcastingBinaryOp, ABC):
+class BroadcastingLogicalOp(
+    BroadcastingBinaryOp, ABC, elements=kinds.CHLO_PRED_OR_INTEGER
+):
     """Broadcasting op on booleans or on the bits of integers."""
-
-    lhs = operand_def(kinds.CHLO_PRED_OR_INTEGER)
-    rhs = operand_def(kinds.CHLO_PRED_OR_INTEGER)
-    result = result_def(kinds.CHLO_PRED_OR_INTEGER)
 
 
 @irdl_op_definition
@@ -628,14 +619,10 @@ class BroadcastXorOp(BroadcastingLogicalOp):
 
 
 @irdl_op_definition
-class BroadcastZetaOp(BroadcastingNumberOp):
+class BroadcastZetaOp(BroadcastingNumberOp, elements=kinds.CHLO_FLOAT):
     """Hurwitz zeta function."""
 
     name = "chlo.broadcast_zeta"
-
-    lhs = operand_def(kinds.CHLO_FLOAT)
-    rhs = operand_def(kinds.CHLO_FLOAT)
-    result = result_def(kinds.CHLO_FLOAT)
 
 
 _DEFINED = [
