@@ -6,7 +6,7 @@ messages have StableHLO's wording, but a single check covers all dimension numbe
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     i64,
 )
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, result_def
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
@@ -226,6 +226,16 @@ class StableHLOOp(IRDLOperation, ABC):
             bool(operands), f"'{self.name}' op expected 1 or more operands, but found 0"
         )
 
+    def require_same(self, what: str, *names: str) -> None:
+        """Raise `VerifyException` unless values have the same `type` or `element type`."""
+        types = [cast(RankedTensor, getattr(self, name).type) for name in names]
+        compared = types if what == "type" else [type_.element_type for type_ in types]
+        require(
+            len({*compared}) == 1,
+            f"'{self.name}' op failed to verify that all of {{{', '.join(names)}}} have "
+            f"same {what}",
+        )
+
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
         """Raise a verifier error with MLIR's wording."""
         if isinstance(underlying_error, VerifyException):
@@ -233,6 +243,21 @@ class StableHLOOp(IRDLOperation, ABC):
             text = mlir_message(self, str(underlying_error))
             underlying_error = VerifyException(text)
         super().emit_error(message, underlying_error)
+
+
+def dialect_of(name: str, values: Iterable[object]) -> Dialect:
+    """Return the dialect of the ops, attributes and types with its prefix among values."""
+    defined = [
+        value
+        for value in values
+        if isinstance(value, type)
+        and getattr(value, "name", "").partition(".")[0] == name
+    ]
+    return Dialect(
+        name,
+        [value for value in defined if issubclass(value, Operation)],
+        [value for value in defined if issubclass(value, Attribute)],
+    )
 
 
 class InferredTypeOp(StableHLOOp, ABC):

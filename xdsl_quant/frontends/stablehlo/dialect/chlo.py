@@ -14,15 +14,13 @@ from xdsl.dialects.builtin import (
     I64,
     AnyFloat,
     ComplexType,
-    DenseArrayBase,
     IntegerAttr,
     TensorType,
     i1,
     i32,
-    i64,
 )
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import Attribute, Dialect, Operation, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_attr_definition,
@@ -53,6 +51,7 @@ from .base import (
     ELEMENTWISE,
     SAME_ELEMENTS,
     StableHLOOp,
+    dialect_of,
 )
 from .syntax import FUNCTIONAL_TYPE
 
@@ -439,7 +438,7 @@ class BroadcastingBinaryOp(BroadcastingOp, ABC):
 
     lhs = operand_def(kinds.CHLO_TENSOR)
     rhs = operand_def(kinds.CHLO_TENSOR)
-    broadcast_dimensions = opt_prop_def(DenseArrayBase.constr(i64))
+    broadcast_dimensions = opt_prop_def(kinds.NUMBERS)
 
 
 class BroadcastingNumberOp(BroadcastingBinaryOp, ABC):
@@ -625,17 +624,5 @@ class BroadcastZetaOp(BroadcastingNumberOp, elements=kinds.CHLO_FLOAT):
     name = "chlo.broadcast_zeta"
 
 
-_DEFINED = [
-    value
-    for value in [*globals().values()]
-    if isinstance(value, type)
-    and value.__module__ == __name__
-    and "name" in vars(value)
-]
-
-CHLO = Dialect(
-    "chlo",
-    [value for value in _DEFINED if issubclass(value, Operation)],
-    [value for value in _DEFINED if issubclass(value, Attribute)],
-)
+CHLO = dialect_of("chlo", globals().values())
 """CHLO dialect with the ops of this package."""
