@@ -16,10 +16,11 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     ComplexType,
     IntegerAttr,
+    TensorType,
     i64,
 )
 from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, result_def
+from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
@@ -124,6 +125,24 @@ SAME_ELEMENTS = TypeRelation(
 )
 
 
+class ValidBounds(OpTrait):
+    """Verify that tensor types have one bound per dimension, and none of static ones."""
+
+    def verify(self, op: Operation) -> None:
+        for value in (*op.operands, *op.results):
+            match value.type:
+                case TensorType(encoding=TypeExtensionsAttr() as extensions) as type_:
+                    shape, bounds = type_.get_shape(), extensions.bounds.get_values()
+                    require(
+                        len(bounds) == len(shape)
+                        and all(DYNAMIC_INDEX in pair for pair in zip(shape, bounds)),
+                        f"'{op.name}' op expects a bound or '?' of each dynamic dimension "
+                        f"and '?' of each static one, got '{type_}'",
+                    )
+                case _:
+                    pass
+
+
 # Ops
 
 Operand = SSAValue | Operation
@@ -150,6 +169,7 @@ class StableHLOOp(IRDLOperation, ABC):
     """
 
     custom_directives = DIRECTIVES
+    traits = traits_def(ValidBounds())
 
     def __init_subclass__(cls, elements: TypeKind[RankedTensor] | None = None) -> None:
         super().__init_subclass__()
