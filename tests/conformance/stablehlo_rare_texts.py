@@ -421,8 +421,9 @@ def _set_dimension_size(rng: Random) -> Op:
     shape = [*operand.shape]
     shape[dimension] = rng.choice((DYNAMIC, DYNAMIC, shape[dimension]))
     result: Type = Tensor(shape, operand.element)
-    if one_in(rng, 2) and shape[dimension] == DYNAMIC:
-        bounds = ["?"] * len(shape)
+    if one_in(rng, 2) and (shape[dimension] == DYNAMIC or one_in(rng, 2)):
+        # A static dimension has no bound, and each dimension has an entry.
+        bounds = ["?"] * (len(shape) + one_in(rng, 8))
         bounds[dimension] = str(rng.choice((abs(operand.shape[dimension]), 3, 5)))
         result = f"{str(result)[:-1]}, #stablehlo.bounds<{', '.join(bounds)}>>"
     properties = {"dimension": _integer(dimension)}

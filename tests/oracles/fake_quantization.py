@@ -5,7 +5,9 @@ Compare the types of fake quantization with those of LiteRT's converter, on rand
 
 `stablehlo-legalize-quant-composite` is compared with `tfl-lower-quant-annotations`,
 `tf-to-quant` with the pass of that name. The converter does not register the first one, so
-it is made by the function of its library. The exit code is 1 if a type differs.
+it is made by the function of its library. It has no pass for `tfl.fake_quant`, whose types
+are compared with those of `tf.FakeQuantWithMinMaxVars`. The exit code is 1 if a type
+differs.
 """
 
 from __future__ import annotations
@@ -188,6 +190,30 @@ func.func @main(%x: {type_}) -> {type_} {{
 """
 
 
+def as_lite(text: str) -> str | None:
+    """
+    Return the module with `tfl.fake_quant` in place of `tf.FakeQuantWithMinMaxVars`, or
+    `None` without this op.
+    """
+    ranges = re.findall(r"dense<([^[>]*)>", text)
+    options = re.search(r"num_bits = (\d+), narrow_range = (\w+)", text)
+    if "PerChannel" in text or len(ranges) != 2 or options is None:
+        return None
+    properties = (
+        f"min = {ranges[0]} : f32, max = {ranges[1]} : f32, "
+        f"num_bits = {options[1]} : i32, narrow_range = {options[2]}"
+    )
+    _, _, type_ = text.partition("-> ")
+    type_, *_ = type_.split(" {")
+    op = f'"tfl.fake_quant"(%x) {{{properties}}} : ({type_}) -> {type_}'
+    return f"""
+func.func @main(%x: {type_}) -> {type_} {{
+  %0 = {op}
+  func.return %0 : {type_}
+}}
+"""
+
+
 def compare(converter: Converter, seed: int, index: int) -> str | None:
     """Return a description of the difference of a module, or `None`."""
     random = Random(f"{seed} {index}")
@@ -195,6 +221,9 @@ def compare(converter: Converter, seed: int, index: int) -> str | None:
     text = (tensorflow if is_tensorflow else annotation)(random)
     real = converter.types(text, is_tensorflow=is_tensorflow)
     own = own_types(text, is_tensorflow=is_tensorflow)
+    lite = as_lite(text) if is_tensorflow else None
+    if lite is not None and own_types(lite, is_tensorflow=True) != real:
+        return f"seed {seed}, module {index}:{lite}real: {real}"
     if real == own and len(own) == 1:
         return None
     return f"seed {seed}, module {index}:{text}real: {real}\nown:  {own}"

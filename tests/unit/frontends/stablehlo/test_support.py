@@ -11,5 +11,5 @@ def test_the_page_has_the_table():
 
 
 def test_lines_per_op():
-    """Declaration, verifier, linalg form and integer form of an op; the aim is 60."""
-    assert sum(lines_per_op().values()) <= 60.5
+    """Declaration, verifier, linalg form and integer form of an op: at most 60 lines."""
+    assert sum(lines_per_op().values()) <= 60

@@ -4,9 +4,8 @@ StableHLO dialect, with verification of quantized types.
 See external [documentation](https://openxla.org/stablehlo/spec).
 """
 
-from xdsl import ir
-
 from .attributes import *
+from .base import dialect_of
 from .collectives import *
 from .composite import *
 from .computations import *
@@ -29,15 +28,5 @@ from .scatter import *
 from .select_and_scatter import *
 from .transfers import *
 
-_DEFINED = [
-    value
-    for value in [*globals().values()]
-    if isinstance(value, type) and value.__module__.startswith(__name__)
-]
-
-StableHLO = ir.Dialect(
-    "stablehlo",
-    [value for value in _DEFINED if issubclass(value, ir.Operation)],
-    [value for value in _DEFINED if issubclass(value, ir.Attribute)],
-)
+StableHLO = dialect_of("stablehlo", globals().values())
 """StableHLO dialect with all ops, attributes and types of this package."""

@@ -6,7 +6,7 @@ messages have StableHLO's wording, but a single check covers all dimension numbe
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
@@ -16,10 +16,11 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     ComplexType,
     IntegerAttr,
+    TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
@@ -27,6 +28,7 @@ from xdsl_quant.diagnostics import quoted
 from xdsl_quant.dialects.op_messages import mlir_message
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import PerAxisType
+from xdsl_quant.dialects.type_kinds import TypeKind
 from xdsl_quant.dialects.verification import (
     RankedTensor,
     are_compatible_shapes,
@@ -123,6 +125,24 @@ SAME_ELEMENTS = TypeRelation(
 )
 
 
+class ValidBounds(OpTrait):
+    """Verify that tensor types have one bound per dimension, and none of static ones."""
+
+    def verify(self, op: Operation) -> None:
+        for value in (*op.operands, *op.results):
+            match value.type:
+                case TensorType(encoding=TypeExtensionsAttr() as extensions) as type_:
+                    shape, bounds = type_.get_shape(), extensions.bounds.get_values()
+                    require(
+                        len(bounds) == len(shape)
+                        and all(DYNAMIC_INDEX in pair for pair in zip(shape, bounds)),
+                        f"'{op.name}' op expects a bound or '?' of each dynamic dimension "
+                        f"and '?' of each static one, got '{type_}'",
+                    )
+                case _:
+                    pass
+
+
 # Ops
 
 Operand = SSAValue | Operation
@@ -143,9 +163,22 @@ def _property_attribute(value: PropertyValue) -> Attribute | None:
 
 
 class StableHLOOp(IRDLOperation, ABC):
-    """Op whose verifier errors have StableHLO's wording."""
+    """
+    Op whose verifier errors have StableHLO's wording. An elementwise op may pass the type
+    constraint of all its operands and of its result as `elements`.
+    """
 
     custom_directives = DIRECTIVES
+    traits = traits_def(ValidBounds())
+
+    def __init_subclass__(cls, elements: TypeKind[RankedTensor] | None = None) -> None:
+        super().__init_subclass__()
+        if elements is None:
+            return
+        for name in ("operand", "lhs", "rhs"):
+            if hasattr(cls, name):
+                setattr(cls, name, operand_def(elements))
+        cls.result = result_def(elements)
 
     def __init__(
         self,
@@ -213,6 +246,16 @@ class StableHLOOp(IRDLOperation, ABC):
             bool(operands), f"'{self.name}' op expected 1 or more operands, but found 0"
         )
 
+    def require_same(self, what: str, *names: str) -> None:
+        """Raise `VerifyException` unless values have the same `type` or `element type`."""
+        types = [cast(RankedTensor, getattr(self, name).type) for name in names]
+        compared = types if what == "type" else [type_.element_type for type_ in types]
+        require(
+            len({*compared}) == 1,
+            f"'{self.name}' op failed to verify that all of {{{', '.join(names)}}} have "
+            f"same {what}",
+        )
+
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
         """Raise a verifier error with MLIR's wording."""
         if isinstance(underlying_error, VerifyException):
@@ -220,6 +263,21 @@ class StableHLOOp(IRDLOperation, ABC):
             text = mlir_message(self, str(underlying_error))
             underlying_error = VerifyException(text)
         super().emit_error(message, underlying_error)
+
+
+def dialect_of(name: str, values: Iterable[object]) -> Dialect:
+    """Return the dialect of the ops, attributes and types with its prefix among values."""
+    defined = [
+        value
+        for value in values
+        if isinstance(value, type)
+        and getattr(value, "name", "").partition(".")[0] == name
+    ]
+    return Dialect(
+        name,
+        [value for value in defined if issubclass(value, Operation)],
+        [value for value in defined if issubclass(value, Attribute)],
+    )
 
 
 class InferredTypeOp(StableHLOOp, ABC):

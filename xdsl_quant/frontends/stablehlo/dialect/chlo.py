@@ -14,15 +14,13 @@ from xdsl.dialects.builtin import (
     I64,
     AnyFloat,
     ComplexType,
-    DenseArrayBase,
     IntegerAttr,
     TensorType,
     i1,
     i32,
-    i64,
 )
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import Attribute, Dialect, Operation, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_attr_definition,
@@ -53,6 +51,7 @@ from .base import (
     ELEMENTWISE,
     SAME_ELEMENTS,
     StableHLOOp,
+    dialect_of,
 )
 from .syntax import FUNCTIONAL_TYPE
 
@@ -76,11 +75,8 @@ class SameTypeFunctionOp(CHLOFunctionOp, ABC):
     traits = traits_def(COMPATIBLE_TYPES)
 
 
-class RealFunctionOp(SameTypeFunctionOp, ABC):
+class RealFunctionOp(SameTypeFunctionOp, ABC, elements=kinds.CHLO_FLOAT):
     """Function of floats."""
-
-    operand = operand_def(kinds.CHLO_FLOAT)
-    result = result_def(kinds.CHLO_FLOAT)
 
 
 class BinaryFunctionOp(StableHLOOp, ABC):
@@ -252,14 +248,10 @@ class LgammaOp(RealFunctionOp):
 
 
 @irdl_op_definition
-class MulhiOp(BinaryFunctionOp):
+class MulhiOp(BinaryFunctionOp, elements=kinds.INTEGER_TENSOR):
     """High half of the product of integers."""
 
     name = "chlo.mulhi"
-
-    lhs = operand_def(kinds.INTEGER_TENSOR)
-    rhs = operand_def(kinds.INTEGER_TENSOR)
-    result = result_def(kinds.INTEGER_TENSOR)
 
 
 @irdl_op_definition
@@ -446,7 +438,7 @@ class BroadcastingBinaryOp(BroadcastingOp, ABC):
 
     lhs = operand_def(kinds.CHLO_TENSOR)
     rhs = operand_def(kinds.CHLO_TENSOR)
-    broadcast_dimensions = opt_prop_def(DenseArrayBase.constr(i64))
+    broadcast_dimensions = opt_prop_def(kinds.NUMBERS)
 
 
 class BroadcastingNumberOp(BroadcastingBinaryOp, ABC):
@@ -455,12 +447,10 @@ class BroadcastingNumberOp(BroadcastingBinaryOp, ABC):
     traits = traits_def(SAME_ELEMENTS)
 
 
-class BroadcastingLogicalOp(BroadcastingBinaryOp, ABC):
+class BroadcastingLogicalOp(
+    BroadcastingBinaryOp, ABC, elements=kinds.CHLO_PRED_OR_INTEGER
+):
     """Broadcasting op on booleans or on the bits of integers."""
-
-    lhs = operand_def(kinds.CHLO_PRED_OR_INTEGER)
-    rhs = operand_def(kinds.CHLO_PRED_OR_INTEGER)
-    result = result_def(kinds.CHLO_PRED_OR_INTEGER)
 
 
 @irdl_op_definition
@@ -628,27 +618,11 @@ class BroadcastXorOp(BroadcastingLogicalOp):
 
 
 @irdl_op_definition
-class BroadcastZetaOp(BroadcastingNumberOp):
+class BroadcastZetaOp(BroadcastingNumberOp, elements=kinds.CHLO_FLOAT):
     """Hurwitz zeta function."""
 
     name = "chlo.broadcast_zeta"
 
-    lhs = operand_def(kinds.CHLO_FLOAT)
-    rhs = operand_def(kinds.CHLO_FLOAT)
-    result = result_def(kinds.CHLO_FLOAT)
 
-
-_DEFINED = [
-    value
-    for value in [*globals().values()]
-    if isinstance(value, type)
-    and value.__module__ == __name__
-    and "name" in vars(value)
-]
-
-CHLO = Dialect(
-    "chlo",
-    [value for value in _DEFINED if issubclass(value, Operation)],
-    [value for value in _DEFINED if issubclass(value, Attribute)],
-)
+CHLO = dialect_of("chlo", globals().values())
 """CHLO dialect with the ops of this package."""

@@ -77,9 +77,6 @@ __all__ = [
 
 Integers = DenseIntOrFPElementsAttr[I64]
 
-DIMENSION = IntegerAttr.constr(eq(i64), value=AtLeast(0))
-"""Constraint of a property that is a dimension number."""
-
 
 @irdl_attr_definition
 class ChannelHandleAttr(FieldsAttr):
@@ -277,7 +274,7 @@ class AllGatherOp(CollectiveOp):
 
     LOWEST_HANDLE: ClassVar[int] = 0
 
-    all_gather_dim = prop_def(DIMENSION)
+    all_gather_dim = prop_def(kinds.DIMENSION)
     use_global_device_ids = opt_prop_def(UnitAttr)
 
     traits = traits_def(SAME_ELEMENTS, MovesElements())
@@ -363,7 +360,7 @@ class ReduceScatterOp(ReducingCollectiveOp):
     name = "stablehlo.reduce_scatter"
 
     inputs = operand_def(kinds.TENSOR)
-    scatter_dimension = prop_def(DIMENSION)
+    scatter_dimension = prop_def(kinds.DIMENSION)
     results_ = result_def(kinds.TENSOR)
 
     def verify_(self) -> None:
@@ -390,8 +387,8 @@ class AllToAllOp(CollectiveOp):
 
     name = "stablehlo.all_to_all"
 
-    split_dimension = prop_def(DIMENSION)
-    concat_dimension = prop_def(DIMENSION)
+    split_dimension = prop_def(kinds.DIMENSION)
+    concat_dimension = prop_def(kinds.DIMENSION)
     split_count = prop_def(IntegerAttr.constr(eq(i64), value=AtLeast(1)))
 
     traits = traits_def(MovesElements())

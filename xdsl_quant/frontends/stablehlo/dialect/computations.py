@@ -6,7 +6,6 @@ from typing import cast
 from xdsl.dialects.builtin import (
     I64,
     BoolAttr,
-    DenseArrayBase,
     IntegerAttr,
     TensorType,
     i1,
@@ -59,7 +58,7 @@ class MapOp(InferredTypeOp):
     name = "stablehlo.map"
 
     inputs = var_operand_def(VariadicOf(kinds.TENSOR))
-    dimensions = prop_def(DenseArrayBase.constr(i64))
+    dimensions = prop_def(kinds.NUMBERS)
     computation = region_def("single_block")
     result = result_def(kinds.TENSOR)
 

@@ -11,12 +11,9 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     TensorType,
     i32,
-    i64,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    AtLeast,
-    eq,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -207,7 +204,7 @@ class SetDimensionSizeOp(InferredTypeOp):
 
     operand = operand_def(kinds.TENSOR)
     size = operand_def(kinds.I32_TENSOR)
-    dimension = prop_def(IntegerAttr.constr(eq(i64), value=AtLeast(0)))
+    dimension = prop_def(kinds.DIMENSION)
     result = result_def(kinds.TENSOR)
 
     assembly_format = f"$operand `,` $size `,` `dim` `=` $dimension {FUNCTIONAL_TYPE}"

@@ -8,10 +8,8 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     I64,
     BoolAttr,
-    DenseArrayBase,
     IntegerAttr,
     TensorType,
-    i64,
 )
 from xdsl.irdl import (
     irdl_op_definition,
@@ -49,8 +47,6 @@ __all__ = [
     "SliceOp",
     "TransposeOp",
 ]
-
-Numbers = DenseArrayBase.constr(i64)
 
 
 class DataMovementOp(StableHLOOp, ABC):
@@ -103,7 +99,7 @@ class TransposeOp(InferredTypeOp, DataMovementOp):
 
     name = "stablehlo.transpose"
 
-    permutation = prop_def(Numbers)
+    permutation = prop_def(kinds.NUMBERS)
     result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
     assembly_format = (
@@ -138,7 +134,7 @@ class BroadcastInDimOp(DataMovementOp):
 
     name = "stablehlo.broadcast_in_dim"
 
-    broadcast_dimensions = prop_def(Numbers)
+    broadcast_dimensions = prop_def(kinds.NUMBERS)
 
     assembly_format = (
         "$operand `,` `dims` `=` custom<DimensionList>($broadcast_dimensions) "
@@ -242,9 +238,9 @@ class SliceOp(PartsOp):
     name = "stablehlo.slice"
 
     operand = operand_def(kinds.TENSOR)
-    start_indices = prop_def(Numbers)
-    limit_indices = prop_def(Numbers)
-    strides = prop_def(Numbers)
+    start_indices = prop_def(kinds.NUMBERS)
+    limit_indices = prop_def(kinds.NUMBERS)
+    strides = prop_def(kinds.NUMBERS)
 
     assembly_format = (
         "$operand custom<SliceRanges>($start_indices, $limit_indices, $strides) "
@@ -286,9 +282,9 @@ class PadOp(PartsOp):
 
     operand = operand_def(kinds.TENSOR)
     padding_value = operand_def(kinds.SCALAR)
-    edge_padding_low = prop_def(Numbers)
-    edge_padding_high = prop_def(Numbers)
-    interior_padding = prop_def(Numbers)
+    edge_padding_low = prop_def(kinds.NUMBERS)
+    edge_padding_high = prop_def(kinds.NUMBERS)
+    interior_padding = prop_def(kinds.NUMBERS)
 
     assembly_format = (
         "$operand `,` $padding_value "
@@ -375,16 +371,11 @@ class GatherOp(GatheringOp):
 
     name = "stablehlo.gather"
 
-    slice_sizes = prop_def(Numbers)
+    slice_sizes = prop_def(kinds.NUMBERS)
 
     def sizes(self) -> Sequence[int]:
         return self.slice_sizes.get_values()
 
     def inferred_type(self) -> RankedTensor:
-        type_, _, result_type = self.tensor_types
-        require(
-            type_.element_type == result_type.element_type,
-            f"'{self.name}' op failed to verify that all of {{operand, result}} have same "
-            "element type",
-        )
+        self.require_same("element type", "operand", "result")
         return super().inferred_type()

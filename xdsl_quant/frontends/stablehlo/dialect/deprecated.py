@@ -4,7 +4,6 @@ from abc import ABC
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     IntegerAttr,
     StringAttr,
     TensorType,
@@ -52,7 +51,7 @@ class BroadcastOp(InferredTypeOp):
     name = "stablehlo.broadcast"
 
     operand = operand_def(kinds.TENSOR)
-    broadcast_sizes = prop_def(DenseArrayBase.constr(i64))
+    broadcast_sizes = prop_def(kinds.NUMBERS)
     result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
     assembly_format = (

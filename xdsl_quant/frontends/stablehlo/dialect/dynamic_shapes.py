@@ -7,16 +7,11 @@ from typing import cast
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    IntegerAttr,
-    i64,
 )
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    AtLeast,
     ParsePropInAttrDict,
-    eq,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -58,8 +53,6 @@ __all__ = [
     "DynamicReshapeOp",
     "RealDynamicSliceOp",
 ]
-
-Numbers = DenseArrayBase.constr(i64)
 
 
 class HasStaticForm(HasCanonicalizationPatternsTrait):
@@ -160,12 +153,12 @@ class DynamicBroadcastInDimOp(StableHLOOp):
 
     operand = operand_def(kinds.TENSOR_OR_PER_AXIS)
     output_dimensions = operand_def(kinds.SHAPE)
-    broadcast_dimensions = prop_def(Numbers)
+    broadcast_dimensions = prop_def(kinds.NUMBERS)
 
-    known_expanding_dimensions = opt_prop_def(Numbers)
+    known_expanding_dimensions = opt_prop_def(kinds.NUMBERS)
     """Operand dimensions of size 1 that the op repeats."""
 
-    known_nonexpanding_dimensions = opt_prop_def(Numbers)
+    known_nonexpanding_dimensions = opt_prop_def(kinds.NUMBERS)
     """Operand dimensions of the size of the result."""
 
     result = result_def(kinds.TENSOR_OR_PER_AXIS)
@@ -211,7 +204,7 @@ class DynamicIotaOp(StableHLOOp):
     name = "stablehlo.dynamic_iota"
 
     output_shape = operand_def(kinds.SHAPE)
-    iota_dimension = prop_def(IntegerAttr.constr(eq(i64), value=AtLeast(0)))
+    iota_dimension = prop_def(kinds.DIMENSION)
     result = result_def(kinds.TENSOR)
 
     assembly_format = f"$output_shape `,` `dim` `=` $iota_dimension {FUNCTIONAL_TYPE}"
@@ -223,17 +216,6 @@ class DynamicIotaOp(StableHLOOp):
         dimension = self.iota_dimension.value.data
         verify_dimensions("iota_dimension", (dimension,), len(result.shape))
         _verify_constant_shape(self.output_shape, result)
-
-
-def _verify_same(op: StableHLOOp, what: str, *names: str) -> None:
-    """Verify that values have the same `type` or `element type`."""
-    types = [cast(RankedTensor, getattr(op, name).type) for name in names]
-    compared = types if what == "type" else [type_.element_type for type_ in types]
-    require(
-        len({*compared}) == 1,
-        f"'{op.name}' op failed to verify that all of {{{', '.join(names)}}} have same "
-        f"{what}",
-    )
 
 
 @irdl_op_definition
@@ -263,8 +245,8 @@ class RealDynamicSliceOp(StableHLOOp):
     traits = traits_def(*_MOVEMENT)
 
     def verify_(self) -> None:
-        _verify_same(self, "element type", "operand", "result")
-        _verify_same(self, "type", "start_indices", "limit_indices", "strides")
+        self.require_same("element type", "operand", "result")
+        self.require_same("type", "start_indices", "limit_indices", "strides")
         operand, starts, *_ = self.tensor_types
         (count,) = starts.get_shape()
         require(
@@ -302,9 +284,9 @@ class DynamicPadOp(StableHLOOp):
     traits = traits_def(*_MOVEMENT)
 
     def verify_(self) -> None:
-        _verify_same(self, "element type", "operand", "padding_value", "result")
+        self.require_same("element type", "operand", "padding_value", "result")
         names = "edge_padding_low", "edge_padding_high", "interior_padding"
-        _verify_same(self, "type", *names)
+        self.require_same("type", *names)
         operand, _, low, *_, result = self.tensor_types
         rank = len(operand.shape)
         require(

@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, TensorType, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -25,8 +25,6 @@ from .syntax import FUNCTIONAL_TYPE, SAME_TYPE
 
 __all__ = ["DynamicSliceOp", "DynamicUpdateSliceOp", "ReverseOp"]
 
-Numbers = DenseArrayBase.constr(i64)
-
 
 @irdl_op_definition
 class ReverseOp(InferredTypeOp):
@@ -43,7 +41,7 @@ class ReverseOp(InferredTypeOp):
     name = "stablehlo.reverse"
 
     operand = operand_def(kinds.TENSOR)
-    dimensions = prop_def(Numbers)
+    dimensions = prop_def(kinds.NUMBERS)
     result = result_def(kinds.TENSOR)
 
     assembly_format = (
@@ -97,7 +95,7 @@ class DynamicSliceOp(DynamicIndicesOp):
 
     name = "stablehlo.dynamic_slice"
 
-    slice_sizes = prop_def(Numbers)
+    slice_sizes = prop_def(kinds.NUMBERS)
 
     assembly_format = (
         "$operand `,` custom<OperandsBeforeKeyword>($start_indices) "

@@ -95,30 +95,21 @@ class BinaryOp(ElementwiseOp, ABC):
         SAME_SHAPE.verify(self)
 
 
-class BinaryNumberOp(BinaryOp, ABC):
+class BinaryNumberOp(BinaryOp, ABC, elements=kinds.NUMBER):
     """Binary op on numbers."""
-
-    lhs = operand_def(kinds.NUMBER)
-    rhs = operand_def(kinds.NUMBER)
-    result = result_def(kinds.NUMBER)
 
     traits = traits_def(COMPATIBLE_TYPES)
 
 
-class LogicalOp(BinaryOp, ABC):
+class LogicalOp(BinaryOp, ABC, elements=kinds.PRED_OR_INTEGER):
     """Binary op on booleans or on the bits of integers."""
-
-    lhs = operand_def(kinds.PRED_OR_INTEGER)
-    rhs = operand_def(kinds.PRED_OR_INTEGER)
 
     traits = traits_def(COMPATIBLE_TYPES, Commutative())
 
 
-class ResultAccuracyOp(UnaryOp, ABC):
+class ResultAccuracyOp(UnaryOp, ABC, elements=kinds.FLOAT_OR_COMPLEX):
     """Transcendental function with an optional accuracy requirement."""
 
-    operand = operand_def(kinds.FLOAT_OR_COMPLEX)
-    result = result_def(kinds.FLOAT_OR_COMPLEX)
     result_accuracy = opt_prop_def(
         ResultAccuracyAttr, default_value=ResultAccuracyAttr()
     )
@@ -129,7 +120,7 @@ class ResultAccuracyOp(UnaryOp, ABC):
 
 
 @irdl_op_definition
-class AddOp(InferredTypeOp, BinaryOp):
+class AddOp(InferredTypeOp, BinaryOp, elements=kinds.TENSOR_OR_PER_AXIS):
     """
     Sum. The only arithmetic op that accepts per-axis quantized tensors.
 
@@ -143,10 +134,6 @@ class AddOp(InferredTypeOp, BinaryOp):
     """
 
     name = "stablehlo.add"
-
-    lhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
-    rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
-    result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
     traits = traits_def(SAME_SHAPE, Commutative(), quant.Adds())
 
@@ -293,7 +280,7 @@ class OrOp(LogicalOp):
 
 
 @irdl_op_definition
-class NotOp(UnaryOp):
+class NotOp(UnaryOp, elements=kinds.PRED_OR_INTEGER):
     """
     Logical NOT of booleans, bitwise NOT of integers.
 
@@ -308,14 +295,11 @@ class NotOp(UnaryOp):
 
     name = "stablehlo.not"
 
-    operand = operand_def(kinds.PRED_OR_INTEGER)
-    result = result_def(kinds.PRED_OR_INTEGER)
-
     traits = traits_def(COMPATIBLE_TYPES)
 
 
 @irdl_op_definition
-class NegateOp(UnaryOp):
+class NegateOp(UnaryOp, elements=kinds.NUMBER):
     """
     Negation.
 
@@ -329,9 +313,6 @@ class NegateOp(UnaryOp):
     """
 
     name = "stablehlo.negate"
-
-    operand = operand_def(kinds.NUMBER)
-    result = result_def(kinds.NUMBER)
 
     traits = traits_def(COMPATIBLE_TYPES)
 
@@ -456,7 +437,7 @@ class RsqrtOp(ResultAccuracyOp):
 
 
 @irdl_op_definition
-class ConvertOp(UnaryOp):
+class ConvertOp(UnaryOp, elements=kinds.TENSOR_NOT_QUANTIZED):
     """
     Conversion to another element type. Quantized tensors are unsupported: use
     [`UniformQuantizeOp`][xdsl_quant.frontends.stablehlo.dialect.UniformQuantizeOp].
@@ -471,9 +452,6 @@ class ConvertOp(UnaryOp):
     """
 
     name = "stablehlo.convert"
-
-    operand = operand_def(kinds.TENSOR_NOT_QUANTIZED)
-    result = result_def(kinds.TENSOR_NOT_QUANTIZED)
 
     traits = traits_def(SAME_SHAPE)
 

@@ -102,11 +102,8 @@ class TanOp(ResultAccuracyOp):
     name = "stablehlo.tan"
 
 
-class RoundingOp(UnaryOp, ABC):
+class RoundingOp(UnaryOp, ABC, elements=kinds.FLOAT_OR_QUANTIZED):
     """Rounding of floats to integers of the same type."""
-
-    operand = operand_def(kinds.FLOAT_OR_QUANTIZED)
-    result = result_def(kinds.FLOAT_OR_QUANTIZED)
 
     traits = traits_def(COMPATIBLE_TYPES)
 
@@ -140,13 +137,10 @@ class RoundNearestEvenOp(RoundingOp):
 
 
 @irdl_op_definition
-class SignOp(UnaryOp):
+class SignOp(UnaryOp, elements=kinds.SIGNED_NUMBER):
     """Sign: -1, 0 or 1; zeros and NaN remain."""
 
     name = "stablehlo.sign"
-
-    operand = operand_def(kinds.SIGNED_NUMBER)
-    result = result_def(kinds.SIGNED_NUMBER)
 
     traits = traits_def(COMPATIBLE_TYPES)
 
@@ -167,11 +161,8 @@ class IsFiniteOp(InferredTypeOp, UnaryOp):
         return TensorType(i1, type_.shape)
 
 
-class IntegerUnaryOp(UnaryOp, ABC):
+class IntegerUnaryOp(UnaryOp, ABC, elements=kinds.INTEGER_TENSOR):
     """Function of the bits of an integer."""
-
-    operand = operand_def(kinds.INTEGER_TENSOR)
-    result = result_def(kinds.INTEGER_TENSOR)
 
     traits = traits_def(COMPATIBLE_TYPES)
 
@@ -208,24 +199,16 @@ class RemainderOp(BinaryNumberOp):
 
 
 @irdl_op_definition
-class Atan2Op(BinaryOp):
+class Atan2Op(BinaryOp, elements=kinds.FLOAT_OR_COMPLEX):
     """Angle in radians between the positive x axis and the point `(rhs, lhs)`."""
 
     name = "stablehlo.atan2"
 
-    lhs = operand_def(kinds.FLOAT_OR_COMPLEX)
-    rhs = operand_def(kinds.FLOAT_OR_COMPLEX)
-    result = result_def(kinds.FLOAT_OR_COMPLEX)
-
     traits = traits_def(COMPATIBLE_TYPES)
 
 
-class ShiftOp(BinaryOp, ABC):
+class ShiftOp(BinaryOp, ABC, elements=kinds.INTEGER_TENSOR):
     """Shift by the number of bits in `rhs`; the bit width or more shifts out all bits."""
-
-    lhs = operand_def(kinds.INTEGER_TENSOR)
-    rhs = operand_def(kinds.INTEGER_TENSOR)
-    result = result_def(kinds.INTEGER_TENSOR)
 
     traits = traits_def(COMPATIBLE_TYPES)
 

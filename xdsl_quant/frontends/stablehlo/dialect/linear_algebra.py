@@ -7,11 +7,9 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     BoolAttr,
     ComplexType,
-    DenseArrayBase,
     Float32Type,
     Float64Type,
     TensorType,
-    i64,
 )
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import SpacedOpaqueSyntaxAttribute
@@ -180,7 +178,7 @@ class FftOp(InferredTypeOp):
 
     operand = operand_def(kinds.FLOAT_OR_COMPLEX_NOT_QUANTIZED)
     fft_type = prop_def(FftTypeAttr)
-    fft_length = prop_def(DenseArrayBase.constr(i64))
+    fft_length = prop_def(kinds.NUMBERS)
     result = result_def(kinds.FLOAT_OR_COMPLEX_NOT_QUANTIZED)
 
     assembly_format = (

@@ -4,10 +4,8 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, i64
+from xdsl.dialects.builtin import FloatAttr, TensorType, f32
 from xdsl.irdl import (
-    AtLeast,
-    eq,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -37,7 +35,7 @@ class BatchNormOp(StableHLOOp, ABC):
     """Number of operands at the end that have the shape of the first one."""
 
     epsilon = prop_def(FloatAttr.constr(f32))
-    feature_index = prop_def(IntegerAttr.constr(eq(i64), value=AtLeast(0)))
+    feature_index = prop_def(kinds.DIMENSION)
 
     traits = traits_def(Pure(), COMPATIBLE_ELEMENTS)
 

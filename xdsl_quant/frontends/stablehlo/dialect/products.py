@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     TensorType,
     i1,
-    i64,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
@@ -250,9 +249,9 @@ class DotGeneralOp(ProductOp):
 class ConvolvingOp(StableHLOOp, ABC):
     """Op that multiplies a kernel by the windows of a tensor."""
 
-    window_strides = opt_prop_def(DenseArrayBase.constr(i64))
-    lhs_dilation = opt_prop_def(DenseArrayBase.constr(i64))
-    rhs_dilation = opt_prop_def(DenseArrayBase.constr(i64))
+    window_strides = opt_prop_def(kinds.NUMBERS)
+    lhs_dilation = opt_prop_def(kinds.NUMBERS)
+    rhs_dilation = opt_prop_def(kinds.NUMBERS)
     window_reversal = opt_prop_def(DenseArrayBase.constr(i1))
     dimension_numbers = prop_def(ConvDimensionNumbersAttr)
     batch_group_count = prop_def(IntegerAttr[I64])

@@ -9,11 +9,9 @@ from typing import cast
 from xdsl.dialects.builtin import (
     I64,
     AnyFloat,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FixedBitwidthType,
     TensorType,
-    i64,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
@@ -310,7 +308,7 @@ class ReduceOp(ReductionOp):
 
     name = "stablehlo.reduce"
 
-    dimensions = prop_def(DenseArrayBase.constr(i64))
+    dimensions = prop_def(kinds.NUMBERS)
 
     def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
         reduced = self.dimensions.get_values()
@@ -451,10 +449,10 @@ class ReduceWindowOp(ReductionOp):
 
     name = "stablehlo.reduce_window"
 
-    window_dimensions = prop_def(DenseArrayBase.constr(i64))
-    window_strides = opt_prop_def(DenseArrayBase.constr(i64))
-    base_dilations = opt_prop_def(DenseArrayBase.constr(i64))
-    window_dilations = opt_prop_def(DenseArrayBase.constr(i64))
+    window_dimensions = prop_def(kinds.NUMBERS)
+    window_strides = opt_prop_def(kinds.NUMBERS)
+    base_dilations = opt_prop_def(kinds.NUMBERS)
+    window_dilations = opt_prop_def(kinds.NUMBERS)
     padding = opt_prop_def(DenseIntOrFPElementsAttr[I64])
 
     @property

@@ -5,11 +5,9 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     I64,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     TensorType,
     i1,
-    i64,
 )
 from xdsl.irdl import (
     irdl_op_definition,
@@ -69,8 +67,8 @@ class SelectAndScatterOp(InferredTypeOp):
     operand = operand_def(kinds.TENSOR)
     source = operand_def(kinds.TENSOR)
     init_value = operand_def(kinds.TENSOR)
-    window_dimensions = opt_prop_def(DenseArrayBase.constr(i64))
-    window_strides = opt_prop_def(DenseArrayBase.constr(i64))
+    window_dimensions = opt_prop_def(kinds.NUMBERS)
+    window_strides = opt_prop_def(kinds.NUMBERS)
     padding = opt_prop_def(DenseIntOrFPElementsAttr[I64])
     select = region_def("single_block")
     scatter = region_def("single_block")

@@ -1,6 +1,6 @@
 """
-Tensor types that ops accept: shapes, element types, and StableHLO's rules for quantized
-tensors.
+Constraints of the types of operands and results: shapes, element types, and StableHLO's
+rules for quantized tensors; and of properties with dimension numbers.
 
 Rules C7, C8, C12 and C13 of quantized types are checked here, for each operand and result.
 The quantized types themselves check the other rules. Types with fixed-point scales are
@@ -14,9 +14,11 @@ from typing import cast
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
+    DenseArrayBase,
     Float32Type,
     Float64Type,
     IndexType,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     Signedness,
@@ -24,8 +26,10 @@ from xdsl.dialects.builtin import (
     TupleType,
     UnrankedTensorType,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute
+from xdsl.irdl import AtLeast, eq
 
 from xdsl_quant.dialects.quant.types import PerAxisType, PerTensorType
 from xdsl_quant.dialects.type_kinds import TypeKind
@@ -309,6 +313,9 @@ def _is_any_tensor(type_: Attribute) -> bool:
 
 _ANY_TENSOR = TypeKind(f"tensor of {_elements_text(_PER_AXIS)}", _is_any_tensor)
 _CALL_LEAF = _either(_ANY_TENSOR, BUFFER, TOKEN)
+DIMENSION = IntegerAttr.constr(eq(i64), value=AtLeast(0))
+NUMBERS = DenseArrayBase.constr(i64)
+
 CALL_VALUE = _either(
     _CALL_LEAF,
     _nested_tuple_of(_CALL_LEAF),

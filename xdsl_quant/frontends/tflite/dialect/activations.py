@@ -35,6 +35,7 @@ from .base import (
 
 __all__ = [
     "EluOp",
+    "FakeQuantOp",
     "GeluOp",
     "HardSwishOp",
     "L2NormalizationOp",
@@ -245,6 +246,31 @@ class EluOp(FunctionOp, elements="f32 i8"):
     name = "tfl.elu"
 
     traits = traits_def(Requires(SAME_FIRST, SAME_SHAPE))
+
+
+@irdl_op_definition
+class FakeQuantOp(OneInputOp, elements="any"):
+    """
+    Fake quantization: rounding to `2**num_bits` values between `min` and `max`, one less
+    with `narrow_range`. `tf-to-quant` converts it to casts.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.fake_quant"(%0) <{
+        min = -1.0 : f32, max = 2.0 : f32, num_bits = 8 : i32, narrow_range = false
+    }> : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+    """
+
+    name = "tfl.fake_quant"
+
+    min = prop_def(props.F32)
+    max = prop_def(props.F32)
+    num_bits = prop_def(props.FAKE_QUANT_BITS)
+    narrow_range = prop_def(props.BOOL)
+
+    traits = traits_def(Pure())
 
 
 @irdl_op_definition

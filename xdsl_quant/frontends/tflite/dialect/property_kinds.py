@@ -98,19 +98,25 @@ def _one_of(*values: str) -> Enumeration:
 
 
 def _is_integer(
-    attr: Attribute, type_: IntegerType, minimum: int | None = None
+    attr: Attribute,
+    type_: IntegerType,
+    minimum: int | None = None,
+    maximum: int | None = None,
 ) -> bool:
     return (
         isinstance(attr, IntegerAttr)
         and cast(Integer, attr).type == type_
         and (minimum is None or attr.value.data >= minimum)
+        and (maximum is None or attr.value.data <= maximum)
     )
 
 
-def _i32(condition: str = "", minimum: int | None = None) -> PropertyKind[Integer]:
+def _i32(
+    condition: str = "", minimum: int | None = None, maximum: int | None = None
+) -> PropertyKind[Integer]:
     return PropertyKind(
         f"32-bit signless integer attribute{condition}",
-        lambda attr: _is_integer(attr, i32, minimum),
+        lambda attr: _is_integer(attr, i32, minimum, maximum),
         _is(IntegerAttr),
     )
 
@@ -123,6 +129,7 @@ WEIGHTS_FORMAT = _one_of("DEFAULT", "SHUFFLED4x16INT8")
 I32 = _i32()
 POSITIVE_I32 = _i32(" whose value is positive", 1)
 NON_NEGATIVE_I32 = _i32(" whose value is non-negative", 0)
+FAKE_QUANT_BITS = _i32(" whose minimum value is 2 whose maximum value is 16", 2, 16)
 F32: PropertyKind[FloatAttr] = PropertyKind(
     "32-bit float attribute",
     lambda attr: (

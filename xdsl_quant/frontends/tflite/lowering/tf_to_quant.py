@@ -1,5 +1,6 @@
 """
-Conversion of TensorFlow's fake quantization to casts of the quant dialect.
+Conversion of the fake quantization of TensorFlow and of TensorFlow Lite to casts of the
+quant dialect.
 
 The types are those of the pass of this name in LiteRT's converter: signed storage of 4, 8
 or 16 bits, the smallest width with `num_bits` bits. A range without 0 is shifted, one
@@ -7,14 +8,16 @@ narrower than `1e-6` is widened.
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, TypeAttribute
+from xdsl.dialects.builtin import FloatAttr, TensorType
+from xdsl.ir import Operation, SSAValue, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant.fake_quantization import Storage, quantized_counterpart
+from xdsl_quant.frontends.tflite.dialect import FakeQuantOp
 from xdsl_quant.frontends.tflite.dialect.tf import (
     FakeQuantWithMinMaxVarsPerChannelOp,
     TFFakeQuantOp,
@@ -37,31 +40,39 @@ def _ranges_with_margin(lows: Array, highs: Array) -> tuple[Array, Array]:
     )
 
 
+_PROBLEM = "cannot be converted"
+
+
+def _bound(op: Operation, name: str, value: SSAValue | FloatAttr) -> Array:
+    """Return a bound of the range of each channel, or refuse the op."""
+    if isinstance(value, FloatAttr):
+        elements = np.array(value.value.data)
+    elif (elements := constant_elements(value)) is None:
+        remedy = "fold the constants first"
+        refuse(op, _PROBLEM, f"expected a constant {name}", remedy)
+    if not np.isfinite(elements).all():
+        refuse(op, _PROBLEM, f"expected finite numbers as {name}")
+    return elements.astype(np.float64)
+
+
 @dataclass(frozen=True)
 class ConvertTFFakeQuant(CheckedPattern[TypeAttribute]):
     """
-    Replace `tf.FakeQuantWithMinMaxVars` and `tf.FakeQuantWithMinMaxVarsPerChannel` by
-    `quant.qcast` and `quant.dcast`. Raises `PassFailedException` if a range is not constant
-    or not finite.
+    Replace `tf.FakeQuantWithMinMaxVars`, `tf.FakeQuantWithMinMaxVarsPerChannel` and
+    `tfl.fake_quant` by `quant.qcast` and `quant.dcast`. Raises `PassFailedException` if a
+    range is not constant or not finite.
     """
 
     def plan(self, op: Operation) -> TypeAttribute | None:
-        if not isinstance(op, TFFakeQuantOp):
+        if not isinstance(op, TFFakeQuantOp | FakeQuantOp):
             return None
-        problem, type_ = "cannot be converted", op.outputs.type
+        problem, type_ = _PROBLEM, cast(TypeAttribute, op.results[0].type)
         axis = None
         if isinstance(op, FakeQuantWithMinMaxVarsPerChannelOp):
             if not isinstance(type_, TensorType):
                 refuse(op, problem, f"expected a ranked tensor, found type '{type_}'")
             axis = len(type_.get_shape()) - 1
-        bounds: list[Array] = []
-        for name, value in (("min", op.min), ("max", op.max)):
-            if (elements := constant_elements(value)) is None:
-                remedy = "fold the constants first"
-                refuse(op, problem, f"expected a constant {name}", remedy)
-            bounds.append(elements.astype(np.float64))
-            if not np.isfinite(bounds[-1]).all():
-                refuse(op, problem, f"expected finite numbers as {name}")
+        bounds = _bound(op, "min", op.min), _bound(op, "max", op.max)
         bits = op.num_bits.value.data
         storage = Storage(
             next(width for width in (4, 8, 16) if bits <= width),
@@ -81,9 +92,12 @@ class ConvertTFFakeQuant(CheckedPattern[TypeAttribute]):
 
 @dataclass(frozen=True)
 class TFToQuantPass(PatternPass):
-    """Replace TensorFlow's fake quantization by `quant.qcast` and `quant.dcast`."""
+    """
+    Replace the fake quantization of TensorFlow and of TensorFlow Lite by `quant.qcast` and
+    `quant.dcast`.
+    """
 
     name = "tf-to-quant"
     pattern_type = ConvertTFFakeQuant
-    op_types = TFFakeQuantOp
-    expected = "a 'tf.FakeQuantWithMinMaxVars'"
+    op_types = TFFakeQuantOp | FakeQuantOp
+    expected = "a 'tf.FakeQuantWithMinMaxVars' or 'tfl.fake_quant'"

@@ -1,5 +1,7 @@
 """Which element types belong to which group, and which belong to none."""
 
+import re
+
 import pytest
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -38,6 +40,7 @@ from xdsl_quant.frontends.stablehlo.dialect.tensor_kinds import (
     ElementGroup,
     element_kind,
 )
+from xdsl_quant.runtime.loading import IRError, parse_module
 
 I3 = IntegerType(3)
 UI8 = IntegerType(8, Signedness.UNSIGNED)
@@ -129,3 +132,23 @@ def test_the_quantized_dimension_fits(shape: tuple[int, ...], is_valid: bool):
     per_axis = UniformQuantizedPerAxisType(i8, f32, [0.5, 1.0], quantized_dimension=0)
     assert TENSOR_OR_PER_AXIS.accepts(TensorType(per_axis, shape)) is is_valid
     assert not TENSOR.accepts(TensorType(per_axis, shape))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "is_valid"),
+    [("4", False), ("4, 3", False), ("4, ?", True), ("?, ?", True)],
+)
+def test_bounds(bounds: str, is_valid: bool):
+    type_ = f"tensor<?x3xf32, #stablehlo.bounds<{bounds}>>"
+    text = f"""
+        func.func @f(%x: {type_}) -> {type_} {{
+          %0 = stablehlo.tanh %x : {type_}
+          func.return %0 : {type_}
+        }}
+    """
+    if is_valid:
+        parse_module(text)
+        return
+    message = "'stablehlo.tanh' op expects a bound or '?' of each dynamic dimension"
+    with pytest.raises(IRError, match=re.escape(message)):
+        parse_module(text)

@@ -82,6 +82,8 @@ def _samples() -> list[Sample]:
     add("log_softmax", f, f)
     add("leaky_relu", f, f, "alpha = 0.5 : f32")
     add("softmax", f, f, "beta = 1.0 : f32")
+    bits = "num_bits = 8 : i32; narrow_range = false"
+    add("fake_quant", f, f, f"min = -1.0 : f32; max = 2.0 : f32; {bits}")
     add("gelu", f, f, "approximate = true")
     add("l2_normalization", f, f, activation)
     add("prelu", f"{f}; tensor<3xf32>", f)

@@ -18,6 +18,23 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
 """
 
 
+def lite_module(low: str, high: str, bits: int, is_narrow: str) -> str:
+    return f"""
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
+  %y = "tfl.fake_quant"(%x) <{{min = {low} : f32, max = {high} : f32,
+      num_bits = {bits} : i32, narrow_range = {is_narrow}}}>
+    : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  func.return %y : tensor<2x3xf32>
+}}
+"""
+
+
+def casts(text: str) -> list[str]:
+    converted = parse_module(text)
+    apply_passes(converted, "tf-to-quant")
+    return [line for line in str(converted).splitlines() if "cast" in line]
+
+
 # The types are those of LiteRT's converter; `tests/oracles/fake_quantization.py` asks it.
 @pytest.mark.parametrize(
     ("low", "high", "options", "suffix", "quantized"),
@@ -47,6 +64,23 @@ def test_types(low: str, high: str, options: str, suffix: str, quantized: str):
     assert f"%y = quant.qcast %x : tensor<2x3xf32> to {q}" in lines
     assert f"%y_1 = quant.dcast %y : {q} to tensor<2x3xf32>" in lines
     assert "tf.FakeQuant" not in str(converted)
+
+
+@pytest.mark.parametrize("bits", [4, 8, 9])
+@pytest.mark.parametrize("is_narrow", ["true", "false"])
+@pytest.mark.parametrize(("low", "high"), [("-1.0", "2.0"), ("0.0", "0.0")])
+def test_types_of_tensorflow_lite(low: str, high: str, bits: int, is_narrow: str):
+    """They are the types of TensorFlow's op."""
+    options = f"num_bits = {bits}, narrow_range = {is_narrow}"
+    expected = casts(module(low, high, options))
+    assert len(expected) == 2
+    assert casts(lite_module(low, high, bits, is_narrow)) == expected
+
+
+def test_infinite_range_of_tensorflow_lite():
+    text = lite_module("-1.0", "0x7F800000", 8, "false")
+    with pytest.raises(IRError, match="expected finite numbers as max"):
+        apply_passes(parse_module(text), "tf-to-quant")
 
 
 @pytest.mark.parametrize(

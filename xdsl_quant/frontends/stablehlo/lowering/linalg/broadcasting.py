@@ -17,8 +17,6 @@ from .lowering import LinalgLowering, Values
 class LowerBroadcasting(LinalgLowering[BroadcastingOp]):
     """Lower `chlo.broadcast_add` and others to the op on operands of one shape."""
 
-    op_type = BroadcastingOp
-
     def lower(
         self, builder: LoweringBuilder, op: BroadcastingOp, args: Values
     ) -> Values:

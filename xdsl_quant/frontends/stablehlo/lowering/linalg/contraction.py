@@ -19,7 +19,6 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     DotGeneralOp,
     DynamicConvOp,
 )
-from xdsl_quant.frontends.stablehlo.dialect.products import ConvolvingOp
 from xdsl_quant.frontends.stablehlo.dialect.rules import Padding
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
@@ -93,8 +92,6 @@ def sum_of_products(
 class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
     """Lower `stablehlo.dot_general` to one `linalg.generic`."""
 
-    op_type = DotGeneralOp
-
     def lower(self, builder: LoweringBuilder, op: DotGeneralOp, args: Values) -> Values:
         _, contracting = op.dot_dimension_numbers.pairs()
         rank, factors = len(shape_of(op.result)), list[Factor]()
@@ -131,8 +128,6 @@ class LowerConvolution(LinalgLowering[_Convolution]):
     Lower `stablehlo.convolution` and `stablehlo.dynamic_conv` to one `linalg.generic` over
     the padded input.
     """
-
-    op_type = ConvolvingOp
 
     def lower(self, builder: LoweringBuilder, op: _Convolution, args: Values) -> Values:
         lhs, rhs = args[:2]

@@ -32,7 +32,6 @@ from xdsl_quant.frontends.stablehlo.dialect import (
     TransposeOp,
 )
 from xdsl_quant.frontends.stablehlo.dialect.constants_and_calls import ElementsAttr
-from xdsl_quant.frontends.stablehlo.dialect.data_movement import GatheringOp
 from xdsl_quant.frontends.stablehlo.dialect.rules import Padding, WindowDimension
 from xdsl_quant.transforms.building.builder import (
     INDEX,
@@ -60,8 +59,6 @@ from .sizes import assert_broadcast, assert_size, last_start, run_time_numbers
 class LowerConstant(LinalgLowering[ConstantOp]):
     """Lower `stablehlo.constant` to `arith.constant`."""
 
-    op_type = ConstantOp
-
     def lower(self, builder: LoweringBuilder, op: ConstantOp, args: Values) -> Values:
         type_ = stored_type(op.output.type)
         return [builder.constant(elements_of_type(op.value, type_), type_)]
@@ -87,8 +84,6 @@ def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
 class LowerIota(LinalgLowering[IotaOp]):
     """Lower `stablehlo.iota` to a `linalg.generic` with `linalg.index`."""
 
-    op_type = IotaOp
-
     def lower(self, builder: LoweringBuilder, op: IotaOp, args: Values) -> Values:
         sizes = shape_of(op.output)
         return [indices_along(builder, op.output, op.iota_dimension.value.data, sizes)]
@@ -112,8 +107,6 @@ def indices_along(
 class LowerGetDimensionSize(LinalgLowering[GetDimensionSizeOp]):
     """Lower `stablehlo.get_dimension_size` to a constant or `tensor.dim`."""
 
-    op_type = GetDimensionSizeOp
-
     def lower(
         self, builder: LoweringBuilder, op: GetDimensionSizeOp, args: Values
     ) -> Values:
@@ -125,8 +118,6 @@ class LowerGetDimensionSize(LinalgLowering[GetDimensionSizeOp]):
 
 class LowerSetDimensionSize(LinalgLowering[SetDimensionSizeOp]):
     """Lower `stablehlo.set_dimension_size` to `tensor.extract_slice`."""
-
-    op_type = SetDimensionSizeOp
 
     def lower(
         self, builder: LoweringBuilder, op: SetDimensionSizeOp, args: Values
@@ -151,8 +142,6 @@ class LowerSetDimensionSize(LinalgLowering[SetDimensionSizeOp]):
 class LowerReshape(LinalgLowering[ReshapeOp]):
     """Lower `stablehlo.reshape` to `tensor.reshape`."""
 
-    op_type = ReshapeOp
-
     def lower(self, builder: LoweringBuilder, op: ReshapeOp, args: Values) -> Values:
         type_ = stored_type(op.results[0].type)
         if DYNAMIC_INDEX in (shape := type_.get_shape()):
@@ -163,16 +152,12 @@ class LowerReshape(LinalgLowering[ReshapeOp]):
 class LowerTranspose(LinalgLowering[TransposeOp]):
     """Lower `stablehlo.transpose` to `linalg.transpose`."""
 
-    op_type = TransposeOp
-
     def lower(self, builder: LoweringBuilder, op: TransposeOp, args: Values) -> Values:
         return [builder.transpose(args[0], op.permutation.get_values())]
 
 
 class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
     """Lower `stablehlo.broadcast_in_dim` to a `linalg.generic` over the result."""
-
-    op_type = BroadcastInDimOp
 
     def lower(
         self, builder: LoweringBuilder, op: BroadcastInDimOp, args: Values
@@ -229,8 +214,6 @@ def broadcast(
 class LowerConcatenate(LinalgLowering[ConcatenateOp]):
     """Lower `stablehlo.concatenate` to `tensor.concat`."""
 
-    op_type = ConcatenateOp
-
     def lower(
         self, builder: LoweringBuilder, op: ConcatenateOp, args: Values
     ) -> Values:
@@ -242,8 +225,6 @@ class LowerConcatenate(LinalgLowering[ConcatenateOp]):
 class LowerSlice(LinalgLowering[SliceOp]):
     """Lower `stablehlo.slice` to `tensor.extract_slice`."""
 
-    op_type = SliceOp
-
     def lower(self, builder: LoweringBuilder, op: SliceOp, args: Values) -> Values:
         sizes = op.inferred_type().get_shape()
         starts, strides = op.start_indices.get_values(), op.strides.get_values()
@@ -252,8 +233,6 @@ class LowerSlice(LinalgLowering[SliceOp]):
 
 class LowerPad(LinalgLowering[PadOp]):
     """Lower `stablehlo.pad` to a `tensor.insert_slice` into a padded tensor."""
-
-    op_type = PadOp
 
     def lower(self, builder: LoweringBuilder, op: PadOp, args: Values) -> Values:
         amounts = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
@@ -264,8 +243,6 @@ class LowerPad(LinalgLowering[PadOp]):
 
 class LowerOptimizationBarrier(LinalgLowering[OptimizationBarrierOp]):
     """Remove `stablehlo.optimization_barrier`: the order of ops is not observable."""
-
-    op_type = OptimizationBarrierOp
 
     def lower(
         self, builder: LoweringBuilder, op: OptimizationBarrierOp, args: Values
@@ -278,8 +255,6 @@ class LowerGather(LinalgLowering[GatherOp | DynamicGatherOp]):
     Lower `stablehlo.gather` and `stablehlo.dynamic_gather` to a `linalg.generic` with
     `tensor.extract` and clamped indices.
     """
-
-    op_type = GatheringOp
 
     def lower(
         self, builder: LoweringBuilder, op: GatherOp | DynamicGatherOp, args: Values

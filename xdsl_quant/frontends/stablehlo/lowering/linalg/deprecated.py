@@ -35,8 +35,6 @@ from .lowering import LinalgLowering, Values, is_floating
 class LowerBroadcast(LinalgLowering[BroadcastOp]):
     """Lower `stablehlo.broadcast` to a `linalg.generic` over the result."""
 
-    op_type = BroadcastOp
-
     def lower(self, builder: LoweringBuilder, op: BroadcastOp, args: Values) -> Values:
         (value,) = args
         sizes: list[Size] = [*op.broadcast_sizes.get_values(), *builder.sizes(value)]
@@ -49,8 +47,6 @@ class LowerBroadcast(LinalgLowering[BroadcastOp]):
 class LowerDot(LinalgLowering[DotOp]):
     """Lower `stablehlo.dot` to one `linalg.generic`."""
 
-    op_type = DotOp
-
     def lower(self, builder: LoweringBuilder, op: DotOp, args: Values) -> Values:
         letters = "ab"[2 - len(shape_of(args[0])) :], "bc"[: len(shape_of(args[1]))]
         result = "".join(letter for letter in "ac" if letter in "".join(letters))
@@ -60,16 +56,12 @@ class LowerDot(LinalgLowering[DotOp]):
 class LowerEinsum(LinalgLowering[EinsumOp]):
     """Lower `stablehlo.einsum` to one `linalg.generic`."""
 
-    op_type = EinsumOp
-
     def lower(self, builder: LoweringBuilder, op: EinsumOp, args: Values) -> Values:
         return [_sum_by_letters(builder, op, args, *_configuration(op))]
 
 
 class LowerUnaryEinsum(LinalgLowering[UnaryEinsumOp]):
     """Lower `stablehlo.unary_einsum` to one `linalg.generic`."""
-
-    op_type = UnaryEinsumOp
 
     def lower(
         self, builder: LoweringBuilder, op: UnaryEinsumOp, args: Values
@@ -143,8 +135,6 @@ def _check_result_shape(op: Operation, sizes: Sequence[Size]) -> None:
 
 class LowerTorchIndexSelect(LinalgLowering[TorchIndexSelectOp]):
     """Lower `stablehlo.torch_index_select` to a `linalg.generic` with clamped indices."""
-
-    op_type = TorchIndexSelectOp
 
     def lower(
         self, builder: LoweringBuilder, op: TorchIndexSelectOp, args: Values

@@ -48,8 +48,6 @@ def _check_elements(op: Operation) -> None:
 class LowerDynamicReshape(LinalgLowering[DynamicReshapeOp]):
     """Lower `stablehlo.dynamic_reshape` to `tensor.reshape`."""
 
-    op_type = DynamicReshapeOp
-
     def lower(
         self, builder: LoweringBuilder, op: DynamicReshapeOp, args: Values
     ) -> Values:
@@ -62,8 +60,6 @@ class LowerDynamicReshape(LinalgLowering[DynamicReshapeOp]):
 
 class LowerDynamicBroadcastInDim(LinalgLowering[DynamicBroadcastInDimOp]):
     """Lower `stablehlo.dynamic_broadcast_in_dim` to a `linalg.generic`."""
-
-    op_type = DynamicBroadcastInDimOp
 
     def lower(
         self, builder: LoweringBuilder, op: DynamicBroadcastInDimOp, args: Values
@@ -78,8 +74,6 @@ class LowerDynamicBroadcastInDim(LinalgLowering[DynamicBroadcastInDimOp]):
 class LowerDynamicIota(LinalgLowering[DynamicIotaOp]):
     """Lower `stablehlo.dynamic_iota` to a `linalg.generic` with `linalg.index`."""
 
-    op_type = DynamicIotaOp
-
     def lower(
         self, builder: LoweringBuilder, op: DynamicIotaOp, args: Values
     ) -> Values:
@@ -90,8 +84,6 @@ class LowerDynamicIota(LinalgLowering[DynamicIotaOp]):
 
 class LowerRealDynamicSlice(LinalgLowering[RealDynamicSliceOp]):
     """Lower `stablehlo.real_dynamic_slice` to `tensor.extract_slice`."""
-
-    op_type = RealDynamicSliceOp
 
     def lower(
         self, builder: LoweringBuilder, op: RealDynamicSliceOp, args: Values
@@ -111,8 +103,6 @@ class LowerRealDynamicSlice(LinalgLowering[RealDynamicSliceOp]):
 class LowerDynamicPad(LinalgLowering[DynamicPadOp]):
     """Lower `stablehlo.dynamic_pad` to a `tensor.insert_slice` into a padded tensor."""
 
-    op_type = DynamicPadOp
-
     def lower(self, builder: LoweringBuilder, op: DynamicPadOp, args: Values) -> Values:
         amounts = (
             run_time_numbers(builder, operand, value)
@@ -127,8 +117,6 @@ class LowerDynamicReduceWindow(LinalgLowering[CustomCallOp]):
     Lower calls of `stablehlo.dynamic_reduce_window`, which JAX exports for cumulative sums
     over unknown sizes: a `reduce_window` whose window and padding are operands.
     """
-
-    op_type = CustomCallOp
 
     def handles(self, op: Operation) -> bool:
         name = "stablehlo.dynamic_reduce_window"
@@ -177,8 +165,6 @@ class LowerDynamicReduceWindow(LinalgLowering[CustomCallOp]):
 
 class LowerShapeAssertion(LinalgLowering[CustomCallOp]):
     """Lower calls of `shape_assertion`, which JAX exports, to `cf.assert`."""
-
-    op_type = CustomCallOp
 
     def handles(self, op: Operation) -> bool:
         return (

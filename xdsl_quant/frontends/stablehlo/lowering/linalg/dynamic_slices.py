@@ -27,8 +27,6 @@ from .sizes import last_start
 class LowerReverse(LinalgLowering[ReverseOp]):
     """Lower `stablehlo.reverse` to a `linalg.generic` that reads elements backward."""
 
-    op_type = ReverseOp
-
     def lower(self, builder: LoweringBuilder, op: ReverseOp, args: Values) -> Values:
         (value,) = args
         sizes, reversed_ = builder.sizes(value), op.dimensions.get_values()
@@ -73,8 +71,6 @@ def _start_indices(
 class LowerDynamicSlice(LinalgLowering[DynamicSliceOp]):
     """Lower `stablehlo.dynamic_slice` to `tensor.extract_slice` at clamped indices."""
 
-    op_type = DynamicSliceOp
-
     def lower(
         self, builder: LoweringBuilder, op: DynamicSliceOp, args: Values
     ) -> Values:
@@ -86,8 +82,6 @@ class LowerDynamicSlice(LinalgLowering[DynamicSliceOp]):
 
 class LowerDynamicUpdateSlice(LinalgLowering[DynamicUpdateSliceOp]):
     """Lower `stablehlo.dynamic_update_slice` to `tensor.insert_slice`."""
-
-    op_type = DynamicUpdateSliceOp
 
     def lower(
         self, builder: LoweringBuilder, op: DynamicUpdateSliceOp, args: Values

@@ -2,9 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Generic, NamedTuple, TypeAlias, cast
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+)
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, get_original_bases
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
@@ -86,7 +95,14 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
     `quant.scast`, signed and unsigned integers by `unrealized_conversion_cast`.
     """
 
-    op_type: ClassVar[type[Operation]]
+    op_type: ClassVar[Any]
+    """Class or union of classes of the lowered ops: the argument of the generic base."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for base in get_original_bases(cls):
+            if get_origin(base) is LinalgLowering:
+                (cls.op_type,) = get_args(base)
 
     def handles(self, op: Operation) -> bool:
         """Return True if this pattern lowers an op."""

@@ -12,8 +12,6 @@ from .lowering import LinalgLowering, Values, stored_type
 class LowerBatchNormInference(LinalgLowering[BatchNormInferenceOp]):
     """Lower `stablehlo.batch_norm_inference` to one `linalg.generic`."""
 
-    op_type = BatchNormInferenceOp
-
     def lower(
         self, builder: LoweringBuilder, op: BatchNormInferenceOp, args: Values
     ) -> Values:

@@ -61,8 +61,6 @@ from .lowering import (
 class LowerReduce(LinalgLowering[ReduceOp]):
     """Lower `stablehlo.reduce` to one `linalg.generic` with a loop per input dimension."""
 
-    op_type = ReduceOp
-
     def lower(self, builder: LoweringBuilder, op: ReduceOp, args: Values) -> Values:
         count, sizes = len(op.results), builder.sizes(args[0])
         reduced = op.dimensions.get_values()
@@ -79,8 +77,6 @@ class LowerReduce(LinalgLowering[ReduceOp]):
 
 class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
     """Lower `stablehlo.reduce_window` to one `linalg.generic` over the padded inputs."""
-
-    op_type = ReduceWindowOp
 
     def lower(
         self, builder: LoweringBuilder, op: ReduceWindowOp, args: Values
@@ -111,8 +107,6 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
 
 class LowerMap(LinalgLowering[MapOp]):
     """Lower `stablehlo.map` to one `linalg.generic` with the computation as its body."""
-
-    op_type = MapOp
 
     def lower(self, builder: LoweringBuilder, op: MapOp, args: Values) -> Values:
         indices = dimensions(range(len(shape_of(args[0]))))

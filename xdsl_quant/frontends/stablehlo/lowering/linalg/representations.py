@@ -33,8 +33,6 @@ class LowerBitcastConvert(LinalgLowering[BitcastConvertOp]):
     several narrow elements has the low bits of the wide element.
     """
 
-    op_type = BitcastConvertOp
-
     def lower(
         self, builder: LoweringBuilder, op: BitcastConvertOp, args: Values
     ) -> Values:

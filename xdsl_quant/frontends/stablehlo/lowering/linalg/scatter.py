@@ -26,8 +26,6 @@ from .sizes import as_index, assert_size
 class LowerScatter(LinalgLowering[ScatterOp]):
     """Lower `stablehlo.scatter`; see the module."""
 
-    op_type = ScatterOp
-
     def lower(self, builder: LoweringBuilder, op: ScatterOp, args: Values) -> Values:
         count = len(op.inputs)
         inputs, indices, updates = args[:count], args[count], args[count + 1 :]

@@ -30,8 +30,6 @@ from .sizes import assert_size
 class LowerSelectAndScatter(LinalgLowering[SelectAndScatterOp]):
     """Lower `stablehlo.select_and_scatter`; see the module."""
 
-    op_type = SelectAndScatterOp
-
     def lower(
         self, builder: LoweringBuilder, op: SelectAndScatterOp, args: Values
     ) -> Values:

@@ -43,8 +43,6 @@ _Comparator = Callable[[LoweringBuilder, Values], SSAValue]
 class LowerSort(LinalgLowering[SortOp]):
     """Lower `stablehlo.sort`; see the module."""
 
-    op_type = SortOp
-
     def lower(self, builder: LoweringBuilder, op: SortOp, args: Values) -> Values:
         def comes_first(body: LoweringBuilder, elements: Values) -> SSAValue:
             (result,) = inline_block(body, op.comparator.block, elements)
@@ -57,8 +55,6 @@ class LowerSort(LinalgLowering[SortOp]):
 
 class LowerTopK(LinalgLowering[TopKOp]):
     """Lower `chlo.top_k`; see the module."""
-
-    op_type = TopKOp
 
     def lower(self, builder: LoweringBuilder, op: TopKOp, args: Values) -> Values:
         (value,) = args
