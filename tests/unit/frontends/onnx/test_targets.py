@@ -14,7 +14,14 @@ from xdsl_quant.quantizer.static_stages import StaticPipeline
 from xdsl_quant.runtime.loading import apply_passes, as_module
 from xdsl_quant.tools.quantize import main
 
-from .quantized_models import DRAWS, quantized_graph
+from .quantized_models import (
+    DRAWS,
+    Drawn,
+    activation,
+    bias,
+    quantized_graph,
+    weights,
+)
 from .test_quantizer_files import image_graph
 
 
@@ -24,6 +31,15 @@ def test_integers_of_onnxruntime(op_type: str, dtype: DTypeLike):
     rng = np.random.default_rng([3, 1])
     graph = quantized_graph(DRAWS[op_type](rng, dtype), rng, dtype)
     assert not kernel_differences(graph, dtype).any()
+
+
+def test_sums_of_32_bits_with_a_bias_wrap():
+    rng = np.random.default_rng(5)
+    x, w = activation(rng, (1, 2, 6, 6), np.uint8), weights(rng, (6, 2, 3, 3), 0)
+    b = bias(rng, x, w, 6)
+    b.stored[:4] = 2**31 - 1, 1 - 2**31, 2**24 + 1, 2**30 + 1
+    graph = quantized_graph(Drawn("Conv", [x, w, b]), rng, np.uint8)
+    assert not kernel_differences(graph, np.uint8).any()
 
 
 def test_quantized_model():

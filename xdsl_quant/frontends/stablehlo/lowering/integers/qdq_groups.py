@@ -16,7 +16,7 @@ from math import prod
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, f32, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix, warn
@@ -64,6 +64,8 @@ class GroupOperand:
     """Quantized operand of a group: a dequantization, followed by data movement."""
 
     cast: Operation
+    """Op on a quantized tensor, or on the stored values of a bias."""
+
     moves: Sequence[Operation]
 
     quantized_type: ScaledQuantizedType
@@ -76,9 +78,12 @@ class GroupOperand:
         while isinstance(op := value.owner, _Move):
             moves.insert(0, op)
             value = op.operands[0]
-        if not isinstance(op, _DequantizeOp):
+        if isinstance(op, _DequantizeOp):
+            type_ = quantized_type_of(op.operands[0].type)
+        elif (bias := _dequantized_bias(op)) is not None:
+            op, type_ = bias
+        else:
             return None
-        type_ = quantized_type_of(op.operands[0].type)
         if not isinstance(type_, ScaledQuantizedType):
             return None
         if type_.granularity == "sub-channel":
@@ -92,22 +97,50 @@ class GroupOperand:
             type_ = uniform_type(replace(parameters, quantized_dimension=axis))
         return GroupOperand(op, moves, type_)
 
-    def build(
-        self, builder: LoweringBuilder, type_: ScaledQuantizedType | None = None
-    ) -> SSAValue:
-        """Build the quantized tensor; `type_` replaces the type of its stored values."""
+    def build(self, builder: LoweringBuilder) -> SSAValue:
+        """Build the quantized tensor."""
+        if not self.moves:
+            return self.cast.operands[0]
+        stored = self.build_stored(builder)
+        result_type = with_element_type(stored.type, self.quantized_type)
+        return builder.op(StorageCastOp, (stored,), result_type)
+
+    def build_stored(self, builder: LoweringBuilder) -> SSAValue:
+        """Build the tensor of stored values."""
         value = self.cast.operands[0]
-        if not self.moves and type_ is None:
-            return value
-        value = builder.op(StorageCastOp, (value,), storage_of(value.type))
+        if quantized_type_of(value.type) is not None:
+            value = builder.op(StorageCastOp, (value,), storage_of(value.type))
         for move in self.moves:
             moved_type = with_element_type(
                 move.results[0].type, cast(IntegerType, element_type_of(value))
             )
             operands = value, *move.operands[1:]
             (value,) = builder.same_op(move, operands, [moved_type])
-        result_type = with_element_type(value.type, type_ or self.quantized_type)
-        return builder.op(StorageCastOp, (value,), result_type)
+        return value
+
+
+def _dequantized_bias(op: object) -> tuple[Operation, ScaledQuantizedType] | None:
+    """
+    Return the conversion of constant stored values of 32 bits to floats, and their type, if
+    the op multiplies these by scales. Plain ops round integers beyond 24 bits, which
+    `quant.dcast` does not.
+    """
+    if not isinstance(op, stablehlo.MultiplyOp):
+        return None
+    convert, scales = op.lhs.owner, constant_elements(op.rhs)
+    if not isinstance(convert, stablehlo.ConvertOp) or scales is None:
+        return None
+    stored = convert.operands[0]
+    is_constant = isinstance(stored.owner, stablehlo.ConstantOp)
+    types = element_type_of(stored), element_type_of(op.rhs)
+    if not is_constant or types != (i32, f32) or scales.ndim > 1:
+        return None
+    if not 0 < scales.min() <= scales.max() < np.inf:
+        return None
+    axis = 0 if scales.min() < scales.max() else None
+    scales = scales if axis == 0 else scales.max()
+    parameters = QuantizationParameters(scales, storage="i32", quantized_dimension=axis)
+    return convert, uniform_type(parameters)
 
 
 def _axis_after_move(move: _Move, axis: int) -> int | None:
@@ -190,10 +223,14 @@ class QDQGroup:
         accumulator = accumulator_type(self.op, self.operands)
         sums_type = with_element_type(type_, accumulator)
         product = builder.op(type(self.op), operands, sums_type, self.op.properties)
-        terms = product, self.bias.build(builder, accumulator)
-        total = builder.op(stablehlo.AddOp, terms, sums_type)
+        stored_type = storage_of(sums_type)
+        products = builder.op(StorageCastOp, (product,), stored_type)
+        # Overflow wraps, as in onnxruntime.
+        terms = products, self.bias.build_stored(builder)
+        stored = builder.op(stablehlo.AddOp, terms, stored_type)
+        total = builder.op(StorageCastOp, (stored,), sums_type)
         result = builder.op(stablehlo.UniformQuantizeOp, (total,), type_)
-        return result, [value.owner for value in (product, total, result)]
+        return result, [product.owner, result.owner]
 
     def _mean(
         self, builder: LoweringBuilder, operand: SSAValue, type_: Attribute
