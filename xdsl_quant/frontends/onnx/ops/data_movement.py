@@ -206,8 +206,12 @@ def _tile(b: GraphBuilder, node: Node, x: SSAValue, repeats: SSAValue) -> SSAVal
         raise Unsupported(
             f"repeats are {counts}; expected {len(shape)} non-negative numbers"
         )
-    pairs = [number for pair in zip(counts, shape, strict=True) for number in pair]
-    repeated = b.broadcast(x, pairs, range(1, len(pairs), 2))
+    sizes, dimensions = list[int](), list[int]()
+    for count, size in zip(counts, shape, strict=True):
+        # As few dimensions as possible: TensorFlow Lite broadcasts at most 8.
+        sizes += [count, size] if count != 1 < size else [count * size]
+        dimensions.append(len(sizes) - 1)
+    repeated = b.broadcast(x, sizes, dimensions)
     return b.reshape_to(repeated, [*map(int.__mul__, counts, shape)])
 
 

@@ -6,7 +6,7 @@ from functools import reduce
 from itertools import product
 
 import numpy as np
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from xdsl_quant.frontends.onnx.graph_builder import Conversion, GraphBuilder
@@ -14,10 +14,12 @@ from xdsl_quant.frontends.onnx.node import Node
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect import ComparisonDirection
 from xdsl_quant.frontends.stablehlo.dialect.attributes import GatherDimensionNumbersAttr
+from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from .indexing import gather_slices
+from .loops import while_loop
 
 
 @dataclass(frozen=True)
@@ -164,8 +166,13 @@ def _cubic_polynomial(
 
 
 def _cubic_taps(b: GraphBuilder, along: GridDimension, x: SSAValue) -> Sequence[Tap]:
-    """Return four taps with the weights of Keys' cubic convolution for `a = -0.75`."""
-    x = along.inner(b, x)
+    """
+    Return four taps with the weights of Keys' cubic convolution for `a = -0.75`.
+
+    onnxruntime reflects the position, but moves each tap to the border.
+    """
+    if along.padding_mode == "reflection":
+        x = along.inner(b, x)
     low = b.add(stablehlo.FloorOp(x))
     rest = b.compute(stablehlo.SubtractOp, x, low)
     taps: list[Tap] = []
@@ -222,35 +229,70 @@ def _grid_sample(b: GraphBuilder, node: Node, x: SSAValue, grid: SSAValue) -> SS
 # Regions of interest
 
 
-def _region_taps(
-    b: GraphBuilder,
-    ends: tuple[SSAValue, SSAValue],
-    size: int,
-    count: int,
-    ratio: int,
-    *,
-    is_half_pixel: bool,
-) -> Sequence[Tap]:
-    """
-    Return the taps along a dimension of regions.
+@dataclass(frozen=True)
+class _Regions:
+    """Rectangles of images, divided into bins."""
 
-    Args:
-        b: the builder.
-        ends: start and end of each region.
-        size: size of the dimension.
-        count: number of bins.
-        ratio: number of samples in a bin.
-        is_half_pixel: whether positions are half a pixel less.
-    """
-    start, end = (_add(b, x, -0.5) if is_half_pixel else x for x in ends)
-    extent = b.compute(stablehlo.SubtractOp, end, start)
-    if not is_half_pixel:
-        extent = b.compute(stablehlo.MaximumOp, extent, 1)
-    steps = b.tensor((np.arange(count * ratio) + 0.5) / ratio / count)
-    steps = b.convert(steps, element_type_of(extent))
-    shape = (*shape_of(extent), count * ratio)
+    images: SSAValue
+    batch: SSAValue
+    """Index of the image of each region."""
+
+    starts: Sequence[SSAValue]
+    """First row and first column of each region."""
+
+    extents: Sequence[SSAValue]
+    """Height and width of each region."""
+
+    bins: Sequence[int]
+    """Number of rows and columns of bins."""
+
+    op_type: type[BinaryOp]
+    """Op that combines the pixels around a sample, and the samples of a bin."""
+
+    @property
+    def initial(self) -> float:
+        """Neutral element of the op."""
+        return -np.inf if self.op_type is stablehlo.MaximumOp else 0
+
+    def samples(self, b: GraphBuilder, steps: Sequence[SSAValue]) -> SSAValue:
+        """
+        Build samples.
+
+        Args:
+            b: the builder.
+            steps: positions of rows and columns of samples, from 0 for the start of a
+                region to 1 for its end; regions x samples.
+
+        Returns:
+            Regions x channels x samples, rows first.
+        """
+        count, rows, columns = (*shape_of(steps[0]), shape_of(steps[1])[1])
+        sizes = b.static_shape(self.images)[2:]
+        taps = [
+            [
+                _spread(b, tap, (count, rows, columns), axis + 1)
+                for tap in _region_taps(
+                    b, self.starts[axis], self.extents[axis], steps[axis], sizes[axis]
+                )
+            ]
+            for axis in range(2)
+        ]
+        points = b.broadcast(self.batch, (count, rows * columns), [0])
+        # As onnxruntime, take the maximum of products.
+        values = [
+            _weighted_pixels(b, self.images, points, chosen)
+            for chosen in product(*taps)
+        ]
+        return reduce(lambda x, y: b.compute(self.op_type, x, y), values)
+
+
+def _region_taps(
+    b: GraphBuilder, start: SSAValue, extent: SSAValue, steps: SSAValue, size: int
+) -> Sequence[Tap]:
+    """Return the taps along a dimension of images: see `_Regions.samples`."""
+    shape = shape_of(steps)
     start, extent = (b.broadcast(each, shape, [0]) for each in (start, extent))
-    x = _add(b, start, _multiply(b, extent, b.broadcast(steps, shape, [1])))
+    x = _add(b, start, _multiply(b, extent, steps))
     clamped = b.clamp(x, -1, size)
     is_inside = b.compare(ComparisonDirection.EQ, clamped, x)
     x = b.clamp(x, 0, size - 1)
@@ -275,59 +317,122 @@ def _spread(b: GraphBuilder, tap: Tap, shape: Sequence[int], axis: int) -> Tap:
     return Tap(spread(tap.index), spread(tap.weight), spread(tap.is_inside))
 
 
-def _taps_of_bins(
-    b: GraphBuilder,
-    regions: SSAValue,
-    sizes: Sequence[int],
-    bins: Sequence[int],
-    ratio: int,
-    *,
-    is_half_pixel: bool,
-) -> Sequence[Sequence[Tap]]:
-    """Return the taps along rows and columns; regions are x1, y1, x2, y2."""
+def _regions(
+    b: GraphBuilder, node: Node, x: SSAValue, regions: SSAValue, batch: SSAValue
+) -> _Regions:
+    """Return the regions of a node; they are given as x1, y1, x2, y2."""
     count, _ = b.static_shape(regions)
-    columns = [
-        b.reshape_to(b.slice(regions, [0, d], [count, d + 1]), (count,))
+    default = "half_pixel" if node.version >= 16 else "output_half_pixel"
+    transform = node.text("coordinate_transformation_mode", default)
+    scaled = _multiply(b, regions, node.number("spatial_scale", 1))
+    if transform == "half_pixel":
+        scaled = _add(b, scaled, -0.5)
+    left, top, right, bottom = (
+        b.reshape_to(b.slice(scaled, [0, d], [count, d + 1]), (count,))
         for d in range(4)
+    )
+    extents = [
+        b.compute(stablehlo.SubtractOp, *ends)
+        for ends in ((bottom, top), (right, left))
     ]
-    shape = count, bins[0] * ratio, bins[1] * ratio
-    all_taps: list[Sequence[Tap]] = []
-    for axis, (size, bin_count) in enumerate(zip(sizes, bins, strict=True)):
-        ends = columns[1 - axis], columns[3 - axis]
-        taps = _region_taps(
-            b, ends, size, bin_count, ratio, is_half_pixel=is_half_pixel
-        )
-        all_taps.append([_spread(b, tap, shape, axis + 1) for tap in taps])
-    return all_taps
+    if transform != "half_pixel":
+        extents = [b.compute(stablehlo.MaximumOp, each, 1) for each in extents]
+    bins = node.integer("output_height", 1), node.integer("output_width", 1)
+    is_maximum = node.text("mode", "avg") == "max"
+    op_type = stablehlo.MaximumOp if is_maximum else stablehlo.AddOp
+    return _Regions(x, batch, (top, left), extents, bins, op_type)
 
 
 def _roi_align(
     b: GraphBuilder, node: Node, x: SSAValue, regions: SSAValue, batch: SSAValue
 ) -> SSAValue:
     _, channels, *sizes = b.static_shape(x)
-    count, _ = b.static_shape(regions)
     if len(sizes) != 2:
         raise Unsupported(f"has images of rank {len(sizes)}; expected 2")
+    chosen = _regions(b, node, x, regions, batch)
+    (count, _), bins = b.static_shape(regions), chosen.bins
     if (ratio := node.integer("sampling_ratio", 0)) < 1:
-        raise Unsupported(
-            f"sampling_ratio is {ratio}, so the number of samples depends on data; "
-            "expected a positive number"
+        total = _all_samples(b, chosen)
+        return b.reshape_to(total, (count, channels, *bins))
+    steps = [
+        b.broadcast(
+            b.convert(
+                b.tensor((np.arange(n * ratio) + 0.5) / ratio / n), element_type_of(x)
+            ),
+            (count, n * ratio),
+            [1],
         )
-    default = "half_pixel" if node.version >= 16 else "output_half_pixel"
-    transform = node.text("coordinate_transformation_mode", default)
-    bins = node.integer("output_height", 1), node.integer("output_width", 1)
-    scaled = _multiply(b, regions, node.number("spatial_scale", 1))
-    is_half_pixel = transform == "half_pixel"
-    taps = _taps_of_bins(b, scaled, sizes, bins, ratio, is_half_pixel=is_half_pixel)
-    points = b.broadcast(batch, (count, bins[0] * bins[1] * ratio**2), [0])
-    values = [_weighted_pixels(b, x, points, chosen) for chosen in product(*taps)]
-    # As onnxruntime, take the maximum of products.
-    is_maximum = node.text("mode", "avg") == "max"
-    op_type = stablehlo.MaximumOp if is_maximum else stablehlo.AddOp
-    total = reduce(lambda x, y: b.compute(op_type, x, y), values)
+        for n in bins
+    ]
+    total = chosen.samples(b, steps)
     total = b.reshape_to(total, (count, channels, bins[0], ratio, bins[1], ratio))
-    total = b.reduce(op_type, total, -np.inf if is_maximum else 0, [3, 5])
+    total = b.reduce(chosen.op_type, total, chosen.initial, [3, 5])
+    is_maximum = chosen.op_type is stablehlo.MaximumOp
     return total if is_maximum else _multiply(b, total, 1 / ratio**2)
+
+
+def _single_steps(
+    b: GraphBuilder, position: SSAValue, number: SSAValue, bins: int
+) -> SSAValue:
+    """
+    Return the steps of one sample of each bin: see `_Regions.samples`.
+
+    Args:
+        b: the builder.
+        position: position of the sample in its bin.
+        number: number of samples of a bin of each region.
+        bins: number of bins.
+    """
+    part = b.compute(stablehlo.DivideOp, _add(b, position, 0.5), number)
+    shape = (*shape_of(number), bins)
+    first = b.iota(shape, 1, element_type_of(number))
+    part = b.compute(stablehlo.AddOp, b.broadcast(part, shape, [0]), first)
+    return _multiply(b, part, 1 / bins)
+
+
+def _all_samples(b: GraphBuilder, regions: _Regions) -> SSAValue:
+    """
+    Combine the samples of each bin if their number depends on the size of the region: a
+    loop takes one sample of each bin.
+    """
+    element_type = element_type_of(regions.images)
+    count, rows, columns = shape_of(regions.batch)[0], *regions.bins
+    shape = count, shape_of(regions.images)[1], rows * columns
+    counts = [
+        b.add(stablehlo.CeilOp(b.compute(stablehlo.DivideOp, extent, n)))
+        for extent, n in zip(regions.extents, regions.bins, strict=True)
+    ]
+    limits = [
+        b.convert(b.reduce(stablehlo.MaximumOp, each, 0, [0]), i64) for each in counts
+    ]
+
+    def step(
+        b: GraphBuilder, index: SSAValue, states: Sequence[SSAValue]
+    ) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
+        positions = [
+            b.convert(b.compute(op_type, index, limits[1]), element_type)
+            for op_type in (stablehlo.DivideOp, stablehlo.RemainderOp)
+        ]
+        pairs = [*zip(positions, counts, strict=True)]
+        flags = [b.compare(ComparisonDirection.LT, *pair) for pair in pairs]
+        is_used = b.broadcast(b.compute(stablehlo.AndOp, *flags), shape, [0])
+        steps = [
+            _single_steps(b, *pair, n)
+            for pair, n in zip(pairs, regions.bins, strict=True)
+        ]
+        value = b.compute(regions.op_type, states[0], regions.samples(b, steps))
+        return [b.select(is_used, value, states[0])], []
+
+    start = b.broadcast(b.scalar(regions.initial, element_type), shape)
+    limit = b.compute(stablehlo.MultiplyOp, *limits)
+    ((total,), _) = while_loop(b, limit, [start], step)
+    number = b.broadcast(b.compute(stablehlo.MultiplyOp, *counts), shape, [0])
+    if regions.op_type is stablehlo.AddOp:
+        number = b.compute(stablehlo.MaximumOp, number, 1)
+        return b.compute(stablehlo.DivideOp, total, number)
+    # Regions without samples.
+    is_empty = b.compare(ComparisonDirection.EQ, total, regions.initial)
+    return b.select(is_empty, 0, total)
 
 
 SAMPLING: Mapping[str, Conversion] = {

@@ -21,6 +21,7 @@ from xdsl_quant.frontends.onnx.graph_writer import (
     GraphWriter,
     Layout,
     Writer,
+    is_accumulator,
     known_number,
 )
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
@@ -90,7 +91,9 @@ def _reduction_node(op: ReductionOp) -> str:
         raise Unsupported("reduction by more than one op")
     element_type = element_type_of(op.inputs[0])
     known = _BOOLEAN_REDUCTIONS if element_type == i1 else _REDUCTIONS
-    is_quantized = QuantizedType.get_quantized_element_type(element_type) is not None
+    is_quantized = QuantizedType.get_quantized_element_type(
+        element_type
+    ) is not None and not is_accumulator(element_type)
     if type(applied) not in (_ORDERED if is_quantized else known):
         of = " of quantized values" if is_quantized else ""
         raise Unsupported(f"reduction{of} by '{applied.name}'")
@@ -101,6 +104,8 @@ def _is_neutral(op_type: str, value: SSAValue) -> bool:
     """Return True for an initial value that does not change the result."""
     element_type = element_type_of(value)
     if isinstance(element_type, ScaledQuantizedType):
+        if op_type == "ReduceSum":
+            return known_number(value) == 0
         low, high = element_type.storage_range
         elements = constant_elements(value)
         neutral = low if op_type == "ReduceMax" else high

@@ -81,6 +81,13 @@ def test_shapes_change_as_in_onnxruntime() -> None:
         node_model("Concat", [x, x + 1, x], axis=-rank).check()
 
 
+def test_tiles_along_one_dimension() -> None:
+    # As PyTorch repeats heads; TensorFlow Lite broadcasts at most 8 dimensions.
+    model = node_model("Tile", [_floats(1, 2, 1, 3, 4), integers(1, 1, 2, 1, 1)], [1])
+    model.check()
+    assert "reshape" not in str(model.module())
+
+
 @pytest.mark.parametrize("opset", [11, 18])
 def test_dimensions_of_size_1_are_dropped_and_added(opset: int) -> None:
     x = _floats(1, 3, 1, 2)

@@ -38,6 +38,7 @@ _MODELS = {
         align_corners=int(padding_mode == "border"),
     )
     for mode, padding_mode in (
+        ("cubic", "border"),
         ("nearest", "border"),
         ("linear", "reflection"),
     )
@@ -48,6 +49,8 @@ _MODELS = {
         sampling_ratio=3,
         coordinate_transformation_mode="output_half_pixel",
     ),
+    "all samples of regions": _roi_align(),
+    "maxima of all samples": _roi_align(mode="max", spatial_scale=0.9),
     "DFT": node_model("DFT", [_floats(2, 6, 3, 2), np.array(7)], [1], opset=17, axis=1),
     "STFT": node_model(
         "STFT",
@@ -68,9 +71,8 @@ def test_results_of_onnxruntime(name: str):
     ("model", "message"),
     [
         (
-            _roi_align(),
-            "sampling_ratio is 0, so the number of samples depends on data; expected a "
-            "positive number",
+            node_model("RoiAlign", [_floats(2, 3, 5), _REGIONS, np.array([1, 0, 1])]),
+            "has images of rank 1; expected 2",
         ),
         (
             node_model("DFT", [_floats(2, 6, 3)], opset=17),

@@ -141,3 +141,19 @@ def test_unsupported_reductions():
         "windows"
     )
     assert refusal(_reduce("xor", "0", "i32")).endswith("reduction by 'stablehlo.xor'")
+
+
+def test_sums_of_quantized_values():
+    text = """
+!q = !quant.uniform<i8:f32, 0.05:3>
+!sum = !quant.uniform<i32:f32, 0.05>
+func.func @main(%x: tensor<3x8x!q>) -> tensor<3x!q> {
+  %zero = stablehlo.constant() <{value = dense<0> : tensor<i32>}> : () -> tensor<!sum>
+  %0 = stablehlo.uniform_quantize %x : (tensor<3x8x!q>) -> tensor<3x8x!sum>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<3x8x!sum>, tensor<!sum>) -> tensor<3x!sum>
+  %2 = stablehlo.uniform_quantize %1 : (tensor<3x!sum>) -> tensor<3x!q>
+  return %2 : tensor<3x!q>
+}
+"""
+    check(text, integers(3, 8).astype(np.int8), nodes=["ReduceSum"])
