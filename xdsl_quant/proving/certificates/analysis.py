@@ -15,7 +15,7 @@ import numpy as np
 
 from xdsl_quant.diagnostics import refuse
 
-from .bounds import Coefficient, Lines, Variable, Variables
+from .bounds import Coefficient, Lines, ValuePair, Variable, Variables
 from .functions import FUNCTIONS, Elementwise
 from .linear_maps import (
     FLOAT_UNIT,
@@ -30,6 +30,8 @@ from .networks import (
     Clamp,
     Function,
     Largest,
+    Product,
+    Softmax,
     StoredRounding,
     Table,
     Value,
@@ -37,6 +39,7 @@ from .networks import (
     scaled_type,
 )
 from .pairing import Affine, Pairing, expand
+from .relaxations import product_pair, softmax_pair
 
 _Ends: TypeAlias = tuple[Floats, Floats]
 """Smallest and largest result of a clamp."""
@@ -46,14 +49,6 @@ _SUM_LIMIT = 2.0**127
 
 _MARGIN = 2.0**-40
 """Bound of the relative rounding errors of the few operations of a relaxation."""
-
-
-@dataclass(frozen=True)
-class ValuePair:
-    """Variables of a float value, and of the quantized value less the float value."""
-
-    number: Variable
-    difference: Variable
 
 
 @dataclass
@@ -67,9 +62,6 @@ class Analysis:
 
     floats: dict[Value, Variable] = field(default_factory=dict[Value, Variable])
     """Variables by float value."""
-
-    operands: dict[Value, ValuePair] = field(default_factory=dict[Value, ValuePair])
-    """Pairs of the operands of values that are not affine."""
 
     @staticmethod
     def of(pairing: Pairing, low: Floats, high: Floats) -> Analysis:
@@ -91,9 +83,7 @@ class Analysis:
             if value not in pairing.operands:
                 analysis._check_sum_range(value)
                 continue
-            operand = analysis._operand(value)
-            analysis.operands[value] = operand
-            pair = analysis._result(value, operand)
+            pair = analysis._result(value)
             analysis.pairs[value] = pair
             analysis.floats[pairing.counterparts[value]] = pair.number
         return analysis
@@ -127,10 +117,6 @@ class Analysis:
         """
         networks = self.pairing.quantized, self.pairing.float_network
         return self._pair_of(networks[0].result, networks[1].result)
-
-    def _operand(self, value: Value) -> ValuePair:
-        (operand,) = value.operands
-        return self._pair_of(operand, self.pairing.operands[value])
 
     def _pair_of(self, quantized: Value, partner: Value) -> ValuePair:
         """Return the pair of an affine function of quantized values and its partner."""
@@ -202,18 +188,46 @@ class Analysis:
 
     # Other values
 
-    def _result(self, value: Value, operand: ValuePair) -> ValuePair:
-        counterpart = self.pairing.counterparts[value]
-        has_clamp = counterpart is not self.pairing.operands[value]
+    def _result(self, value: Value) -> ValuePair:
+        counterpart, partners = (
+            self.pairing.counterparts[value],
+            self.pairing.operands[value],
+        )
+        operands = [
+            self._pair_of(*each) for each in zip(value.operands, partners, strict=True)
+        ]
+        if isinstance(value, Product | Softmax | Function):
+            for operand in operands:
+                self._refine_all(operand)
+        if isinstance(value, Product):
+            return self._product(value, *operands)
+        (operand,) = operands
+        if isinstance(value, Softmax):
+            return softmax_pair(self.variables, operand, value.length)
         if isinstance(value, Function):
             return self._function(value, operand)
         if isinstance(value, Largest):
             return self._largest(value, operand)
-        clamp = counterpart if has_clamp and isinstance(counterpart, Clamp) else None
+        clamp = counterpart if isinstance(counterpart, Clamp) else None
+        if counterpart is partners[0]:
+            clamp = None
         if isinstance(value, StoredRounding):
             return self._clamped(operand, value, clamp, value.error)
         assert isinstance(value, Clamp)
         return self._clamped(operand, value, clamp, np.zeros(1))
+
+    def _refine_all(self, operand: ValuePair) -> None:
+        """Tighten the bounds of all elements of a pair."""
+        everything = np.ones(operand.number.low.shape, np.bool_)
+        for variable in (operand.number, operand.difference):
+            variable.tighten(*self.variables.refine([variable], everything))
+
+    def _product(self, value: Product, lhs: ValuePair, rhs: ValuePair) -> ValuePair:
+        pair = product_pair(self.variables, lhs, rhs)
+        sizes = pair.number.magnitude + pair.difference.magnitude
+        if not np.all(sizes < _SUM_LIMIT):
+            _refuse_range(value)
+        return pair
 
     def _clamped(
         self,
@@ -305,27 +319,30 @@ class Analysis:
             assert value.op is not None
             refuse(value.op, "cannot be bounded", f"function '{value.name}'")
         number, difference = operand.number, operand.difference
-        everything = np.ones(number.low.shape, np.bool_)
-        for variable in (number, difference):
-            variable.tighten(*self.variables.refine([variable], everything))
+        low, high = operand.ends
+        _check_domain(value, function, low, high)
         result = self._relaxed(number, function)
-        low = number.low + np.minimum(difference.low, 0.0)
-        high = number.high + np.maximum(difference.high, 0.0)
         smallest, largest = function.slopes(low, high)
         slope, swing = (smallest + largest) / 2, (largest - smallest) / 2
         offset: Floats = np.zeros_like(low)
-        radius = swing * difference.magnitude + function.error(number.magnitude)
+        radius = swing * difference.magnitude
+        radius = radius + function.error(number.low, number.high)
         if value.table is None:
-            both = number.magnitude + difference.magnitude
-            radius = radius + function.error(both)
+            radius = radius + function.error(low, high)
         else:
             first = number.low + difference.low
             last = number.high + difference.high
             error_low, error_high = _table_errors(value.table, function, first, last)
             offset = (error_low + error_high) / 2
             radius = radius + (error_high - error_low) / 2
-        radius = radius + _MARGIN * (1 + number.magnitude + difference.magnitude)
+        sizes = number.magnitude + difference.magnitude
+        steepest = np.maximum(np.abs(smallest), np.abs(largest))
+        radius = radius + _MARGIN * (1 + sizes) * (1 + steepest)
         changed = self.variables.define([(difference, slope)], offset, radius)
+        if value.table is None:
+            least, most = function.range(low, high)
+            error = 2 * function.error(low, high) + _MARGIN * (1 + abs(most - least))
+            changed.tighten(least - result.high - error, most - result.low + error)
         return ValuePair(result, changed)
 
     def _relaxed(self, number: Variable, function: Elementwise) -> Variable:
@@ -336,9 +353,16 @@ class Analysis:
         center = (low + high) / 2
         around = np.maximum(high - center, center - low)
         offset = function.compute(center) - slope * center
-        radius = swing * around + function.error(number.magnitude)
-        radius = radius + _MARGIN * (1 + number.magnitude)
-        return self.variables.define([(number, slope)], offset, radius)
+        error = function.error(low, high)
+        steepest = np.maximum(np.abs(smallest), np.abs(largest))
+        margin = _MARGIN * (1 + number.magnitude) * (1 + steepest)
+        result = self.variables.define(
+            [(number, slope)], offset, swing * around + error + margin
+        )
+        least, most = function.range(low, high)
+        error = error + _MARGIN * (np.abs(least) + np.abs(most))
+        result.tighten(least - error, most + error)
+        return result
 
     def _largest(self, value: Largest, operand: ValuePair) -> ValuePair:
         """Return the pair of the largest elements of groups."""
@@ -415,6 +439,21 @@ def _rounding_error(affine: Affine, sizes: Sequence[Floats]) -> Floats:
     # Constants may be products of scales and integers in `f32`.
     roundings = 4 + max((path.roundings for _, path in affine.terms), default=0)
     return growth(roundings + len(affine.terms), FLOAT_UNIT) * summed + SMALLEST
+
+
+def _check_domain(
+    value: Function, function: Elementwise, low: Floats, high: Floats
+) -> None:
+    """Refuse a function of arguments where it is undefined, or exceeds `f32`."""
+    assert value.op is not None
+    # Also true for NaN.
+    if not np.all(low > function.domain):
+        found = f"an argument of '{value.name}' may be {float(low.min()):.3g}"
+        refuse(value.op, "cannot be bounded", found, "certify smaller regions")
+    with np.errstate(over="ignore"):
+        sizes = np.abs(function.range(low, high))
+    if not np.all(sizes < _SUM_LIMIT):
+        _refuse_range(value)
 
 
 def _refuse_range(value: Value) -> NoReturn:

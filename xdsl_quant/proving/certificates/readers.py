@@ -14,9 +14,10 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
+from xdsl.traits import SymbolTable
 
 from xdsl_quant.diagnostics import op_name, refuse
 from xdsl_quant.dialects.quant.types import (
@@ -32,6 +33,7 @@ from xdsl_quant.runtime.arrays import (
     stored_elements,
 )
 
+from .functions import FUNCTIONS
 from .linear_maps import Floats, Gathering, Indices, LinearMap, Path
 from .networks import (
     Argument,
@@ -176,18 +178,36 @@ def read_network(function: FuncOp) -> Network:
         ValueError: see `check_function`.
     """
     check_function(function)
-    block = function.body.block
+    (own,) = function.body.block.args
     reader = Reader()
-    argument = Argument(None, tuple(shape_of(block.args[0].type)))
-    reader.values[block.args[0]] = reader.add(argument)
-    for op in block.ops:
+    argument = Argument(None, tuple(shape_of(own.type)))
+    reader.values[own] = reader.add(argument)
+    result = _read_body(reader, function)
+    return Network(_alive(reader.order, argument, result), argument, result)
+
+
+def _read_body(reader: Reader, function: FuncOp) -> Value:
+    """Return the result of a function of values that the reader knows."""
+    for op in function.body.block.ops:
         if isinstance(op, ReturnOp):
-            result = reader.values[op.operands[0]]
-            return Network(_alive(reader.order, argument, result), argument, result)
+            return reader.values[op.operands[0]]
         if op_name(op) == "tfl.no_value":
+            continue
+        if isinstance(op, CallOp):
+            reader.values[op.results[0]] = _read_call(reader, op)
             continue
         reader.values[op.results[0]] = _read_op(reader, op)
     raise AssertionError(function.sym_name.data)
+
+
+def _read_call(reader: Reader, op: CallOp) -> Value:
+    """Return the result of a call, by the values of its function."""
+    callee = SymbolTable.lookup_symbol(op, op.callee)
+    if not isinstance(callee, FuncOp) or callee.is_declaration or len(op.results) != 1:
+        refuse_op(op, f"a call of '{op.callee.string_value()}'")
+    for own, operand in zip(callee.body.block.args, op.operands, strict=True):
+        reader.values[own] = reader.values[operand]
+    return _read_body(reader, callee)
 
 
 def _alive(order: Sequence[Value], argument: Value, result: Value) -> Sequence[Value]:
@@ -317,11 +337,13 @@ def function_value(reader: Reader, op: Operation, name: str) -> Value:
     """Add an elementwise function; a quantized one is tabulated by the interpreter."""
     operand = reader.value(op.operands[0])
     source = scaled_type(op.operands[0].type)
-    table = None if source is None else _table(op, source)
+    known = FUNCTIONS.get(name)
+    domain = -np.inf if known is None else known.domain
+    table = None if source is None else _table(op, source, domain)
     return reader.add(Function(op, operand.shape, operand, name, table))
 
 
-def _table(op: Operation, source: ScaledQuantizedType) -> Table:
+def _table(op: Operation, source: ScaledQuantizedType, domain: float) -> Table:
     target = scaled_type(op.results[0].type)
     if target is None or not source.is_per_tensor or not target.is_per_tensor:
         refuse_op(op, "operand or result without per-tensor scale")
@@ -329,6 +351,8 @@ def _table(op: Operation, source: ScaledQuantizedType) -> Table:
         refuse_op(op, "stored values of more than 16 bits")
     low, high = source.storage_range
     stored = np.arange(low, high + 1).astype(numpy_dtype(source))
+    # The interpreter refuses stored values where the function is undefined.
+    stored = stored[real_numbers(stored, source) > domain]
     results = _interpreted_op(op, stored)
     return Table(real_numbers(stored, source), real_numbers(results, target))
 
