@@ -97,8 +97,7 @@ class Analysis:
         total = np.abs(affine.constant)
         for base, path in affine.terms:
             pair = self.pairs[base]
-            size = pair.number.magnitude + pair.difference.magnitude
-            total = total + path.magnitude.apply(size)
+            total = total + path.magnitude.apply(np.max(np.abs(pair.quantized), axis=0))
         type_ = scaled_type(value.op.results[0].type)
         limit: Floats | float = _SUM_LIMIT
         if type_ is not None and type_.storage_type_integral_width > 16:
@@ -242,11 +241,21 @@ class Analysis:
         ends = (-infinity, infinity) if clamp is None else (clamp.low, clamp.high)
         self._refine(operand, error, (*own_ends, *ends))
         self._check_limit(own, operand)
-        number = result = operand.number
+        number, difference = operand.number, operand.difference
+        result = number
         if clamp is not None:
             lines = _clamp_lines(number, ends)
             result = self.variables.enclose(lines, _MARGIN * number.magnitude)
-        return ValuePair(result, self._saturated(operand, own_ends, ends, error))
+        changed = self._saturated(operand, own_ends, ends, error)
+        limits = (
+            np.clip(operand.limits[0] - error, *own_ends),
+            np.clip(operand.limits[1] + error, *own_ends),
+        )
+        margin = _MARGIN * (operand.number.magnitude + difference.magnitude + error)
+        changed.tighten(
+            limits[0] - result.high - margin, limits[1] - result.low + margin
+        )
+        return ValuePair(result, changed, limits)
 
     def _saturated(
         self, operand: ValuePair, own: _Ends, ends: _Ends, error: Floats
@@ -324,26 +333,27 @@ class Analysis:
         result = self._relaxed(number, function)
         smallest, largest = function.slopes(low, high)
         slope, swing = (smallest + largest) / 2, (largest - smallest) / 2
-        offset: Floats = np.zeros_like(low)
         radius = swing * difference.magnitude
         radius = radius + function.error(number.low, number.high)
-        if value.table is None:
-            radius = radius + function.error(low, high)
-        else:
-            first = number.low + difference.low
-            last = number.high + difference.high
-            error_low, error_high = _table_errors(value.table, function, first, last)
-            offset = (error_low + error_high) / 2
-            radius = radius + (error_high - error_low) / 2
+        inputs = operand.quantized
+        error_high = function.error(*inputs)
+        error_low = -error_high
+        if value.table is not None:
+            error_low, error_high = _table_errors(value.table, function, *inputs)
+        offset = (error_low + error_high) / 2
+        radius = radius + (error_high - error_low) / 2
         sizes = number.magnitude + difference.magnitude
         steepest = np.maximum(np.abs(smallest), np.abs(largest))
         radius = radius + _MARGIN * (1 + sizes) * (1 + steepest)
         changed = self.variables.define([(difference, slope)], offset, radius)
-        if value.table is None:
-            least, most = function.range(low, high)
-            error = 2 * function.error(low, high) + _MARGIN * (1 + abs(most - least))
-            changed.tighten(least - result.high - error, most - result.low + error)
-        return ValuePair(result, changed)
+        least, most = function.range(*inputs)
+        margin = _MARGIN * (1 + np.abs(least) + np.abs(most))
+        limits = least + error_low - margin, most + error_high + margin
+        margin = _MARGIN * (1 + result.magnitude)
+        changed.tighten(
+            limits[0] - result.high - margin, limits[1] - result.low + margin
+        )
+        return ValuePair(result, changed, limits)
 
     def _relaxed(self, number: Variable, function: Elementwise) -> Variable:
         """Return the variable of a function of a float value."""
@@ -372,12 +382,19 @@ class Analysis:
         high = number.high[:, groups].max(axis=2)
         center, radius = _middle_and_radius([low, high])
         result = self.variables.define((), center, radius + _MARGIN * np.abs(center))
-        # The largest elements differ by no more than elements of the same index.
-        low = difference.low[:, groups].min(axis=2)
-        high = difference.high[:, groups].max(axis=2)
-        center, radius = _middle_and_radius([low, high])
-        changed = self.variables.define((), center, radius + _MARGIN * np.abs(center))
-        return ValuePair(result, changed)
+        # The difference is at most that of the largest quantized element, and at least
+        # that of the largest float element.
+        least, most = (each[:, groups] for each in operand.quantized)
+        is_first = number.high[:, groups] >= low[..., np.newaxis]
+        is_second = most >= least.max(axis=2, keepdims=True)
+        first = np.where(is_first, difference.low[:, groups], np.inf).min(axis=2)
+        last = np.where(is_second, difference.high[:, groups], -np.inf).max(axis=2)
+        first = np.maximum(first, least.max(axis=2) - high)
+        last = np.minimum(last, most.max(axis=2) - low)
+        center, radius = _middle_and_radius([first, last])
+        sizes = np.abs(center) + np.abs(low) + np.abs(high)
+        changed = self.variables.define((), center, radius + _MARGIN * sizes)
+        return ValuePair(result, changed, (least.max(axis=2), most.max(axis=2)))
 
 
 def _chord(difference: Variable, error: Floats, side: float) -> tuple[Floats, Floats]:
@@ -433,9 +450,14 @@ def _rounding_error(affine: Affine, sizes: Sequence[Floats]) -> Floats:
     summed = affine.magnitude
     for (_, path), size in zip(affine.terms, sizes, strict=True):
         summed = summed + path.magnitude.apply(size + SMALLEST)
-    is_moved = len(affine.terms) == 1 and _moves_only(affine.terms[0][1])
-    if is_moved and not affine.magnitude.any():
-        return np.zeros_like(summed)
+    counts = (affine.magnitude > 0).astype(np.float64)
+    if all(_moves_only(path) for _, path in affine.terms):
+        counts = counts + sum(
+            path.apply(np.ones(size.shape[-1]))
+            for (_, path), size in zip(affine.terms, sizes, strict=True)
+        )
+        if np.all(counts <= 1):
+            return np.zeros_like(summed)
     # Constants may be products of scales and integers in `f32`.
     roundings = 4 + max((path.roundings for _, path in affine.terms), default=0)
     return growth(roundings + len(affine.terms), FLOAT_UNIT) * summed + SMALLEST

@@ -84,11 +84,21 @@ class ValuePair:
     number: Variable
     difference: Variable
 
+    limits: tuple[Floats | float, Floats | float] = (-np.inf, np.inf)
+    """Further bounds of the quantized value, such as its storage range."""
+
+    @property
+    def quantized(self) -> tuple[Floats, Floats]:
+        """Smallest and largest quantized value."""
+        low = self.number.low + self.difference.low
+        high = self.number.high + self.difference.high
+        return np.maximum(low, self.limits[0]), np.minimum(high, self.limits[1])
+
     @property
     def ends(self) -> tuple[Floats, Floats]:
         """Smallest and largest number between the float and the quantized value."""
-        low = self.number.low + np.minimum(self.difference.low, 0.0)
-        return low, self.number.high + np.maximum(self.difference.high, 0.0)
+        low, high = self.quantized
+        return np.minimum(low, self.number.low), np.maximum(high, self.number.high)
 
 
 def outward(low: Floats, high: Floats) -> tuple[Floats, Floats]:

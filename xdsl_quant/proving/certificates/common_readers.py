@@ -35,7 +35,14 @@ from .networks import (
     scaled_type,
     shape_of_result,
 )
-from .readers import Reader, finished, operand_unit, reads, refuse_op
+from .readers import (
+    Reader,
+    finished,
+    operand_unit,
+    reads,
+    refuse_op,
+    requantized_constant,
+)
 
 _FLOAT_ERROR = 2.0**-22
 """Bound of the relative error of a dequantization: the scale and the product in `f32`."""
@@ -56,6 +63,8 @@ def quantized(reader: Reader, op: Operation) -> Value:
         and np.array_equal(source.get_scales(), target.get_scales())
     ):
         return operand
+    if (constant := reader.constant(op.operands[0])) is not None:
+        return reader.sum(op, (), requantized_constant(op, constant))
     unit = operand_unit(op, 0, operand.shape)
     return finished(reader, op, operand, np.ravel(unit))
 
@@ -133,6 +142,8 @@ def clamped(
     """Add an operand that is clamped to constant bounds, which have its shape or one."""
     operand = reader.value(op.operands[index])
     low, high = low.ravel(), high.ravel()
+    if np.all(low == -np.inf) and np.all(high == np.inf):
+        return operand
     if not isinstance(operand, StoredRounding):
         return reader.add(Clamp(op, operand.shape, operand, low, high))
     # The storage range and the clamp are one clamp.

@@ -14,7 +14,7 @@ from .linear_maps import Floats
 _FUNCTION_ERROR: Final = 2.0**-20
 """
 Bound of the error of an elementwise function in `f32`, relative to the largest of 1 and the
-absolute values of argument and result: 16 units in the last place of 1.
+absolute values of result and argument: 16 units in the last place of 1.
 """
 
 _NEIGHBORHOOD: Final = 1e-9
@@ -39,6 +39,9 @@ class Elementwise:
 
     domain: float = -np.inf
     """The function is defined above this number."""
+
+    has_argument_error: bool = True
+    """True if the error in `f32` may grow with the argument, not only with the result."""
 
     def slopes(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """
@@ -70,7 +73,9 @@ class Elementwise:
 
     def error(self, low: Floats, high: Floats) -> Floats:
         """Return a bound of the error of the function in `f32` on intervals."""
-        sizes = np.abs([low, high, *self.range(low, high)])
+        sizes = np.abs([*self.range(low, high)])
+        if self.has_argument_error:
+            sizes = np.abs([low, high, *sizes])
         return _FUNCTION_ERROR * np.maximum(np.max(sizes, axis=0), 1.0)
 
 
@@ -78,6 +83,13 @@ def _contains(
     low: Floats, high: Floats, point: float
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     return (low <= point + _NEIGHBORHOOD) & (point - _NEIGHBORHOOD <= high)
+
+
+def _positive(
+    compute: Callable[[Floats], Floats], derivative: Callable[[Floats], Floats]
+) -> Elementwise:
+    """Return a function of positive numbers."""
+    return Elementwise(compute, derivative, domain=0.0, has_argument_error=False)
 
 
 def _logistic(x: Floats) -> Floats:
@@ -173,10 +185,12 @@ FUNCTIONS: Mapping[str, Elementwise] = {
     "hard_swish": Elementwise(
         _hard_swish, _hard_swish_slope, (-3.0, 3.0), (-0.5, 1.5), (-1.5,)
     ),
-    "exp": Elementwise(np.exp, np.exp),
-    "square": Elementwise(np.square, _twice, extremes=(0.0,)),
-    "reciprocal": Elementwise(_reciprocal, _reciprocal_slope, domain=0.0),
-    "sqrt": Elementwise(np.sqrt, _sqrt_slope, domain=0.0),
-    "rsqrt": Elementwise(_rsqrt, _rsqrt_slope, domain=0.0),
+    "exp": Elementwise(np.exp, np.exp, has_argument_error=False),
+    "square": Elementwise(
+        np.square, _twice, extremes=(0.0,), has_argument_error=False
+    ),
+    "reciprocal": _positive(_reciprocal, _reciprocal_slope),
+    "sqrt": _positive(np.sqrt, _sqrt_slope),
+    "rsqrt": _positive(_rsqrt, _rsqrt_slope),
 }
 """Functions by name. Functions of quantized models without an entry are refused."""

@@ -171,6 +171,7 @@ class _Probe:
 
     counterpart: Value | None
     expected: Floats
+    constant: Floats
     drawn: Mapping[Value, Floats]
     """Drawn values of the counterparts of the bases."""
 
@@ -185,7 +186,8 @@ class _Probe:
         rng = np.random.default_rng(0)
         drawn = {base: rng.normal(size=(4, base.size)) for base in floats}
         probes = {base: drawn[pairing.counterparts[base]] for base in affine.bases}
-        return _Probe(pairing.counterparts.get(value), affine.apply(probes), drawn)
+        counterpart = pairing.counterparts.get(value)
+        return _Probe(counterpart, affine.apply(probes), affine.constant, drawn)
 
     def distance(self, candidate: Value) -> float:
         """Return the relative distance of a float value on the same draws."""
@@ -196,8 +198,16 @@ class _Probe:
         expanded = expand(candidate, self.drawn)
         if expanded is None or not expanded.terms:
             return math.inf
-        error = np.linalg.norm(expanded.apply(self.drawn) - self.expected)
-        return float(error / (np.linalg.norm(self.expected) + 1e-300))
+        found = expanded.apply(self.drawn)
+        linear = found - expanded.constant, self.expected - self.constant
+        # Constants, such as those of attention masks, may differ by any factor.
+        distances = _relative_distance(*linear), _relative_distance(found, self.expected)
+        return distances[0] + 1e-3 * min(distances[1], 1.0)
+
+
+def _relative_distance(found: Floats, expected: Floats) -> float:
+    error = np.linalg.norm(found - expected)
+    return float(error / (np.linalg.norm(expected) + 1e-300))
 
 
 def _kind(value: Value) -> tuple[type[Value], str]:

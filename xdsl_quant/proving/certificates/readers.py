@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    Float32Type,
+    ModuleOp,
+    TensorType,
+    i1,
+)
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
@@ -219,6 +225,10 @@ def _alive(order: Sequence[Value], argument: Value, result: Value) -> Sequence[V
     return [value for value in order if value in alive]
 
 
+_MOVED_MASKS = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
+"""Ops that may have truth values as results."""
+
+
 def _read_op(reader: Reader, op: Operation) -> Value:
     if len(op.results) == 1 and (constant := _constant(op)) is not None:
         return reader.sum(op, (), constant)
@@ -228,8 +238,10 @@ def _read_op(reader: Reader, op: Operation) -> Value:
     element = scalar_or_element_type(op.results[0].type)
     if isinstance(element, ScaledQuantizedType):
         element = element.expressed_type
+    # Masks of selections are constant, and only moved.
+    is_mask = element == i1 and isinstance(reader.values.get(op.operands[0]), Sum)
     # The rounding errors of other floats, and of integers, are not modelled.
-    if not isinstance(element, Float32Type):
+    if not isinstance(element, Float32Type) and not (is_mask and name in _MOVED_MASKS):
         refuse_op(op, f"result of type {op.results[0].type}")
     return read(reader, op)
 
@@ -355,6 +367,19 @@ def _table(op: Operation, source: ScaledQuantizedType, domain: float) -> Table:
     stored = stored[real_numbers(stored, source) > domain]
     results = _interpreted_op(op, stored)
     return Table(real_numbers(stored, source), real_numbers(results, target))
+
+
+def requantized_constant(op: Operation, constant: Floats) -> Floats:
+    """Return the result of a requantization of constant real numbers."""
+    source, target = (
+        scaled_type(each.type) for each in (op.operands[0], op.results[0])
+    )
+    if source is None or target is None or not source.is_per_tensor:
+        refuse_op(op, "a constant without per-tensor scale")
+    corrected = np.rint(constant.ravel() / source.get_scales())
+    stored = corrected + source.get_zero_points()
+    results = _interpreted_op(op, stored.astype(numpy_dtype(source)))
+    return real_numbers(results.reshape(constant.shape), target)
 
 
 def _interpreted_op(op: Operation, stored: Array) -> Array:
