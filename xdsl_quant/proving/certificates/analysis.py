@@ -452,10 +452,8 @@ def _rounding_error(affine: Affine, sizes: Sequence[Floats]) -> Floats:
         summed = summed + path.magnitude.apply(size + SMALLEST)
     counts = (affine.magnitude > 0).astype(np.float64)
     if all(_moves_only(path) for _, path in affine.terms):
-        counts = counts + sum(
-            path.apply(np.ones(size.shape[-1]))
-            for (_, path), size in zip(affine.terms, sizes, strict=True)
-        )
+        for (_, path), size in zip(affine.terms, sizes, strict=True):
+            counts = counts + path.apply(np.ones(size.shape[-1]))
         if np.all(counts <= 1):
             return np.zeros_like(summed)
     # Constants may be products of scales and integers in `f32`.

@@ -186,9 +186,7 @@ FUNCTIONS: Mapping[str, Elementwise] = {
         _hard_swish, _hard_swish_slope, (-3.0, 3.0), (-0.5, 1.5), (-1.5,)
     ),
     "exp": Elementwise(np.exp, np.exp, has_argument_error=False),
-    "square": Elementwise(
-        np.square, _twice, extremes=(0.0,), has_argument_error=False
-    ),
+    "square": Elementwise(np.square, _twice, extremes=(0.0,), has_argument_error=False),
     "reciprocal": _positive(_reciprocal, _reciprocal_slope),
     "sqrt": _positive(np.sqrt, _sqrt_slope),
     "rsqrt": _positive(_rsqrt, _rsqrt_slope),

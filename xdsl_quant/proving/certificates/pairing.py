@@ -201,7 +201,10 @@ class _Probe:
         found = expanded.apply(self.drawn)
         linear = found - expanded.constant, self.expected - self.constant
         # Constants, such as those of attention masks, may differ by any factor.
-        distances = _relative_distance(*linear), _relative_distance(found, self.expected)
+        distances = (
+            _relative_distance(*linear),
+            _relative_distance(found, self.expected),
+        )
         return distances[0] + 1e-3 * min(distances[1], 1.0)
 
 

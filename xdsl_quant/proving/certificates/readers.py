@@ -115,7 +115,12 @@ class Reader:
                 total = total + path.apply(value.constant)
             else:
                 variable.append((value, path))
-        return self.add(Sum(op, shape, variable, total))
+        found = Sum(op, shape, variable, total)
+        same = next((each for each in self.order if _are_same(each, found)), None)
+        if same is None:
+            return self.add(found)
+        # One value for equal sums, so that a pair has one float value.
+        return self.add(Sum(op, shape, [(same, Path())], np.zeros(same.size)))
 
     def mapped(
         self, op: Operation, *maps: LinearMap, constant: Floats | float = 0.0
@@ -131,6 +136,21 @@ class Reader:
         if np.array_equal(indices, np.arange(count)):
             return self.mapped(op)
         return self.mapped(op, Gathering(indices, count))
+
+
+def _are_same(lhs: Value, rhs: Sum) -> bool:
+    """Return True for equal sums of floats."""
+    if not isinstance(lhs, Sum) or not rhs.terms or len(lhs.terms) != len(rhs.terms):
+        return False
+    types = [scaled_type(each.op.results[0].type) for each in (lhs, rhs) if each.op]
+    return (
+        types == [None, None]
+        and all(
+            x is y and first.equals(second)
+            for (x, first), (y, second) in zip(lhs.terms, rhs.terms, strict=True)
+        )
+        and np.array_equal(lhs.constant, rhs.constant)
+    )
 
 
 ReadFunction: TypeAlias = Callable[[Reader, Operation], Value]
