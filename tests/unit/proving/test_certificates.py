@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
 from tests.oracles.certificates import networks, violations
+from xdsl_quant import execution
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.proving import Certificate, Region, certify
 from xdsl_quant.proving.certificates import witnesses
@@ -84,7 +85,14 @@ def test_witnesses_have_other_classes():
 @pytest.mark.parametrize(
     ("name", "least"), [("residual tfl", 0.02), ("attention tfl", 0.01)]
 )
-def test_bounds_hold_for_all_ops(name: str, least: float):
+def test_bounds_hold_for_all_ops(
+    name: str, least: float, monkeypatch: pytest.MonkeyPatch
+):
+    def not_installed(*_: object, **__: object):
+        raise ImportError
+
+    # Compilation takes longer than the few runs of the interpreter.
+    monkeypatch.setattr(execution, "compile", not_installed)
     network = networks()[name]()
     few = {"samples": network.samples[:12], "centers": network.centers[:2], "rows": 12}
     network = replace(network, **few)
