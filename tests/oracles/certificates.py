@@ -2,7 +2,7 @@
 Certificates of networks, compared with errors of drawn inputs.
 
 `python -m tests.oracles.certificates --inputs 10000000` draws corners, random points and
-points between stored values of regions of eleven networks, and counts inputs whose error
+points between stored values of regions of thirteen networks, and counts inputs whose error
 exceeds the certified bound, or whose class differs although it is certified.
 """
 
@@ -30,6 +30,14 @@ from xdsl_quant.proving.certificates.attacks import runner
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.loading import parse_module
 
+from .certificate_networks import (
+    LENGTH,
+    WIDTH,
+    TextLines,
+    stablehlo_attention_text,
+    tfl_attention_text,
+)
+
 Floats = NDArray[np.float64]
 
 BATCH = 256
@@ -48,11 +56,17 @@ class CertifiedNetwork:
     radius: float
     limits: tuple[float, float] | None = None
 
+    rows: int = BATCH
+    """
+    Calibration uses a multiple of this number of samples: a multiple of all batch sizes, so
+    that all have the same parameters.
+    """
+
     def modules(self, batch: int) -> tuple[ModuleOp, ModuleOp]:
         """Return the quantized and the float network for a batch size."""
         module = parse_module(self.text(batch))
-        rows = len(self.samples) // BATCH * BATCH or len(self.samples)
-        samples = np.resize(self.samples, (max(rows, BATCH), *self.samples.shape[1:]))
+        rows = max(len(self.samples) // self.rows * self.rows, self.rows)
+        samples = np.resize(self.samples, (rows, *self.samples.shape[1:]))
         return quantize(module.clone(), samples).module, module
 
     @property
@@ -61,37 +75,6 @@ class CertifiedNetwork:
 
 
 # Networks
-
-
-class _Lines:
-    """Text of a network of `tfl` ops with drawn weights."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng, self.lines = rng, list[str]()
-
-    def add(self, op: str, operands: Sequence[tuple[str, str]], result: str) -> str:
-        """Add an op, given with its properties, and return the name of its result."""
-        name, _, properties = op.partition(" ")
-        types = ", ".join(type_ for _, type_ in operands)
-        values = ", ".join(value for value, _ in operands)
-        self.lines.append(
-            f'%v{len(self.lines)} = "tfl.{name}"({values}) {properties} : ({types}) -> '
-            f"{result}"
-        )
-        return f"%v{len(self.lines) - 1}"
-
-    def weights(self, *sizes: int) -> tuple[str, str]:
-        """Add drawn weights of a standard deviation that keeps the size of values."""
-        scale = 1.3 / np.sqrt(np.prod(sizes[1:])) if len(sizes) > 1 else 0.2
-        values = self.rng.normal(0, scale, sizes).astype("<f4")
-        return self.constant(values, "f32")
-
-    def constant(self, values: NDArray[np.generic], element: str) -> tuple[str, str]:
-        """Add a constant; return its name and type."""
-        type_ = f"tensor<{''.join(f'{size}x' for size in values.shape)}{element}>"
-        text = f'dense<"0x{values.tobytes().hex()}"> : {type_}'
-        self.lines.append(f"%v{len(self.lines)} = arith.constant {text}")
-        return f"%v{len(self.lines) - 1}", type_
 
 
 _CONVOLUTION = (
@@ -109,7 +92,7 @@ def residual_text(batch: int, seed: int = 0) -> str:
     Return a network with the ops of small image models: convolutions, pooling, padding,
     a residual sum, concatenation, products with constants, logistic, tanh and GELU.
     """
-    lines = _Lines(np.random.default_rng(seed))
+    lines = TextLines("tfl", np.random.default_rng(seed))
 
     def image(*sizes: int) -> str:
         return f"tensor<{batch}x{''.join(f'{size}x' for size in sizes)}f32>"
@@ -142,8 +125,7 @@ def residual_text(batch: int, seed: int = 0) -> str:
     dense += 'fused_activation_function = "NONE"}'
     factors = [lines.weights(4, 16), lines.weights(4)]
     h = add(f"fully_connected {dense}", [(g, image(16)), *factors], image(4))
-    body = "\n  ".join([*lines.lines, f"func.return {h} : {image(4)}"])
-    return f"func.func @main(%x: {x}) -> {image(4)} {{\n  {body}\n}}\n"
+    return lines.function(x, image(4), h)
 
 
 def networks() -> Mapping[str, Callable[[], CertifiedNetwork]]:
@@ -158,6 +140,8 @@ def networks() -> Mapping[str, Callable[[], CertifiedNetwork]]:
     for name in load_networks():
         found[f"digits {name} stablehlo"] = partial(_digits, name)
     found["residual tfl"] = residual
+    found["attention tfl"] = partial(_attention, tfl_attention_text)
+    found["attention stablehlo"] = partial(_attention, stablehlo_attention_text)
     return found
 
 
@@ -194,6 +178,12 @@ def residual() -> CertifiedNetwork:
     return CertifiedNetwork(residual_text, samples, samples[:20], 0.05)
 
 
+def _attention(text: Callable[[int], str]) -> CertifiedNetwork:
+    shape = 600, LENGTH, WIDTH
+    samples = np.random.default_rng(1).uniform(-2, 2, shape).astype(np.float32)
+    return CertifiedNetwork(text, samples, samples[:20], 0.001)
+
+
 # Inputs
 
 
@@ -216,24 +206,36 @@ def drawn_inputs(
 
 
 def violations(
-    network: CertifiedNetwork, found: Certificate, inputs: int, seed: int
+    network: CertifiedNetwork,
+    modules: tuple[ModuleOp, ModuleOp],
+    found: Certificate,
+    inputs: int,
+    seed: int,
+    batch: int = BATCH,
 ) -> tuple[int, float]:
     """
     Return the number of inputs that violate a certificate, and the largest part of a
     bound that an error reaches.
+
+    Args:
+        network: the network with the regions of `found`.
+        modules: the quantized and the float network for `batch` arguments.
+        found: the certificate.
+        inputs: number of inputs to draw.
+        seed: seed of the draws.
+        batch: number of arguments of a call.
     """
-    quantized, float_module = network.modules(BATCH)
-    shape = BATCH, *network.centers.shape[1:]
-    runs = [runner(module, None, shape) for module in (quantized, float_module)]
+    shape = batch, *network.centers.shape[1:]
+    runs = [runner(module, None, shape) for module in modules]
     size = int(np.prod(shape[1:]))
     low, high = network.region.float_ends(size)
     rng = np.random.default_rng(seed)
     count, largest = 0, 0.0
     step = 1 / 255 if network.limits else 0.0
-    for index in range(max(inputs // BATCH, 1)):
+    for index in range(max(inputs // batch, 1)):
         region = index % len(low)
-        drawn = drawn_inputs(low[region], high[region], step, BATCH, rng)
-        results = [run(drawn.ravel()).reshape(BATCH, -1) for run in runs]
+        drawn = drawn_inputs(low[region], high[region], step, batch, rng)
+        results = [run(drawn.ravel()).reshape(batch, -1) for run in runs]
         certificate = found.regions[region]
         errors = np.abs(results[0] - results[1])
         is_wrong = np.any(errors > np.array(certificate.errors), axis=1)
@@ -257,7 +259,9 @@ def _rows(inputs: int, seed: int, tries: int) -> Iterator[tuple[str, int]]:
         start = time.process_time()
         found = certify(*network.modules(1), network.region, tries=tries)
         total = time.process_time() - start
-        wrong, part = violations(network, found, inputs // len(chosen), seed)
+        wrong, part = violations(
+            network, network.modules(BATCH), found, inputs // len(chosen), seed
+        )
         counts = [found.count(claim, "certified") for claim in ("float", "agreement")]
         yield (
             f"{name:<30} {found.error:>8.3f} {found.observed:>8.3f} {found.ratio:>6.1f} "

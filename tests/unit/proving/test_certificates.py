@@ -1,6 +1,7 @@
 """Certificates: bounds hold for drawn inputs, and refusals name the op."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
-from tests.oracles.certificates import BATCH, residual, violations
+from tests.oracles.certificates import networks, violations
+from xdsl_quant import execution
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.proving import Certificate, Region, certify
 from xdsl_quant.proving.certificates import witnesses
@@ -80,34 +82,36 @@ def test_witnesses_have_other_classes():
     assert np.abs(argument - samples[number]).max() <= 1.5
 
 
-def test_bounds_hold_for_all_ops_of_image_models():
-    network = residual()
-    found = certify(*network.modules(1), network.region, tries=4)
-    wrong, part = violations(network, found, 8 * BATCH, seed=3)
+@pytest.mark.parametrize(
+    ("name", "least"), [("residual tfl", 0.02), ("attention tfl", 0.01)]
+)
+def test_bounds_hold_for_all_ops(
+    name: str, least: float, monkeypatch: pytest.MonkeyPatch
+):
+    def not_installed(*_: object, **__: object):
+        raise ImportError
+
+    # Compilation takes longer than the few runs of the interpreter.
+    monkeypatch.setattr(execution, "compile", not_installed)
+    network = networks()[name]()
+    few = {"samples": network.samples[:12], "centers": network.centers[:2], "rows": 12}
+    network = replace(network, **few)
+    modules = network.modules(1)
+    found = certify(*modules, network.region, tries=0)
+    wrong, part = violations(network, modules, found, 24, seed=3, batch=1)
     assert wrong == 0
     # If bounds were far too wide, the test would not notice errors in them.
-    assert part > 0.02
+    assert part > least
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [("softmax", "no transfer function for 'tfl.softmax'"), ("mul", "both variable")],
-)
-def test_op_without_transfer_function_is_named(name: str, found: str):
-    operands = "%0" if name == "softmax" else "%0, %0"
-    types = ", ".join(["tensor<1x4xf32>"] * operands.count("%"))
-    beta = (
-        "beta = 1.0 : f32"
-        if name == "softmax"
-        else 'fused_activation_function = "NONE"'
-    )
-    text = (
-        "func.func @main(%0: tensor<1x4xf32>) -> tensor<1x4xf32> {\n"
-        f'  %1 = "tfl.{name}"({operands}) {{{beta}}} : ({types}) -> tensor<1x4xf32>\n'
-        "  func.return %1 : tensor<1x4xf32>\n}"
-    )
+def test_op_without_transfer_function_is_named():
+    text = """
+    func.func @main(%0: tensor<1x4xf32>) -> tensor<1x4xf32> {
+      %1 = "tfl.sin"(%0) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+      func.return %1 : tensor<1x4xf32>
+    }"""
     region = Region.box(np.zeros((1, 4)), np.ones((1, 4)))
-    with pytest.raises(PassFailedException, match=f"'tfl.{name}' op cannot be bounded"):
+    with pytest.raises(PassFailedException, match=r"'tfl\.sin' op cannot be"):
         certify(text, text, region)
 
 
@@ -313,8 +317,17 @@ def test_slopes_bound_difference_quotients(name: str):
     function = FUNCTIONS[name]
     rng = np.random.default_rng(2)
     ends = np.sort(rng.normal(0, 3, (2000, 2)), axis=1)
+    if function.domain == 0:
+        ends = np.exp(ends)
     smallest, largest = function.slopes(ends[:, 0], ends[:, 1])
     quotient = (
         np.diff(function.compute(ends), axis=1)[:, 0] / np.diff(ends, axis=1)[:, 0]
     )
-    assert np.all((smallest <= quotient + 1e-7) & (quotient - 1e-7 <= largest))
+    error = 1e-7 * (1 + np.abs(quotient))
+    assert np.all((smallest <= quotient + error) & (quotient - error <= largest))
+    points = ends[:, :1] + np.diff(ends, axis=1) * np.linspace(0, 1, 9)
+    least, most = function.range(ends[:, 0], ends[:, 1])
+    results = function.compute(points)
+    error = 1e-12 * (1 + np.abs(results).max(axis=1))
+    assert np.all(least - error <= results.min(axis=1))
+    assert np.all(results.max(axis=1) <= most + error)

@@ -15,7 +15,7 @@ import numpy as np
 
 from xdsl_quant.diagnostics import refuse
 
-from .bounds import Coefficient, Lines, Variable, Variables
+from .bounds import Coefficient, Lines, ValuePair, Variable, Variables
 from .functions import FUNCTIONS, Elementwise
 from .linear_maps import (
     FLOAT_UNIT,
@@ -30,6 +30,8 @@ from .networks import (
     Clamp,
     Function,
     Largest,
+    Product,
+    Softmax,
     StoredRounding,
     Table,
     Value,
@@ -37,6 +39,7 @@ from .networks import (
     scaled_type,
 )
 from .pairing import Affine, Pairing, expand
+from .relaxations import product_pair, softmax_pair
 
 _Ends: TypeAlias = tuple[Floats, Floats]
 """Smallest and largest result of a clamp."""
@@ -46,14 +49,6 @@ _SUM_LIMIT = 2.0**127
 
 _MARGIN = 2.0**-40
 """Bound of the relative rounding errors of the few operations of a relaxation."""
-
-
-@dataclass(frozen=True)
-class ValuePair:
-    """Variables of a float value, and of the quantized value less the float value."""
-
-    number: Variable
-    difference: Variable
 
 
 @dataclass
@@ -67,9 +62,6 @@ class Analysis:
 
     floats: dict[Value, Variable] = field(default_factory=dict[Value, Variable])
     """Variables by float value."""
-
-    operands: dict[Value, ValuePair] = field(default_factory=dict[Value, ValuePair])
-    """Pairs of the operands of values that are not affine."""
 
     @staticmethod
     def of(pairing: Pairing, low: Floats, high: Floats) -> Analysis:
@@ -91,9 +83,7 @@ class Analysis:
             if value not in pairing.operands:
                 analysis._check_sum_range(value)
                 continue
-            operand = analysis._operand(value)
-            analysis.operands[value] = operand
-            pair = analysis._result(value, operand)
+            pair = analysis._result(value)
             analysis.pairs[value] = pair
             analysis.floats[pairing.counterparts[value]] = pair.number
         return analysis
@@ -107,8 +97,7 @@ class Analysis:
         total = np.abs(affine.constant)
         for base, path in affine.terms:
             pair = self.pairs[base]
-            size = pair.number.magnitude + pair.difference.magnitude
-            total = total + path.magnitude.apply(size)
+            total = total + path.magnitude.apply(np.max(np.abs(pair.quantized), axis=0))
         type_ = scaled_type(value.op.results[0].type)
         limit: Floats | float = _SUM_LIMIT
         if type_ is not None and type_.storage_type_integral_width > 16:
@@ -127,10 +116,6 @@ class Analysis:
         """
         networks = self.pairing.quantized, self.pairing.float_network
         return self._pair_of(networks[0].result, networks[1].result)
-
-    def _operand(self, value: Value) -> ValuePair:
-        (operand,) = value.operands
-        return self._pair_of(operand, self.pairing.operands[value])
 
     def _pair_of(self, quantized: Value, partner: Value) -> ValuePair:
         """Return the pair of an affine function of quantized values and its partner."""
@@ -202,18 +187,46 @@ class Analysis:
 
     # Other values
 
-    def _result(self, value: Value, operand: ValuePair) -> ValuePair:
-        counterpart = self.pairing.counterparts[value]
-        has_clamp = counterpart is not self.pairing.operands[value]
+    def _result(self, value: Value) -> ValuePair:
+        counterpart, partners = (
+            self.pairing.counterparts[value],
+            self.pairing.operands[value],
+        )
+        operands = [
+            self._pair_of(*each) for each in zip(value.operands, partners, strict=True)
+        ]
+        if isinstance(value, Product | Softmax | Function):
+            for operand in operands:
+                self._refine_all(operand)
+        if isinstance(value, Product):
+            return self._product(value, *operands)
+        (operand,) = operands
+        if isinstance(value, Softmax):
+            return softmax_pair(self.variables, operand, value.length)
         if isinstance(value, Function):
             return self._function(value, operand)
         if isinstance(value, Largest):
             return self._largest(value, operand)
-        clamp = counterpart if has_clamp and isinstance(counterpart, Clamp) else None
+        clamp = counterpart if isinstance(counterpart, Clamp) else None
+        if counterpart is partners[0]:
+            clamp = None
         if isinstance(value, StoredRounding):
             return self._clamped(operand, value, clamp, value.error)
         assert isinstance(value, Clamp)
         return self._clamped(operand, value, clamp, np.zeros(1))
+
+    def _refine_all(self, operand: ValuePair) -> None:
+        """Tighten the bounds of all elements of a pair."""
+        everything = np.ones(operand.number.low.shape, np.bool_)
+        for variable in (operand.number, operand.difference):
+            variable.tighten(*self.variables.refine([variable], everything))
+
+    def _product(self, value: Product, lhs: ValuePair, rhs: ValuePair) -> ValuePair:
+        pair = product_pair(self.variables, lhs, rhs)
+        sizes = pair.number.magnitude + pair.difference.magnitude
+        if not np.all(sizes < _SUM_LIMIT):
+            _refuse_range(value)
+        return pair
 
     def _clamped(
         self,
@@ -228,11 +241,21 @@ class Analysis:
         ends = (-infinity, infinity) if clamp is None else (clamp.low, clamp.high)
         self._refine(operand, error, (*own_ends, *ends))
         self._check_limit(own, operand)
-        number = result = operand.number
+        number, difference = operand.number, operand.difference
+        result = number
         if clamp is not None:
             lines = _clamp_lines(number, ends)
             result = self.variables.enclose(lines, _MARGIN * number.magnitude)
-        return ValuePair(result, self._saturated(operand, own_ends, ends, error))
+        changed = self._saturated(operand, own_ends, ends, error)
+        limits = (
+            np.clip(operand.limits[0] - error, *own_ends),
+            np.clip(operand.limits[1] + error, *own_ends),
+        )
+        margin = _MARGIN * (operand.number.magnitude + difference.magnitude + error)
+        changed.tighten(
+            limits[0] - result.high - margin, limits[1] - result.low + margin
+        )
+        return ValuePair(result, changed, limits)
 
     def _saturated(
         self, operand: ValuePair, own: _Ends, ends: _Ends, error: Floats
@@ -305,28 +328,32 @@ class Analysis:
             assert value.op is not None
             refuse(value.op, "cannot be bounded", f"function '{value.name}'")
         number, difference = operand.number, operand.difference
-        everything = np.ones(number.low.shape, np.bool_)
-        for variable in (number, difference):
-            variable.tighten(*self.variables.refine([variable], everything))
+        low, high = operand.ends
+        _check_domain(value, function, low, high)
         result = self._relaxed(number, function)
-        low = number.low + np.minimum(difference.low, 0.0)
-        high = number.high + np.maximum(difference.high, 0.0)
         smallest, largest = function.slopes(low, high)
         slope, swing = (smallest + largest) / 2, (largest - smallest) / 2
-        offset: Floats = np.zeros_like(low)
-        radius = swing * difference.magnitude + function.error(number.magnitude)
-        if value.table is None:
-            both = number.magnitude + difference.magnitude
-            radius = radius + function.error(both)
-        else:
-            first = number.low + difference.low
-            last = number.high + difference.high
-            error_low, error_high = _table_errors(value.table, function, first, last)
-            offset = (error_low + error_high) / 2
-            radius = radius + (error_high - error_low) / 2
-        radius = radius + _MARGIN * (1 + number.magnitude + difference.magnitude)
+        radius = swing * difference.magnitude
+        radius = radius + function.error(number.low, number.high)
+        inputs = operand.quantized
+        error_high = function.error(*inputs)
+        error_low = -error_high
+        if value.table is not None:
+            error_low, error_high = _table_errors(value.table, function, *inputs)
+        offset = (error_low + error_high) / 2
+        radius = radius + (error_high - error_low) / 2
+        sizes = number.magnitude + difference.magnitude
+        steepest = np.maximum(np.abs(smallest), np.abs(largest))
+        radius = radius + _MARGIN * (1 + sizes) * (1 + steepest)
         changed = self.variables.define([(difference, slope)], offset, radius)
-        return ValuePair(result, changed)
+        least, most = function.range(*inputs)
+        margin = _MARGIN * (1 + np.abs(least) + np.abs(most))
+        limits = least + error_low - margin, most + error_high + margin
+        margin = _MARGIN * (1 + result.magnitude)
+        changed.tighten(
+            limits[0] - result.high - margin, limits[1] - result.low + margin
+        )
+        return ValuePair(result, changed, limits)
 
     def _relaxed(self, number: Variable, function: Elementwise) -> Variable:
         """Return the variable of a function of a float value."""
@@ -336,9 +363,16 @@ class Analysis:
         center = (low + high) / 2
         around = np.maximum(high - center, center - low)
         offset = function.compute(center) - slope * center
-        radius = swing * around + function.error(number.magnitude)
-        radius = radius + _MARGIN * (1 + number.magnitude)
-        return self.variables.define([(number, slope)], offset, radius)
+        error = function.error(low, high)
+        steepest = np.maximum(np.abs(smallest), np.abs(largest))
+        margin = _MARGIN * (1 + number.magnitude) * (1 + steepest)
+        result = self.variables.define(
+            [(number, slope)], offset, swing * around + error + margin
+        )
+        least, most = function.range(low, high)
+        error = error + _MARGIN * (np.abs(least) + np.abs(most))
+        result.tighten(least - error, most + error)
+        return result
 
     def _largest(self, value: Largest, operand: ValuePair) -> ValuePair:
         """Return the pair of the largest elements of groups."""
@@ -348,12 +382,19 @@ class Analysis:
         high = number.high[:, groups].max(axis=2)
         center, radius = _middle_and_radius([low, high])
         result = self.variables.define((), center, radius + _MARGIN * np.abs(center))
-        # The largest elements differ by no more than elements of the same index.
-        low = difference.low[:, groups].min(axis=2)
-        high = difference.high[:, groups].max(axis=2)
-        center, radius = _middle_and_radius([low, high])
-        changed = self.variables.define((), center, radius + _MARGIN * np.abs(center))
-        return ValuePair(result, changed)
+        # The difference is at most that of the largest quantized element, and at least
+        # that of the largest float element.
+        least, most = (each[:, groups] for each in operand.quantized)
+        is_first = number.high[:, groups] >= low[..., np.newaxis]
+        is_second = most >= least.max(axis=2, keepdims=True)
+        first = np.where(is_first, difference.low[:, groups], np.inf).min(axis=2)
+        last = np.where(is_second, difference.high[:, groups], -np.inf).max(axis=2)
+        first = np.maximum(first, least.max(axis=2) - high)
+        last = np.minimum(last, most.max(axis=2) - low)
+        center, radius = _middle_and_radius([first, last])
+        sizes = np.abs(center) + np.abs(low) + np.abs(high)
+        changed = self.variables.define((), center, radius + _MARGIN * sizes)
+        return ValuePair(result, changed, (least.max(axis=2), most.max(axis=2)))
 
 
 def _chord(difference: Variable, error: Floats, side: float) -> tuple[Floats, Floats]:
@@ -409,12 +450,30 @@ def _rounding_error(affine: Affine, sizes: Sequence[Floats]) -> Floats:
     summed = affine.magnitude
     for (_, path), size in zip(affine.terms, sizes, strict=True):
         summed = summed + path.magnitude.apply(size + SMALLEST)
-    is_moved = len(affine.terms) == 1 and _moves_only(affine.terms[0][1])
-    if is_moved and not affine.magnitude.any():
-        return np.zeros_like(summed)
+    counts = (affine.magnitude > 0).astype(np.float64)
+    if all(_moves_only(path) for _, path in affine.terms):
+        for (_, path), size in zip(affine.terms, sizes, strict=True):
+            counts = counts + path.apply(np.ones(size.shape[-1]))
+        if np.all(counts <= 1):
+            return np.zeros_like(summed)
     # Constants may be products of scales and integers in `f32`.
     roundings = 4 + max((path.roundings for _, path in affine.terms), default=0)
     return growth(roundings + len(affine.terms), FLOAT_UNIT) * summed + SMALLEST
+
+
+def _check_domain(
+    value: Function, function: Elementwise, low: Floats, high: Floats
+) -> None:
+    """Refuse a function of arguments where it is undefined, or exceeds `f32`."""
+    assert value.op is not None
+    # Also true for NaN.
+    if not np.all(low > function.domain):
+        found = f"an argument of '{value.name}' may be {float(low.min()):.3g}"
+        refuse(value.op, "cannot be bounded", found, "certify smaller regions")
+    with np.errstate(over="ignore"):
+        sizes = np.abs(function.range(low, high))
+    if not np.all(sizes < _SUM_LIMIT):
+        _refuse_range(value)
 
 
 def _refuse_range(value: Value) -> NoReturn:

@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .linear_maps import SMALLEST, UNIT, Floats, Path, growth
+from .linear_maps import SMALLEST, UNIT, Floats, GroupMatrices, Path, growth
 
-Coefficient: TypeAlias = "Path | Floats"
-"""Linear map, or factors `[regions, elements]`."""
+Coefficient: TypeAlias = "Path | GroupMatrices | Floats"
+"""Linear map, matrices of regions, or factors `[regions, elements]`."""
 
 _MOST_BYTES = 1 << 26
 """Maximum size in bytes of the coefficients of a variable."""
@@ -77,31 +77,55 @@ class Variable:
         self.high = np.minimum(self.high, high)
 
 
+@dataclass(frozen=True)
+class ValuePair:
+    """Variables of a float value, and of the quantized value less the float value."""
+
+    number: Variable
+    difference: Variable
+
+    limits: tuple[Floats | float, Floats | float] = (-np.inf, np.inf)
+    """Further bounds of the quantized value, such as its storage range."""
+
+    @property
+    def quantized(self) -> tuple[Floats, Floats]:
+        """Smallest and largest quantized value."""
+        low = self.number.low + self.difference.low
+        high = self.number.high + self.difference.high
+        return np.maximum(low, self.limits[0]), np.minimum(high, self.limits[1])
+
+    @property
+    def ends(self) -> tuple[Floats, Floats]:
+        """Smallest and largest number between the float and the quantized value."""
+        low, high = self.quantized
+        return np.minimum(low, self.number.low), np.maximum(high, self.number.high)
+
+
 def outward(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return bounds that are wider by one unit in the last place."""
     return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
 
 
 def _applied(coefficient: Coefficient, values: Floats) -> Floats:
-    if isinstance(coefficient, Path):
-        return coefficient.apply(values)
-    return coefficient * values
+    if isinstance(coefficient, np.ndarray):
+        return coefficient * values
+    return coefficient.apply(values)
 
 
 def _absolute(coefficient: Coefficient) -> Coefficient:
-    if isinstance(coefficient, Path):
-        return coefficient.magnitude
-    return np.abs(coefficient)
+    if isinstance(coefficient, np.ndarray):
+        return np.abs(coefficient)
+    return coefficient.magnitude
 
 
 def _transpose(coefficient: Coefficient, rows: Floats) -> Floats:
-    if isinstance(coefficient, Path):
-        return coefficient.transpose(rows)
-    return rows * coefficient[:, np.newaxis]
+    if isinstance(coefficient, np.ndarray):
+        return rows * coefficient[:, np.newaxis]
+    return coefficient.transpose(rows)
 
 
 def _roundings(coefficient: Coefficient) -> int:
-    return coefficient.roundings if isinstance(coefficient, Path) else 1
+    return 1 if isinstance(coefficient, np.ndarray) else coefficient.roundings
 
 
 @dataclass

@@ -231,9 +231,11 @@ def _location_of(op: Operation) -> str:
 
 def _add_kernels(kernels: dict[Value, KernelBound], analysis: Analysis) -> None:
     """Add the bounds of all kernels, or replace them by larger ones."""
-    for value, pair in analysis.pairs.items():
-        if value.op is None:
-            continue
+    # Of the values of an op, such as its exact sum and its rounding, the last one.
+    results = {value.op: value for value in analysis.pairs if value.op is not None}
+    for value in results.values():
+        pair = analysis.pairs[value]
+        assert value.op is not None
         bound = KernelBound(
             op_name(value.op),
             _location_of(value.op),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,7 +24,9 @@ from .linear_maps import (
 )
 from .networks import (
     Clamp,
+    Function,
     Largest,
+    Product,
     StoredRounding,
     Value,
     element_scales,
@@ -32,7 +35,14 @@ from .networks import (
     scaled_type,
     shape_of_result,
 )
-from .readers import Reader, finished, operand_unit, reads, refuse_op
+from .readers import (
+    Reader,
+    finished,
+    operand_unit,
+    reads,
+    refuse_op,
+    requantized_constant,
+)
 
 _FLOAT_ERROR = 2.0**-22
 """Bound of the relative error of a dequantization: the scale and the product in `f32`."""
@@ -53,6 +63,8 @@ def quantized(reader: Reader, op: Operation) -> Value:
         and np.array_equal(source.get_scales(), target.get_scales())
     ):
         return operand
+    if (constant := reader.constant(op.operands[0])) is not None:
+        return reader.sum(op, (), requantized_constant(op, constant))
     unit = operand_unit(op, 0, operand.shape)
     return finished(reader, op, operand, np.ravel(unit))
 
@@ -130,6 +142,8 @@ def clamped(
     """Add an operand that is clamped to constant bounds, which have its shape or one."""
     operand = reader.value(op.operands[index])
     low, high = low.ravel(), high.ravel()
+    if np.all(low == -np.inf) and np.all(high == np.inf):
+        return operand
     if not isinstance(operand, StoredRounding):
         return reader.add(Clamp(op, operand.shape, operand, low, high))
     # The storage range and the clamp are one clamp.
@@ -143,6 +157,72 @@ def broadcast(value: Value, shape: Sequence[int]) -> Path:
         return Path()
     indices = np.arange(value.size).reshape(value.shape)
     return Path([Gathering(np.broadcast_to(indices, shape).ravel(), value.size)])
+
+
+def spread(reader: Reader, op: Operation, value: Value, shape: Sequence[int]) -> Value:
+    """Add a value broadcast to a shape, as NumPy does."""
+    if value.shape == tuple(shape):
+        return value
+    return reader.sum(op, [(value, broadcast(value, shape))], shape=tuple(shape))
+
+
+def product_of_two(reader: Reader, op: Operation, lhs: Value, rhs: Value) -> Value:
+    """Add the exact products of elements of two variables, broadcast to the result."""
+    shape = shape_of_result(op)
+    if lhs is rhs and lhs.shape == shape:
+        return reader.add(Function(op, shape, lhs, "square"))
+    factors = (spread(reader, op, value, shape) for value in (lhs, rhs))
+    return reader.add(Product(op, shape, *factors))
+
+
+def quotient(reader: Reader, op: Operation) -> Value:
+    """Add the exact quotient of two variables: a product with the reciprocal."""
+    lhs, rhs = (reader.value(operand) for operand in op.operands)
+    # Before it is broadcast: fewer elements.
+    inverse = reader.add(Function(op, rhs.shape, rhs, "reciprocal"))
+    return product_of_two(reader, op, lhs, inverse)
+
+
+def product_unit(op: Operation, shape: Sequence[int]) -> Floats | float:
+    """Return the scales of the products of two operands; 0 for floats."""
+    types = [scaled_type(each.type) for each in op.operands[:2]]
+    if types[0] is None or types[1] is None:
+        return 0.0
+    if types[0].is_per_tensor and types[1].is_per_tensor:
+        scale = float(types[0].get_scales() * types[1].get_scales())
+        return np.full(int(np.prod(shape)), scale)
+    return np.ravel(element_scales(types[0], shape) * element_scales(types[1], shape))
+
+
+def matrix_products(
+    reader: Reader, op: Operation, indices: tuple[Indices, Indices]
+) -> Value:
+    """
+    Add the exact products of matrices.
+
+    Args:
+        indices: elements of the operands, `[*batch, rows, 1, depth]` and
+            `[*batch, 1, columns, depth]`.
+    """
+    shape = np.broadcast_shapes(*(each.shape for each in indices))
+    maps = [
+        Gathering(np.broadcast_to(each, shape).ravel(), reader.value(operand).size)
+        for each, operand in zip(indices, op.operands, strict=False)
+    ]
+    sums = Matrix(math.prod(shape[:-1]), np.ones((shape[-1], 1)))
+    for index in range(2):
+        constant = reader.constant(op.operands[index])
+        if constant is not None:
+            scaling = ElementScaling(maps[index].apply(constant.ravel()))
+            other = reader.value(op.operands[1 - index])
+            path = Path([maps[1 - index], scaling, sums])
+            return reader.sum(op, [(other, path)])
+    factors = [
+        reader.sum(op, [(reader.value(operand), Path([each]))], shape=(each.outputs,))
+        for each, operand in zip(maps, op.operands, strict=False)
+    ]
+    terms = reader.add(Product(op, (maps[0].outputs,), *factors))
+    return reader.sum(op, [(terms, Path([sums]))])
 
 
 def is_variable(reader: Reader, op: Operation, index: int) -> bool:

@@ -276,6 +276,38 @@ class Gathering(LinearMap):
 
 
 @dataclass(eq=False)
+class GroupMatrices:
+    """
+    Products of groups of consecutive elements with a matrix for each region and group,
+    `[regions, groups, results, elements]`.
+    """
+
+    matrices: Floats
+
+    @property
+    def roundings(self) -> int:
+        """Bound of the number of roundings of an element."""
+        return max(self.matrices.shape[2:]) + 1
+
+    def apply(self, values: Floats) -> Floats:
+        """Map values `[regions, elements]`."""
+        regions, groups, _, length = self.matrices.shape
+        parts = self.matrices @ values.reshape(regions, groups, length, 1)
+        return parts.reshape(regions, -1)
+
+    def transpose(self, rows: Floats) -> Floats:
+        """Map coefficients `[regions, rows, results]` to those of the operand."""
+        regions, groups, results, _ = self.matrices.shape
+        parts = rows.reshape(regions, -1, groups, results).swapaxes(1, 2)
+        return (parts @ self.matrices).swapaxes(1, 2).reshape(*rows.shape[:2], -1)
+
+    @property
+    def magnitude(self) -> GroupMatrices:
+        """The matrices of absolute values."""
+        return GroupMatrices(np.abs(self.matrices))
+
+
+@dataclass(eq=False)
 class Path:
     """Linear maps that are applied one after the other; the identity without maps."""
 

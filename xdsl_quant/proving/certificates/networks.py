@@ -128,6 +128,32 @@ class Largest(Value):
         return [self.operand]
 
 
+@dataclass(eq=False)
+class Product(Value):
+    """Products of elements of two values of the same size."""
+
+    lhs: Value
+    rhs: Value
+
+    @property
+    def operands(self) -> Sequence[Value]:
+        return [self.lhs, self.rhs]
+
+
+@dataclass(eq=False)
+class Softmax(Value):
+    """Exponentials of groups of consecutive elements, divided by their sum."""
+
+    operand: Value
+
+    length: int
+    """Number of elements of a group."""
+
+    @property
+    def operands(self) -> Sequence[Value]:
+        return [self.operand]
+
+
 @dataclass(frozen=True)
 class Network:
     """Values of a network in execution order, and its result."""

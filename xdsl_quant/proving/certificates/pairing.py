@@ -8,6 +8,7 @@ arguments.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -75,7 +76,9 @@ class Pairing:
     counterparts: dict[Value, Value] = field(default_factory=dict[Value, Value])
     """Float values by quantized value."""
 
-    operands: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    operands: dict[Value, Sequence[Value]] = field(
+        default_factory=dict[Value, Sequence[Value]]
+    )
     """Float counterparts of the operands of values that are not affine."""
 
     @staticmethod
@@ -113,57 +116,105 @@ class Pairing:
         users: Mapping[Value, Sequence[Value]],
         float_users: Mapping[Value, Sequence[Value]],
     ) -> None:
+        if not isinstance(value, StoredRounding | Clamp):
+            self.counterparts[value] = found = self._computed_alike(value)
+            self.operands[value] = found.operands
+            return
         (operand,) = value.operands
-        partner = self.operands[value] = self._partner(value, operand)
-        kind = type(value)
-        if isinstance(value, StoredRounding):
-            # A clamp of the quantized network may be the saturation of its rounding.
-            is_last = not any(isinstance(user, Clamp) for user in users[value])
-            kind = Clamp if is_last else StoredRounding
-        found = [
-            user
-            for user in float_users.get(partner, ())
-            if isinstance(user, kind)
-            and (not isinstance(value, Function) or _function_name(user) == value.name)
-        ]
-        only_user = len(float_users.get(partner, ())) == 1
-        if found and (kind is not Clamp or only_user or isinstance(value, Clamp)):
-            self.counterparts[value] = found[0]
-        elif isinstance(value, StoredRounding | Clamp):
-            self.counterparts[value] = partner
-        else:
+        partner = self._partner(value, operand)
+        self.operands[value] = [partner]
+        # A clamp of the quantized network may be the saturation of its rounding.
+        is_last = not any(isinstance(user, Clamp) for user in users[value])
+        partners_users = float_users.get(partner, ())
+        clamps = [user for user in partners_users if isinstance(user, Clamp)]
+        may_clamp = isinstance(value, Clamp) or (is_last and len(partners_users) == 1)
+        self.counterparts[value] = clamps[0] if clamps and may_clamp else partner
+
+    def _computed_alike(self, value: Value) -> Value:
+        """Return the float value of the same kind whose operands are closest."""
+        operands = [_Probe.of(self, operand) for operand in value.operands]
+        best, distance = None, _FARTHEST
+        for candidate in self.float_network.values:
+            if _kind(candidate) != _kind(value):
+                continue
+            error = max(
+                math.inf if probe is None else probe.distance(each)
+                for probe, each in zip(operands, candidate.operands, strict=True)
+            )
+            if error < distance:
+                best, distance = candidate, error
+        if best is None:
             _refuse_pair(value)
+        return best
 
     def _partner(self, value: Value, operand: Value) -> Value:
         """Return the float value that is closest to the operand of a value."""
         if operand in self.counterparts:
             return self.counterparts[operand]
-        affine = expand(operand, self.counterparts)
-        if affine is None or not affine.terms:
+        probe = _Probe.of(self, operand)
+        if probe is None:
             _refuse_pair(value)
-        floats = {self.counterparts[base] for base in affine.bases}
-        rng = np.random.default_rng(0)
-        drawn = {base: rng.normal(size=(4, base.size)) for base in floats}
-        probes = {base: drawn[self.counterparts[base]] for base in affine.bases}
-        expected = affine.apply(probes)
         best, distance = None, _FARTHEST
         for candidate in self.float_network.values:
-            if candidate.size != operand.size or not isinstance(candidate, Sum):
-                continue
-            expanded = expand(candidate, floats)
-            if expanded is None or not expanded.terms:
-                continue
-            error = np.linalg.norm(expanded.apply(drawn) - expected)
-            error /= np.linalg.norm(expected) + 1e-300
-            if error < distance:
-                best, distance = candidate, float(error)
+            if isinstance(candidate, Sum) and (
+                (error := probe.distance(candidate)) < distance
+            ):
+                best, distance = candidate, error
         if best is None:
             _refuse_pair(value)
         return best
 
 
-def _function_name(value: Value) -> str:
-    return value.name if isinstance(value, Function) else ""
+@dataclass(frozen=True)
+class _Probe:
+    """A quantized value on drawn values of its bases, to find its counterpart."""
+
+    counterpart: Value | None
+    expected: Floats
+    constant: Floats
+    drawn: Mapping[Value, Floats]
+    """Drawn values of the counterparts of the bases."""
+
+    @staticmethod
+    def of(pairing: Pairing, value: Value) -> _Probe | None:
+        """Return the probe of a value, or `None` if it is not affine in paired values."""
+        affine = expand(value, pairing.counterparts)
+        if affine is None or not affine.terms:
+            return None
+        # In the order of the terms: sets of values have no fixed order.
+        floats = dict.fromkeys(pairing.counterparts[base] for base, _ in affine.terms)
+        rng = np.random.default_rng(0)
+        drawn = {base: rng.normal(size=(4, base.size)) for base in floats}
+        probes = {base: drawn[pairing.counterparts[base]] for base in affine.bases}
+        counterpart = pairing.counterparts.get(value)
+        return _Probe(counterpart, affine.apply(probes), affine.constant, drawn)
+
+    def distance(self, candidate: Value) -> float:
+        """Return the relative distance of a float value on the same draws."""
+        if candidate is self.counterpart:
+            return 0.0
+        if candidate.size != self.expected.shape[1]:
+            return math.inf
+        expanded = expand(candidate, self.drawn)
+        if expanded is None or not expanded.terms:
+            return math.inf
+        found = expanded.apply(self.drawn)
+        linear = found - expanded.constant, self.expected - self.constant
+        # Constants, such as those of attention masks, may differ by any factor.
+        distances = (
+            _relative_distance(*linear),
+            _relative_distance(found, self.expected),
+        )
+        return distances[0] + 1e-3 * min(distances[1], 1.0)
+
+
+def _relative_distance(found: Floats, expected: Floats) -> float:
+    error = np.linalg.norm(found - expected)
+    return float(error / (np.linalg.norm(expected) + 1e-300))
+
+
+def _kind(value: Value) -> tuple[type[Value], str]:
+    return type(value), value.name if isinstance(value, Function) else ""
 
 
 def _refuse_pair(value: Value) -> NoReturn:

@@ -13,10 +13,17 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    Float32Type,
+    ModuleOp,
+    TensorType,
+    i1,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
+from xdsl.traits import SymbolTable
 
 from xdsl_quant.diagnostics import op_name, refuse
 from xdsl_quant.dialects.quant.types import (
@@ -32,6 +39,7 @@ from xdsl_quant.runtime.arrays import (
     stored_elements,
 )
 
+from .functions import FUNCTIONS
 from .linear_maps import Floats, Gathering, Indices, LinearMap, Path
 from .networks import (
     Argument,
@@ -107,7 +115,12 @@ class Reader:
                 total = total + path.apply(value.constant)
             else:
                 variable.append((value, path))
-        return self.add(Sum(op, shape, variable, total))
+        found = Sum(op, shape, variable, total)
+        same = next((each for each in self.order if _are_same(each, found)), None)
+        if same is None:
+            return self.add(found)
+        # One value for equal sums, so that a pair has one float value.
+        return self.add(Sum(op, shape, [(same, Path())], np.zeros(same.size)))
 
     def mapped(
         self, op: Operation, *maps: LinearMap, constant: Floats | float = 0.0
@@ -123,6 +136,21 @@ class Reader:
         if np.array_equal(indices, np.arange(count)):
             return self.mapped(op)
         return self.mapped(op, Gathering(indices, count))
+
+
+def _are_same(lhs: Value, rhs: Sum) -> bool:
+    """Return True for equal sums of floats."""
+    if not isinstance(lhs, Sum) or not rhs.terms or len(lhs.terms) != len(rhs.terms):
+        return False
+    types = [scaled_type(each.op.results[0].type) for each in (lhs, rhs) if each.op]
+    return (
+        types == [None, None]
+        and all(
+            x is y and first.equals(second)
+            for (x, first), (y, second) in zip(lhs.terms, rhs.terms, strict=True)
+        )
+        and np.array_equal(lhs.constant, rhs.constant)
+    )
 
 
 ReadFunction: TypeAlias = Callable[[Reader, Operation], Value]
@@ -176,18 +204,36 @@ def read_network(function: FuncOp) -> Network:
         ValueError: see `check_function`.
     """
     check_function(function)
-    block = function.body.block
+    (own,) = function.body.block.args
     reader = Reader()
-    argument = Argument(None, tuple(shape_of(block.args[0].type)))
-    reader.values[block.args[0]] = reader.add(argument)
-    for op in block.ops:
+    argument = Argument(None, tuple(shape_of(own.type)))
+    reader.values[own] = reader.add(argument)
+    result = _read_body(reader, function)
+    return Network(_alive(reader.order, argument, result), argument, result)
+
+
+def _read_body(reader: Reader, function: FuncOp) -> Value:
+    """Return the result of a function of values that the reader knows."""
+    for op in function.body.block.ops:
         if isinstance(op, ReturnOp):
-            result = reader.values[op.operands[0]]
-            return Network(_alive(reader.order, argument, result), argument, result)
+            return reader.values[op.operands[0]]
         if op_name(op) == "tfl.no_value":
+            continue
+        if isinstance(op, CallOp):
+            reader.values[op.results[0]] = _read_call(reader, op)
             continue
         reader.values[op.results[0]] = _read_op(reader, op)
     raise AssertionError(function.sym_name.data)
+
+
+def _read_call(reader: Reader, op: CallOp) -> Value:
+    """Return the result of a call, by the values of its function."""
+    callee = SymbolTable.lookup_symbol(op, op.callee)
+    if not isinstance(callee, FuncOp) or callee.is_declaration or len(op.results) != 1:
+        refuse_op(op, f"a call of '{op.callee.string_value()}'")
+    for own, operand in zip(callee.body.block.args, op.operands, strict=True):
+        reader.values[own] = reader.values[operand]
+    return _read_body(reader, callee)
 
 
 def _alive(order: Sequence[Value], argument: Value, result: Value) -> Sequence[Value]:
@@ -199,6 +245,10 @@ def _alive(order: Sequence[Value], argument: Value, result: Value) -> Sequence[V
     return [value for value in order if value in alive]
 
 
+_MOVED_MASKS = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
+"""Ops that may have truth values as results."""
+
+
 def _read_op(reader: Reader, op: Operation) -> Value:
     if len(op.results) == 1 and (constant := _constant(op)) is not None:
         return reader.sum(op, (), constant)
@@ -208,8 +258,10 @@ def _read_op(reader: Reader, op: Operation) -> Value:
     element = scalar_or_element_type(op.results[0].type)
     if isinstance(element, ScaledQuantizedType):
         element = element.expressed_type
+    # Masks of selections are constant, and only moved.
+    is_mask = element == i1 and isinstance(reader.values.get(op.operands[0]), Sum)
     # The rounding errors of other floats, and of integers, are not modelled.
-    if not isinstance(element, Float32Type):
+    if not isinstance(element, Float32Type) and not (is_mask and name in _MOVED_MASKS):
         refuse_op(op, f"result of type {op.results[0].type}")
     return read(reader, op)
 
@@ -317,11 +369,13 @@ def function_value(reader: Reader, op: Operation, name: str) -> Value:
     """Add an elementwise function; a quantized one is tabulated by the interpreter."""
     operand = reader.value(op.operands[0])
     source = scaled_type(op.operands[0].type)
-    table = None if source is None else _table(op, source)
+    known = FUNCTIONS.get(name)
+    domain = -np.inf if known is None else known.domain
+    table = None if source is None else _table(op, source, domain)
     return reader.add(Function(op, operand.shape, operand, name, table))
 
 
-def _table(op: Operation, source: ScaledQuantizedType) -> Table:
+def _table(op: Operation, source: ScaledQuantizedType, domain: float) -> Table:
     target = scaled_type(op.results[0].type)
     if target is None or not source.is_per_tensor or not target.is_per_tensor:
         refuse_op(op, "operand or result without per-tensor scale")
@@ -329,8 +383,23 @@ def _table(op: Operation, source: ScaledQuantizedType) -> Table:
         refuse_op(op, "stored values of more than 16 bits")
     low, high = source.storage_range
     stored = np.arange(low, high + 1).astype(numpy_dtype(source))
+    # The interpreter refuses stored values where the function is undefined.
+    stored = stored[real_numbers(stored, source) > domain]
     results = _interpreted_op(op, stored)
     return Table(real_numbers(stored, source), real_numbers(results, target))
+
+
+def requantized_constant(op: Operation, constant: Floats) -> Floats:
+    """Return the result of a requantization of constant real numbers."""
+    source, target = (
+        scaled_type(each.type) for each in (op.operands[0], op.results[0])
+    )
+    if source is None or target is None or not source.is_per_tensor:
+        refuse_op(op, "a constant without per-tensor scale")
+    corrected = np.rint(constant.ravel() / source.get_scales())
+    stored = corrected + source.get_zero_points()
+    results = _interpreted_op(op, stored.astype(numpy_dtype(source)))
+    return real_numbers(results.reshape(constant.shape), target)
 
 
 def _interpreted_op(op: Operation, stored: Array) -> Array:

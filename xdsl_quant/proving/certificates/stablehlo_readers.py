@@ -19,6 +19,10 @@ from .common_readers import (
     is_variable,
     largest,
     matrix_product,
+    matrix_products,
+    product_of_two,
+    product_unit,
+    quotient,
     sum_of_two,
     window_groups,
     window_sums,
@@ -27,11 +31,12 @@ from .linear_maps import (
     ElementScaling,
     Floats,
     Gathering,
+    Indices,
     LinearMap,
     Path,
     WindowGeometry,
 )
-from .networks import Value, element_scales, scaled_type, shape_of_result
+from .networks import Value, scaled_type, shape_of_result
 from .readers import Reader, finished, function_value, reads, refuse_op
 
 
@@ -43,7 +48,11 @@ def _property_numbers(op: Operation, name: str) -> Sequence[int]:
 
 def _weighted_stablehlo_sum(reader: Reader, op: Operation, *maps: LinearMap) -> Value:
     """Add a product with constant weights: exact in 32 bits, or requantized."""
-    total = reader.mapped(op, *maps)
+    return _requantized_product(reader, op, reader.mapped(op, *maps))
+
+
+def _requantized_product(reader: Reader, op: Operation, total: Value) -> Value:
+    """Add the result of a product whose exact value is `total`."""
     types = [scaled_type(value.type) for value in (*op.operands, *op.results)]
     if types == [None] * 3:
         return total
@@ -64,9 +73,9 @@ def _weighted_stablehlo_sum(reader: Reader, op: Operation, *maps: LinearMap) -> 
 @reads("stablehlo.dot_general")
 def _dot_general(reader: Reader, op: Operation) -> Value:
     batching, (lhs, rhs) = cast(Any, op).dot_dimension_numbers.pairs()
-    weights = reader.needed_constant(op, 1)
-    if len(batching[0]):
-        refuse_op(op, "batching dimensions")
+    weights, image = (reader.constant(op.operands[index]) for index in (1, 0))
+    if weights is None or image is not None or len(batching[0]):
+        return _product_of_variables(reader, op, batching, (lhs, rhs))
     shape = shape_of(op.operands[0].type)
     free = [axis for axis in range(len(shape)) if axis not in lhs]
     columns = [axis for axis in range(weights.ndim) if axis not in rhs]
@@ -79,6 +88,32 @@ def _dot_general(reader: Reader, op: Operation) -> Value:
     return _weighted_stablehlo_sum(
         reader, op, Gathering(indices.ravel(), indices.size), product
     )
+
+
+def _product_of_variables(
+    reader: Reader,
+    op: Operation,
+    batching: Sequence[Sequence[int]],
+    contracting: Sequence[Sequence[int]],
+) -> Value:
+    """Add a product of two variables, or of batches of matrices."""
+    for operand in op.operands:
+        type_ = scaled_type(operand.type)
+        if type_ is not None and not type_.is_per_tensor:
+            refuse_op(op, "a product of variables with per-axis scales")
+    indices: list[Indices] = []
+    for index in range(2):
+        shape = shape_of(op.operands[index].type)
+        own = np.arange(math.prod(shape)).reshape(shape)
+        fixed = [*batching[index], *contracting[index]]
+        free = [axis for axis in range(len(shape)) if axis not in fixed]
+        own = own.transpose(*batching[index], *free, *contracting[index])
+        batch = math.prod(shape[axis] for axis in batching[index])
+        depth = math.prod(shape[axis] for axis in contracting[index])
+        own = own.reshape(batch, -1, depth)
+        indices.append(np.expand_dims(own, 2 - index))
+    total = matrix_products(reader, op, (indices[0], indices[1]))
+    return _requantized_product(reader, op, total)
 
 
 @reads("stablehlo.convolution")
@@ -150,24 +185,34 @@ def _sum(reader: Reader, op: Operation) -> Value:
 @reads("stablehlo.multiply", "stablehlo.divide")
 def _read_multiply(reader: Reader, op: Operation) -> Value:
     is_product = op.name == "stablehlo.multiply"
+    unit = product_unit(op, shape_of_result(op)) if is_product else 0.0
     constant = 0 if is_product and not is_variable(reader, op, 0) else 1
-    if is_variable(reader, op, constant):
-        refuse_op(op, "operands that are both variable")
-    factors = reader.needed_constant(op, constant).ravel()
-    types = [scaled_type(each.type) for each in op.operands]
-    unit: Floats | float = 0.0
-    if types[0] is not None and types[1] is not None:
-        if not is_product:
-            refuse_op(op, "quantized operands")
-        shape = shape_of_result(op)
-        unit = np.ravel(
-            element_scales(types[0], shape) * element_scales(types[1], shape)
-        )
-    if not is_product:
-        factors = 1 / factors
     operand = reader.value(op.operands[1 - constant])
-    total = reader.sum(op, [(operand, Path([ElementScaling(factors)]))])
+    factors = reader.constant(op.operands[constant])
+    if factors is not None:
+        factors = factors.ravel() if is_product else 1 / factors.ravel()
+        total = reader.sum(op, [(operand, Path([ElementScaling(factors)]))])
+    elif is_product:
+        total = product_of_two(reader, op, operand, reader.value(op.operands[1]))
+    else:
+        total = quotient(reader, op)
     return finished(reader, op, total, unit)
+
+
+@reads("stablehlo.select")
+def _select(reader: Reader, op: Operation) -> Value:
+    chosen = reader.needed_constant(op, 0) != 0
+    types = {scaled_type(value.type) for value in (*op.operands[1:], *op.results)}
+    if len(types) > 1:
+        refuse_op(op, "operands and result with different scales")
+    shape = shape_of_result(op)
+    masks = (np.broadcast_to(each, shape).ravel() for each in (chosen, ~chosen))
+    terms: list[tuple[Value, Path]] = []
+    for operand, mask in zip(op.operands[1:], masks, strict=True):
+        value = reader.value(operand)
+        indices = np.where(mask, np.arange(value.size), -1)
+        terms.append((value, Path([Gathering(indices, value.size)])))
+    return reader.sum(op, terms)
 
 
 @reads("stablehlo.maximum", "stablehlo.minimum")
@@ -196,8 +241,11 @@ def _check_same_types(op: Operation) -> None:
         refuse_op(op, "operands and result with different scales")
 
 
-for _mnemonic in ("tanh", "logistic"):
-    reads(f"stablehlo.{_mnemonic}")(partial(function_value, name=_mnemonic))
+_FUNCTIONS = {"exponential": "exp"}
+
+for _mnemonic in ("tanh", "logistic", "exponential", "rsqrt", "sqrt"):
+    _name = _FUNCTIONS.get(_mnemonic, _mnemonic)
+    reads(f"stablehlo.{_mnemonic}")(partial(function_value, name=_name))
 
 
 @reads("stablehlo.negate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from xdsl_quant.diagnostics import refusing
 from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.tflite.formulas.quantized import activation_bounds
+from xdsl_quant.frontends.tflite.formulas.rows import negative_exponentials
 from xdsl_quant.frontends.tflite.lowering.windows import window_of
 from xdsl_quant.numerics.parameters import QuantizationParameters
 from xdsl_quant.runtime.arrays import constant_elements, shape_of
@@ -25,6 +27,10 @@ from .common_readers import (
     is_variable,
     largest,
     matrix_product,
+    matrix_products,
+    product_of_two,
+    product_unit,
+    quotient,
     sum_of_two,
     window_groups,
     window_sums,
@@ -33,12 +39,23 @@ from .linear_maps import (
     ElementScaling,
     Floats,
     Gathering,
+    Indices,
     LinearMap,
     Path,
     WindowGeometry,
 )
-from .networks import Value, element_scales, real_bounds, scaled_type, shape_of_result
+from .networks import (
+    Function,
+    Softmax,
+    StoredRounding,
+    Value,
+    element_scales,
+    real_bounds,
+    scaled_type,
+    shape_of_result,
+)
 from .readers import (
+    NARROW_ERROR,
     Reader,
     finished,
     function_value,
@@ -218,20 +235,106 @@ def _sum(reader: Reader, op: Operation) -> Value:
 @reads("tfl.mul")
 def _read_mul(reader: Reader, op: Operation) -> Value:
     constant = 1 if is_variable(reader, op, 0) else 0
-    if is_variable(reader, op, constant):
-        refuse_op(op, "product of two variables")
     shape = shape_of_result(op)
-    factors = np.broadcast_to(reader.needed_constant(op, constant), shape).ravel()
     operand = reader.value(op.operands[1 - constant])
+    if is_variable(reader, op, constant):
+        total = product_of_two(reader, op, operand, reader.value(op.operands[1]))
+    else:
+        factors = np.broadcast_to(reader.needed_constant(op, constant), shape).ravel()
+        path = broadcast(operand, shape).then(Path([ElementScaling(factors)]))
+        total = reader.sum(op, [(operand, path)])
+    return _finished(reader, op, total, product_unit(op, shape))
+
+
+@reads("tfl.square")
+def _square(reader: Reader, op: Operation) -> Value:
+    if scaled_type(op.operands[0].type) is not None:
+        refuse_op(op, "quantized operand")
+    return function_value(reader, op, "square")
+
+
+@reads("tfl.squared_difference")
+def _squared_difference(reader: Reader, op: Operation) -> Value:
+    shape = shape_of_result(op)
+    values = [reader.value(operand) for operand in op.operands]
+    paths = [broadcast(value, shape) for value in values]
+    paths[1] = paths[1].then(Path([ElementScaling(np.full(math.prod(shape), -1.0))]))
+    change: Value = reader.sum(op, [*zip(values, paths, strict=True)])
+    types = [scaled_type(operand.type) for operand in op.operands]
+    if types[0] is None or types[1] is None:
+        return reader.add(Function(op, shape, change, "square"))
+    # The kernel rescales both operands to 1/128 of twice the larger scale.
+    unit = 2 * max(float(each.get_scales()) for each in types if each) / 128
+    ends = np.max(np.abs([real_bounds(each, ()) for each in types if each]))
+    infinity = np.array(np.inf)
+    error = np.full(change.size, 1.5 * unit + 4 * NARROW_ERROR * ends)
+    limit = np.full(change.size, 2.0**15.5 * unit)
+    rounded = StoredRounding(op, shape, change, error, -infinity, infinity, limit)
+    square = reader.add(Function(op, shape, reader.add(rounded), "square"))
+    return finished(reader, op, square, unit * unit)
+
+
+@reads("tfl.div")
+def _divide(reader: Reader, op: Operation) -> Value:
+    if any(scaled_type(each.type) is not None for each in op.operands):
+        refuse_op(op, "quantized operands")
+    shape, divisor = shape_of_result(op), reader.constant(op.operands[1])
+    operand = reader.value(op.operands[0])
+    if divisor is None:
+        return _finished(reader, op, quotient(reader, op))
+    factors = np.broadcast_to(1 / divisor, shape).ravel()
     path = broadcast(operand, shape).then(Path([ElementScaling(factors)]))
-    total = reader.sum(op, [(operand, path)])
-    types = [scaled_type(each.type) for each in op.operands]
-    unit: Floats | float = 0.0
-    if types[0] is not None and types[1] is not None:
-        unit = np.ravel(
-            element_scales(types[0], shape) * element_scales(types[1], shape)
-        )
-    return _finished(reader, op, total, unit)
+    return _finished(reader, op, reader.sum(op, [(operand, path)]))
+
+
+@reads("tfl.batch_matmul")
+def _batch_matmul(reader: Reader, op: Operation) -> Value:
+    indices: list[Indices] = []
+    for index, name in enumerate(("adj_x", "adj_y")):
+        shape = shape_of(op.operands[index].type)
+        own = np.arange(math.prod(shape)).reshape(shape)
+        attribute = op.get_attr_or_prop(name)
+        is_transposed = attribute is not None and bool(cast(Any, attribute).value.data)
+        # Rows of the left matrices, columns of the right ones.
+        if is_transposed == (index == 0):
+            own = own.swapaxes(-1, -2)
+        indices.append(np.expand_dims(own, -2 - index))
+    total = matrix_products(reader, op, (indices[0], indices[1]))
+    return finished(reader, op, total, product_unit(op, total.shape))
+
+
+@reads("tfl.softmax")
+def _softmax(reader: Reader, op: Operation) -> Value:
+    beta = float(cast(Any, op.get_attr_or_prop("beta")).value.data)
+    shape, operand = shape_of_result(op), reader.value(op.operands[0])
+    if beta != 1:
+        scaling = ElementScaling(np.full(operand.size, beta))
+        operand = reader.sum(op, [(operand, Path([scaling]))])
+    result = reader.add(Softmax(op, shape, operand, shape[-1]))
+    source, target = (
+        scaled_type(each.type) for each in (op.operands[0], op.results[0])
+    )
+    if source is None or target is None:
+        return finished(reader, op, result)
+    if max(each.storage_type_integral_width for each in (source, target)) > 8:
+        refuse_op(op, "stored values of more than 8 bits")
+    error = _softmax_error(float(source.get_scales()), beta, shape[-1])
+    error = error / float(target.get_scales())
+    return finished(reader, op, result, more_error=error)
+
+
+def _softmax_error(scale: float, beta: float, length: int) -> float:
+    """
+    Return a bound of the error of the integer kernel before it rounds to stored values.
+
+    Each exponential is rounded to 19 fractional bits for the sum, which is at least 1. The
+    reciprocal has an error of at most `2**-26`: three Newton steps from 1/17, in 32 bits.
+    """
+    differences = np.arange(-255, 1)
+    exponentials, _ = negative_exponentials(differences, scale, beta)
+    exact = np.exp(float(np.float32(beta)) * scale * differences)
+    error = float(np.abs(exponentials / 2.0**31 - exact).max())
+    return error + length * (error + 2.0**-20) + 2.0**-26 + 2.0**-30
 
 
 _CLAMPS = {
@@ -263,6 +366,9 @@ _FUNCTIONS = {
     "tfl.logistic": "logistic",
     "tfl.tanh": "tanh",
     "tfl.hard_swish": "hard_swish",
+    "tfl.exp": "exp",
+    "tfl.rsqrt": "rsqrt",
+    "tfl.sqrt": "sqrt",
 }
 
 for _op, _mnemonic in _FUNCTIONS.items():

@@ -47,7 +47,7 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
     if x.parameters.storage_width == 16:
         return _softmax_16(x, beta)
     differences = below_largest(x.values)
-    exponentials, is_counted = _exponentials(differences, float(x.scale), beta)
+    exponentials, is_counted = negative_exponentials(differences, float(x.scale), beta)
     total = rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)
     # The largest element of a row adds 2**19, so a sum has at most 12 leading zeros.
     zeros = np.minimum(leading_zeros(total), 12)
@@ -58,10 +58,13 @@ def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> In
     return np.where(is_counted, np.clip(values, low, high), low)
 
 
-def _exponentials(
+def negative_exponentials(
     differences: Integers, scale: float, beta: float
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return exponentials of differences, and a mask that is False where they are 0."""
+    """
+    Return exponentials of negative differences of stored values, with 31 fractional bits,
+    and a mask that is False where they are 0.
+    """
     multiplier, least = _input_scaling(scale, beta)
     is_counted = differences >= least
     inside = np.maximum(differences, least)
@@ -113,7 +116,7 @@ def log_softmax(x: Quantized, result: QuantizationParameters) -> Integers:
     """Return the logarithm of [`softmax`][..softmax] as 8-bit values with scale 1/16."""
     multiplier, least = _input_scaling(float(x.scale), 1)
     differences = below_largest(x.values)
-    exponentials, _ = _exponentials(differences, float(x.scale), 1)
+    exponentials, _ = negative_exponentials(differences, float(x.scale), 1)
     logarithm = log_of_at_least_one(
         rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)
     )
