@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineMap
 
@@ -177,11 +177,25 @@ class KernelForm:
         for op in self.tail(start):
             name = op_name(op)
             is_known = name in _CONSTANTS or name in _ELEMENTWISE or _is_reshape(op)
-            if not is_known and not (
-                isinstance(op, GenericOp) and self._is_elementwise_generic(op)
+            if all(self.kinds[v] is Kind.CONSTANT for v in op.results) or (
+                is_known and not self._has_constants_of_pixels(op)
             ):
+                continue
+            if not isinstance(op, GenericOp) or not self._is_elementwise_generic(op):
                 return name
         return None
+
+    def _has_constants_of_pixels(self, op: Operation) -> bool:
+        """Return True if elements of a constant may differ in another index than the last."""
+        for operand in op.operands:
+            is_constant = self.kinds[operand] is Kind.CONSTANT
+            if is_constant and {*shape_of(operand.type)[:-1]} - {1}:
+                elements = elements_of_constant(operand)
+                if not isinstance(elements, DenseIntOrFPElementsAttr):
+                    return True
+                if len({*elements.get_values()}) > 1:
+                    return True
+        return False
 
     def _is_elementwise_generic(self, op: GenericOp) -> bool:
         if any(
@@ -204,7 +218,9 @@ class KernelForm:
             else:
                 # Constants may differ between channels, not between pixels.
                 used = attribute.data.used_dims()
-                is_known = operand in op.outputs or used <= {last}
+                is_known = (
+                    operand in op.outputs or used <= {last} or is_broadcast(operand)
+                )
             if not is_known:
                 return False
         return True
@@ -393,10 +409,56 @@ def elements_of_constant(value: SSAValue) -> Attribute | None:
     return owner.properties.get("value", owner.properties.get("values"))
 
 
+def is_broadcast(value: SSAValue) -> bool:
+    """Return True if elements of a constant differ in their last index only."""
+    op = value.owner
+    if isinstance(op, FillOp):
+        return True
+    if not isinstance(op, GenericOp) or any(
+        inner.regions or op_name(inner) == "linalg.index" for inner in op.body.block.ops
+    ):
+        return False
+    rank = len(op.iterator_types.data)
+    *maps, result = (attribute.data for attribute in op.indexing_maps.data)
+    return (
+        len(op.outputs) == 1
+        and all(kind.data is IteratorType.PARALLEL for kind in op.iterator_types.data)
+        and not op.body.block.args[-1].uses.get_length()
+        and all(map_.used_dims() <= {rank - 1} for map_ in maps)
+        and result == AffineMap.identity(rank)
+    )
+
+
 def _is_zero(value: SSAValue) -> bool:
     found = elements_of_constant(value)
     is_known = isinstance(found, DenseIntOrFPElementsAttr)
     return is_known and not any(found.get_values())
+
+
+def has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> bool:
+    """Return True if constant operands of a tail may have different elements."""
+    for op in form.tail(start):
+        is_table = op_name(op) == "tosa.table"
+        if is_table or all(form.kinds[v] is Kind.CONSTANT for v in op.results):
+            continue
+        unused = _unused_operands(op) if isinstance(op, GenericOp) else ()
+        for operand in op.operands:
+            if form.kinds[operand] is not Kind.CONSTANT or operand in unused:
+                continue
+            if isinstance(operand.owner, FillOp):
+                continue
+            elements = elements_of_constant(operand)
+            get_values = getattr(elements, "get_values", None)
+            if get_values is None or len({*get_values()}) > 1:
+                return True
+    return False
+
+
+def _unused_operands(op: GenericOp) -> set[SSAValue]:
+    """Return operands whose elements the body never uses, such as empty outputs."""
+    pairs = [*zip(op.operands, op.body.block.args, strict=True)]
+    used = {operand for operand, x in pairs if x.uses.get_length()}
+    return {operand for operand, _ in pairs} - used
 
 
 # Parts of kernels
@@ -521,7 +583,8 @@ def _resized_copy(
             type_ = TensorType(scalar_or_element_type(type_), shape)
         new._type = type_  # pyright: ignore[reportPrivateUsage] as xDSL's rewriter does
         values[old] = new
-    if isinstance(op, GenericOp) and isinstance(copy, GenericOp):
+    is_resized = [*op.result_types] != [*copy.result_types] or bool(varying)
+    if is_resized and isinstance(op, GenericOp) and isinstance(copy, GenericOp):
         copy.properties["indexing_maps"] = _resized_maps(form, op)
     return copy
 

@@ -13,12 +13,9 @@ from xdsl.rewriter import Rewriter
 
 from tests.proving.kernel_mutants import module, outcomes
 from xdsl_quant.inspecting import op_recording
-from xdsl_quant.proving.kernels import (
-    KernelProof,
-    ModelKernel,
-    cut_kernels,
-    prove_kernel,
-)
+from xdsl_quant.proving.kernel_comparison import KernelComparison
+from xdsl_quant.proving.kernel_cutting import ModelKernel, cut_kernels
+from xdsl_quant.proving.kernels import prove_kernel
 from xdsl_quant.proving.theorems import Theorem
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.tools.prove import main
@@ -40,8 +37,8 @@ def proved(
 @pytest.mark.parametrize(
     ("name", "passes", "method"),
     [
-        ("conv_2d", LINALG, "36 unit vectors, 983,028 accumulators"),
-        ("depthwise_conv_2d", TOSA, "12 unit vectors, 177,482 accumulators"),
+        ("conv_2d", LINALG, "36 unit vectors, 1,536 steps"),
+        ("depthwise_conv_2d", TOSA, "12 unit vectors, 1,024 steps"),
         ("average_pool_2d", TOSA, "1,531 sums of 6 elements"),
         ("logistic", LINALG, "all 256 inputs of an element"),
         ("quantize", TOSA, "all 256 inputs of an element"),
@@ -120,10 +117,10 @@ def test_extension_of_another_sign_is_not_affine(monkeypatch: pytest.MonkeyPatch
     assert prove_kernel(kernel, LINALG).verdict == "proved"
     assert prove_kernel(kernel, LINALG, mutate).verdict == "refuted"
 
-    def nothing(_: KernelProof) -> None:
+    def nothing(_: KernelComparison) -> None:
         return
 
-    monkeypatch.setattr(KernelProof, "check_random_inputs", nothing)
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", nothing)
     assert prove_kernel(kernel, LINALG, mutate).verdict == "unknown"
 
 
@@ -138,19 +135,31 @@ def test_mutants_are_refuted_or_harmless():
     assert {verdict for verdict, _ in outcomes(3, 7)} <= {"refuted", "proved"}
 
 
-def test_float_kernel_is_open():
-    text = """
-    !q = !quant.uniform<i8:f32, 0.5>
-    func.func @main(%x: tensor<2xf32>) -> tensor<2x!q> {
-      %0 = "tfl.quantize"(%x) <{qtype = tensor<2x!q>}> : (tensor<2xf32>) -> tensor<2x!q>
+def quantization(scale: float = 0.5) -> ModelKernel:
+    """Return the kernel that quantizes two floats."""
+    (kernel,) = cut_kernels(
+        parse_module(f"""
+    !q = !quant.uniform<i8:f32, {scale}>
+    func.func @main(%x: tensor<2xf32>) -> tensor<2x!q> {{
+      %0 = "tfl.quantize"(%x) <{{qtype = tensor<2x!q>}}> : (tensor<2xf32>) -> tensor<2x!q>
       return %0 : tensor<2x!q>
-    }"""
-    (kernel,) = cut_kernels(parse_module(text))
-    theorem = prove_kernel(kernel, LINALG)
-    assert (theorem.verdict, theorem.details) == (
-        "unknown",
-        "has an argument of type 'f32'",
+    }}""")
     )
+    return kernel
+
+
+def test_quantization_is_proved_for_all_floats():
+    theorem = prove_kernel(quantization(0.3), LINALG)
+    assert theorem.verdict == "proved"
+    assert theorem.method == "512 steps of all f32 numbers, and NaN"
+
+
+def test_rounding_of_halves_is_refuted():
+    """TensorFlow Lite rounds half away from zero, casts of StableHLO to even."""
+    theorem = prove_kernel(quantization(), "convert-tfl-to-stablehlo")
+    assert theorem.verdict == "refuted"
+    # The stored value of 0.25 is 1 or 0.
+    assert theorem.details.startswith("at most 1 unit: argument 0 is")
 
 
 def test_unsigned_stored_values_are_compared_by_their_bits():

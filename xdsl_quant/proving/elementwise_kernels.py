@@ -1,0 +1,136 @@
+"""Proofs for kernels whose result elements depend on one element of each argument."""
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import Float32Type
+from xdsl.dialects.func import FuncOp
+
+from xdsl_quant.diagnostics import counted
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.runtime.arrays import shape_of, shape_text
+
+from .kernel_comparison import KernelComparison, RefutedError
+from .kernel_forms import has_different_constants
+from .monotonicity import Trend, check_monotonic
+from .step_functions import from_ordered_bits, merged_steps, ordered_bits
+from .terms import UnsupportedError
+
+_MAX_CALLS = 4096
+"""Maximum number of calls of a kernel for all stored values."""
+
+_MAX_INPUTS = 1 << 17
+"""Maximum number of combinations of stored values."""
+
+
+def decide_elementwise(comparison: KernelComparison) -> str:
+    """
+    Compare the results for all combinations of elements, and return the method.
+
+    Raises:
+        RefutedError: if results differ.
+        UnsupportedError: if there are too many combinations.
+    """
+    form = comparison.form
+    if (name := form.is_elementwise(form.function.args)) is not None:
+        raise UnsupportedError(f"its code has '{name}', which is not elementwise")
+    if has_different_constants(form, form.function.args):
+        raise UnsupportedError("its code has different constants for elements")
+    if [*map(scalar_or_element_type, comparison.types)] == [Float32Type()]:
+        return _decide_floats(comparison)
+    sizes = [high - low + 1 for low, high in comparison.ranges]
+    shapes = {shape_of(type_) for type_ in comparison.types}
+    (function,) = comparison.kernel.module.ops
+    assert isinstance(function, FuncOp)
+    shapes |= {shape_of(type_) for type_ in function.function_type.outputs}
+    count, total = prod(next(iter(shapes))), prod(sizes)
+    if len(shapes) > 1 or total > _MAX_INPUTS or total > count * _MAX_CALLS:
+        raise UnsupportedError(
+            f"has {total:,} combinations of stored values for shapes "
+            f"{' and '.join(map(shape_text, shapes))}"
+        )
+
+    def inputs() -> Iterable[Sequence[Array]]:
+        for start in range(0, total, count):
+            numbers = np.arange(start, start + count) % total
+            offsets = np.unravel_index(numbers, sizes)
+            yield [comparison.stored(i, part) for i, part in enumerate(offsets)]
+
+    compare_results(comparison, inputs())
+    return f"all {total:,} inputs of an element"
+
+
+def compare_results(
+    comparison: KernelComparison, inputs: Iterable[Sequence[Array]]
+) -> None:
+    """
+    Compare the results for inputs that have all values of elements.
+
+    Raises:
+        RefutedError: with the largest difference, if results differ.
+    """
+    units, wrong, is_float = 0, None, False
+    for each in inputs:
+        if comparison.is_equal(each):
+            continue
+        wrong = wrong or each
+        try:
+            found = comparison.after(each)
+        except ValueError:
+            raise RefutedError(each) from None
+        for a, b in zip(found, comparison.before(each), strict=True):
+            is_float = is_float or a.dtype.kind == "f"
+            units = max(units, _distance(a, b))
+    if wrong is not None:
+        raise RefutedError(wrong, counted(units, "ulp" if is_float else "unit"))
+
+
+def _distance(found: Array, expected: Array) -> int:
+    """Return the largest difference of integers, or of `f32` numbers in ulps."""
+    pair = (
+        (ordered_bits(found), ordered_bits(expected))
+        if found.dtype == np.float32
+        else (found.astype(np.int64), expected.astype(np.int64))
+    )
+    return int(np.abs(pair[0] - pair[1]).max())
+
+
+# Floats
+
+
+def _decide_floats(comparison: KernelComparison) -> str:
+    """Compare two step functions of an `f32` number: a formula that quantizes, and code."""
+    (result,) = comparison.kernel.op.results
+    (type_,) = comparison.types
+    shape, dtype = shape_of(type_), np.dtype(np.int8)
+    if comparison.kernel.op.name != "tfl.quantize" or prod(shape) == 0:
+        raise UnsupportedError("its formula is not known to be a step function")
+    ends = np.array([-np.inf, np.inf])
+    check_monotonic(comparison.form.function, Trend(*ends.tolist(), 1))
+    dtype = comparison.before([np.zeros(shape, np.float32)])[0].dtype
+    if dtype.itemsize > 1:
+        raise UnsupportedError(f"has results of type '{result.type}'")
+
+    def calls(numbers: Array) -> Iterable[Sequence[Array]]:
+        flat = numbers.reshape(-1)
+        for start in range(0, flat.size, prod(shape)):
+            yield [np.resize(flat[start : start + prod(shape)], shape)]
+
+    def formula(keys: Array) -> Array:
+        parts = [comparison.before(x)[0].reshape(-1) for x in calls(from_ordered_bits(keys))]
+        return np.concatenate(parts)[: keys.size].reshape(keys.shape)
+
+    def code(keys: Array) -> Array:
+        parts = [comparison.after(x)[0].reshape(-1) for x in calls(from_ordered_bits(keys))]
+        return np.concatenate(parts)[: keys.size].reshape(keys.shape)
+
+    bounds = np.iinfo(dtype)
+    (low, high) = ordered_bits(ends)
+    results = np.arange(bounds.min, bounds.max + 1)
+    steps = merged_steps(code, formula, low[None], high[None], results)
+    not_numbers = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF], np.uint32)
+    numbers = np.concatenate([not_numbers.view(np.float32), from_ordered_bits(steps)[:, 0]])
+    compare_results(comparison, calls(numbers))
+    return f"{steps.size:,} steps of all f32 numbers, and NaN"

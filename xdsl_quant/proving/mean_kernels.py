@@ -1,0 +1,66 @@
+"""Proofs for means of windows."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xdsl_quant.numerics.arrays import Array
+
+from .affine_kernels import AffineProof
+from .elementwise_kernels import compare_results
+from .kernel_forms import has_different_constants
+from .terms import UnsupportedError
+
+
+class MeanProof(AffineProof):
+    """Proof for means of windows that do not overlap."""
+
+    def decide(self) -> str:
+        """Return the method; see `kernels.decide`."""
+        op: Any = self.comparison.kernel.op
+        height, width = op.filter_height.value.data, op.filter_width.value.data
+        strides = op.stride_h.value.data, op.stride_w.value.data
+        batch, rows, columns, channels = self.shape
+        if has_different_constants(self.comparison.form, [self.value]):
+            raise UnsupportedError("its code has different constants for elements")
+        if strides != (height, width) and (rows, columns) != (height, width):
+            raise UnsupportedError("its windows overlap")
+        if rows % height or columns % width:
+            raise UnsupportedError("its windows have padding")
+        start, ones = self.affine(self.base), self.dependences(self.base)
+        for members in self.classes():
+            x = self.input_with(members, 1)
+            if (self.dependences(x) - ones != 1).any() or (
+                self.affine(x) - start != 1
+            ).any():
+                self.refute_sums()
+        grid = (batch, rows // height, columns // width, channels)
+        numbers = np.arange(prod(grid)).reshape(grid)
+        count = height * width
+        for bit in range(max(1, numbers.size - 1).bit_length()):
+            bits = numbers >> bit & 1
+            x = self._windows(np.broadcast_to(bits[..., None], (*grid, count)))
+            change = (self.affine(x) - start).reshape(grid)
+            if (change != bits * count).any():
+                self.refute_sums()
+        total = count * (self.high - self.low) + 1
+
+        def inputs() -> Iterator[Sequence[Array]]:
+            for first in range(0, total, numbers.size):
+                sums = np.minimum(first + numbers, total - 1)[..., None]
+                parts = [sums // count + (i < sums % count) for i in range(count)]
+                yield [self._windows(np.concatenate(parts, -1))]
+
+        compare_results(self.comparison, inputs())
+        return f"{total:,} sums of {count} elements"
+
+    def _windows(self, offsets: Array) -> Array:
+        """Return an argument, given the offsets `[batch, rows, columns, channels, i]`."""
+        op: Any = self.comparison.kernel.op
+        height, width = op.filter_height.value.data, op.filter_width.value.data
+        batch, rows, columns, channels, _ = offsets.shape
+        grid = offsets.reshape(batch, rows, columns, channels, height, width)
+        image = grid.transpose(0, 1, 4, 2, 5, 3).reshape(self.shape)
+        return (image + self.low).astype(self.base.dtype)

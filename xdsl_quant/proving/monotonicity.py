@@ -1,0 +1,360 @@
+"""
+Proof that the elementwise part of a kernel is a non-decreasing function.
+
+An abstract interpretation of the code of one element: each value has bounds, and is
+constant, non-decreasing or non-increasing. No integer op may overflow within the bounds.
+Constants of channels have the bounds of all channels.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerType, i1
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+
+from .kernel_forms import elements_of_constant
+from .terms import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Bounds of a value, and its direction as a function of the argument."""
+
+    low: float
+    high: float
+
+    direction: int = 0
+    """0 for a constant, 1 if non-decreasing, -1 if non-increasing."""
+
+    magnitude_of: SSAValue | None = None
+    """Value of whose magnitude it is a function, instead of the argument."""
+
+
+def check_monotonic(function: FuncOp, start: Trend) -> None:
+    """
+    Check that a function of one argument is non-decreasing, except for NaN.
+
+    Args:
+        function: function whose ops compute elementwise, with one block.
+        start: bounds of the argument.
+
+    Raises:
+        UnsupportedError: if an op is unknown, may overflow, or has no direction.
+    """
+    block = function.body.block
+    argument = block.args[0]
+    _check_range(start, argument.type, "an argument")
+    trends: dict[SSAValue, Trend] = {argument: start}
+    _interpret(block, trends)
+    last = block.last_op
+    assert last is not None
+    for result in last.operands:
+        found = trends[result]
+        if found.direction < 0 or found.magnitude_of is not None:
+            raise UnsupportedError("its code is not a non-decreasing function")
+
+
+def _interpret(block: Block, trends: dict[SSAValue, Trend]) -> None:
+    for op in [*block.ops][:-1]:
+        if isinstance(op, GenericOp):
+            trends[op.results[0]] = _of_generic(op, trends)
+            continue
+        if op_name(op) in ("tensor.empty", "tosa.const_shape"):
+            continue
+        if len(op.results) != 1:
+            raise UnsupportedError(f"its code has '{op_name(op)}' of several results")
+        (result,) = op.results
+        found = _of_constant(result)
+        if found is None:
+            found = _of_op(op, trends)
+        if not isinstance(op, arith.CmpiOp):
+            _check_range(found, result.type, f"'{op_name(op)}'")
+        trends[result] = found
+
+
+def _of_generic(op: GenericOp, trends: Mapping[SSAValue, Trend]) -> Trend:
+    inner = dict(trends)
+    for argument, operand in zip(op.body.block.args, op.operands, strict=True):
+        if operand in trends:
+            inner[argument] = trends[operand]
+    _interpret(op.body.block, inner)
+    last = op.body.block.last_op
+    assert last is not None
+    return _operand(inner, last.operands[0])
+
+
+def _of_constant(value: SSAValue) -> Trend | None:
+    found: Any = elements_of_constant(value)
+    if isinstance(found, DenseIntOrFPElementsAttr):
+        values: Sequence[float] = [*found.get_values()]
+    elif op_name(value.owner) == "arith.constant":
+        values = [found.value.data]
+    else:
+        return None
+    if any(isinstance(x, float) and not math.isfinite(x) for x in values):
+        raise UnsupportedError("its code has constants that are not finite")
+    return Trend(min(values), max(values))
+
+
+def _operand(trends: Mapping[SSAValue, Trend], value: SSAValue) -> Trend:
+    if value not in trends:
+        raise UnsupportedError("its code uses values that are undefined")
+    return trends[value]
+
+
+def _of_op(op: Operation, trends: Mapping[SSAValue, Trend]) -> Trend:
+    name = op_name(op)
+    operands = [_operand(trends, value) for value in op.operands]
+    if name == "math.copysign":
+        return _signed(op, operands)
+    if name == "math.absf":
+        return replace(
+            _magnitude(operands[0]), magnitude_of=op.operands[0], direction=1
+        )
+    _check_same_argument(operands, name)
+    found = _of_tosa(op, operands) if name.startswith("tosa.") else None
+    if found is None and name in _FUNCTIONS:
+        found = _FUNCTIONS[name](op, *operands)
+    if found is None:
+        raise UnsupportedError(f"its code has '{name}', whose direction is unknown")
+    bases = {o.magnitude_of for o in operands if o.direction}
+    return replace(found, magnitude_of=bases.pop() if bases else None)
+
+
+def _check_same_argument(operands: Sequence[Trend], name: str) -> None:
+    if len({o.magnitude_of for o in operands if o.direction}) > 1:
+        raise UnsupportedError(f"its code has '{name}' of a number and a magnitude")
+
+
+def _check_range(trend: Trend, type_: Attribute, name: str) -> None:
+    element = scalar_or_element_type(type_)
+    if not isinstance(element, IntegerType):
+        return
+    half = 1 << element.width.data - 1
+    if trend.low < -half or trend.high >= half:
+        raise UnsupportedError(f"its code has {name}, which may overflow")
+
+
+# Ops
+
+
+def _direction(*directions: int) -> int:
+    """Return the direction of a sum of values with these directions."""
+    found = {direction for direction in directions if direction}
+    if len(found) > 1:
+        raise UnsupportedError("its code adds values of different directions")
+    return found.pop() if found else 0
+
+
+def _sum(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_floats_are_shifted(op, a, b)
+    return Trend(
+        _outward(op, a.low + b.low, -1),
+        _outward(op, a.high + b.high, 1),
+        _direction(a.direction, b.direction),
+    )
+
+
+def _difference(op: Operation, a: Trend, b: Trend) -> Trend:
+    return _sum(op, a, Trend(-b.high, -b.low, -b.direction, b.magnitude_of))
+
+
+def _check_floats_are_shifted(op: Operation, a: Trend, b: Trend) -> None:
+    is_float = isinstance(scalar_or_element_type(op.results[0].type), AnyFloat)
+    if is_float and a.direction and b.direction:
+        raise UnsupportedError("its code adds floats that depend on the argument")
+
+
+def _outward(op: Operation, bound: float, direction: int) -> float:
+    """Return a bound that rounding of a float op does not exceed."""
+    type_ = scalar_or_element_type(op.results[0].type)
+    if not isinstance(type_, AnyFloat):
+        return bound
+    if type_.bitwidth < 32:
+        raise UnsupportedError(f"its code computes with '{type_}'")
+    # These bounds need not be tight.
+    wider = bound + direction * max(abs(bound) * 2.0**-8, 2.0**-120)
+    return wider if math.isfinite(wider) else direction * math.inf
+
+
+def _product(op: Operation, a: Trend, b: Trend) -> Trend:
+    if a.direction and b.direction:
+        raise UnsupportedError("its code multiplies values that are not constant")
+    if a.direction:
+        a, b = b, a
+    if a.low <= 0 <= a.high and isinstance(
+        scalar_or_element_type(op.results[0].type), AnyFloat
+    ):
+        raise UnsupportedError("its code multiplies floats by 0")
+    corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+    low, high = _outward(op, min(corners), -1), _outward(op, max(corners), 1)
+    if b.direction and a.low < 0 < a.high:
+        raise UnsupportedError("its code has factors of both signs")
+    return Trend(low, high, b.direction * (1 if a.high > 0 else -1 if a.low < 0 else 1))
+
+
+def _quotient(op: Operation, a: Trend, b: Trend) -> Trend:
+    if b.direction or b.low <= 0:
+        raise UnsupportedError("its code has a divisor that is not positive")
+    corners = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
+    return Trend(
+        _outward(op, min(corners), -1), _outward(op, max(corners), 1), a.direction
+    )
+
+
+def _shifted_left(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_shift(b)
+    return _product(op, Trend(1 << int(b.low), 1 << int(b.high)), a)
+
+
+def _shifted_right(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_shift(b)
+    corners = [int(x) >> int(y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    return Trend(min(corners), max(corners), a.direction)
+
+
+def _check_shift(shift: Trend) -> None:
+    if shift.direction or not 0 <= shift.low <= shift.high < 64:
+        raise UnsupportedError("its code has a shift that is not constant")
+
+
+def _maximum(op: Operation, a: Trend, b: Trend) -> Trend:
+    low, high = max(a.low, b.low), max(a.high, b.high)
+    return Trend(low, high, _direction(a.direction, b.direction))
+
+
+def _minimum(op: Operation, a: Trend, b: Trend) -> Trend:
+    low, high = min(a.low, b.low), min(a.high, b.high)
+    return Trend(low, high, _direction(a.direction, b.direction))
+
+
+def _comparison(op: Operation, a: Trend, b: Trend) -> Trend:
+    if not isinstance(op, arith.CmpiOp):
+        raise UnsupportedError("its code compares floats")
+    # Signed predicates: slt, sle, sgt, sge.
+    predicate = op.predicate.value.data
+    if predicate not in (2, 3, 4, 5):
+        raise UnsupportedError("its code has a comparison without a direction")
+    sign = -1 if predicate in (2, 3) else 1
+    return Trend(0, 1, _direction(sign * a.direction, -sign * b.direction))
+
+
+def _same(op: Operation, a: Trend) -> Trend:
+    return Trend(a.low, a.high, a.direction)
+
+
+def _sign_extended(op: Operation, a: Trend) -> Trend:
+    if scalar_or_element_type(op.operands[0].type) == i1:
+        return Trend(-a.high, -a.low, -a.direction)
+    return _same(op, a)
+
+
+def _zero_extended(op: Operation, a: Trend) -> Trend:
+    if a.low < 0:
+        raise UnsupportedError("its code extends negative values by zeros")
+    return _same(op, a)
+
+
+def _rounded(op: Operation, a: Trend) -> Trend:
+    low = math.floor(a.low) if math.isfinite(a.low) else a.low
+    return Trend(low, math.ceil(a.high) if math.isfinite(a.high) else a.high, a.direction)
+
+
+def _to_integer(op: Operation, a: Trend) -> Trend:
+    if not math.isfinite(a.low) or not math.isfinite(a.high):
+        raise UnsupportedError("its code converts floats that are not bounded")
+    return Trend(math.trunc(a.low), math.trunc(a.high), a.direction)
+
+
+def _converted(op: Operation, a: Trend) -> Trend:
+    return Trend(_outward(op, a.low, -1), _outward(op, a.high, 1), a.direction)
+
+
+def _magnitude(a: Trend) -> Trend:
+    if a.magnitude_of is not None or a.direction < 0:
+        raise UnsupportedError("its code has a magnitude without a direction")
+    low = max(0.0, a.low, -a.high)
+    return Trend(low, max(abs(a.low), abs(a.high)))
+
+
+def _signed(op: Operation, operands: Sequence[Trend]) -> Trend:
+    """Return the trend of `copysign(f(|x|), x)` for a non-negative function."""
+    magnitude, sign = operands
+    if magnitude.magnitude_of is not op.operands[1] or magnitude.direction < 0:
+        raise UnsupportedError("its code has a sign of another value")
+    if magnitude.low < 0 or sign.direction < 0 or sign.magnitude_of is not None:
+        raise UnsupportedError("its code changes a sign")
+    return Trend(-magnitude.high, magnitude.high, sign.direction)
+
+
+def _rescaled(
+    op: Any, x: Trend, multiplier: Trend, shift: Trend, x_zero: Trend, zero: Trend
+) -> Trend | None:
+    """Return the trend of `tosa.rescale`, a rounded multiple that is clamped."""
+    constants = multiplier, shift, x_zero, zero
+    has_known_form = op.scale32.value.data and not (
+        op.input_unsigned.value.data
+        or op.output_unsigned.value.data
+        or op.rounding_mode.data == "INEXACT_ROUND"
+        or any(each.direction for each in constants)
+    )
+    if not has_known_form or multiplier.low < 0 or not 2 <= shift.low <= shift.high <= 62:
+        return None
+    largest = max(abs(x.low), abs(x.high)) + max(abs(x_zero.low), abs(x_zero.high))
+    if int(largest * multiplier.high) >> int(shift.low) >= (1 << 31) - (1 << 16):
+        return None
+    half = 1 << scalar_or_element_type(op.results[0].type).width.data - 1
+    return Trend(-half, half - 1, x.direction)
+
+
+def _of_tosa(op: Any, operands: Sequence[Trend]) -> Trend | None:
+    """Return the trend of a TOSA op; its properties have generic types."""
+    name = op_name(op)
+    if name == "tosa.rescale":
+        return _rescaled(op, *operands)
+    if name == "tosa.clamp":
+        (x,) = operands
+        low, high = (each.value.data for each in (op.min_val, op.max_val))
+        return Trend(min(max(x.low, low), high), max(min(x.high, high), low), x.direction)
+    return None
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Trend]] = {
+    "arith.addf": _sum,
+    "arith.addi": _sum,
+    "arith.cmpi": _comparison,
+    "arith.divf": _quotient,
+    "arith.extf": _converted,
+    "arith.extsi": _sign_extended,
+    "arith.extui": _zero_extended,
+    "arith.fptosi": _to_integer,
+    "arith.maximumf": _maximum,
+    "arith.maxnumf": _maximum,
+    "arith.maxsi": _maximum,
+    "arith.minimumf": _minimum,
+    "arith.minnumf": _minimum,
+    "arith.minsi": _minimum,
+    "arith.mulf": _product,
+    "arith.muli": _product,
+    "arith.shli": _shifted_left,
+    "arith.shrsi": _shifted_right,
+    "arith.sitofp": _converted,
+    "arith.subf": _difference,
+    "arith.subi": _difference,
+    "arith.truncf": _converted,
+    "arith.trunci": _same,
+    "math.ceil": _rounded,
+    "math.floor": _rounded,
+    "math.round": _rounded,
+    "math.roundeven": _rounded,
+    "math.trunc": _rounded,
+    "quant.scast": _same,
+}
