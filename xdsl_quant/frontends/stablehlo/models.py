@@ -171,7 +171,9 @@ def _remove_neutral_operand(op: Operation) -> None:
 
 def _is_filled_with(value: SSAValue, number: float) -> bool:
     """Return True for a float constant, possibly broadcast, of equal elements."""
-    while isinstance(value.owner, stablehlo.BroadcastInDimOp):
+    while isinstance(
+        value.owner, stablehlo.BroadcastInDimOp | stablehlo.DynamicBroadcastInDimOp
+    ):
         value = value.owner.operands[0]
     if not isinstance(value.owner, stablehlo.ConstantOp):
         return False

@@ -87,6 +87,9 @@ SLICE = QuantizationUniverse(
         Path(__file__).with_name("targets"),
         ("stablehlo-int16x8", "stablehlo-int8", "stablehlo-mixed"),
     ),
+    kernel_patterns={
+        "stablehlo.dynamic-softmax": lazy(f"{_HERE}.softmax", "dynamic_softmax")
+    },
     on_load={"stablehlo": _prefer_own_stablehlo},
     model_objects={"torch": lazy(f"{_HERE}.torch_models", "module_of_torch")},
     foreign_files={

@@ -1,10 +1,13 @@
 """Recognition of softmax, which StableHLO builds from other ops."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.transforms.building.builder import shape_of
+from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
+from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 
 from . import dialect as stablehlo
 from .dialect.elementwise import BinaryOp
@@ -26,17 +29,47 @@ def match_softmax(divide: stablehlo.DivideOp) -> RowOperand | None:
 
     The powers must be those of differences from the maximum, so that they do not overflow.
     """
-    powers = divide.lhs.owner
-    total = row_reduction(divide.rhs, stablehlo.AddOp)
+    numerator = _without_statistics(divide.lhs)
+    powers, total = numerator.owner, row_reduction(divide.rhs, stablehlo.AddOp)
     if not isinstance(powers, stablehlo.ExponentialOp) or total is None:
         return None
-    difference = powers.operand.owner
-    if total.operand is not divide.lhs or not isinstance(
+    difference = _without_statistics(powers.operand).owner
+    if total.operand is not numerator or not isinstance(
         difference, stablehlo.SubtractOp
     ):
         return None
     largest = row_reduction(difference.rhs, stablehlo.MaximumOp)
-    return largest if largest == (difference.lhs, total.axis) else None
+    operand = _without_statistics(difference.lhs)
+    return largest if largest == (operand, total.axis) else None
+
+
+def _without_statistics(value: SSAValue) -> SSAValue:
+    """Return the value that is the operand of calibration statistics."""
+    while isinstance(owner := value.owner, StatisticsOp | StatisticsRefOp):
+        value = owner.operands[0]
+    return value
+
+
+def dynamic_softmax(op: Operation) -> Sequence[Operation] | None:
+    """
+    Match the pattern `@stablehlo.dynamic-softmax`: all ops of a softmax with dynamic sizes.
+    As single kernels, its difference and quotient have no quantized form.
+    """
+    if not isinstance(op, stablehlo.DivideOp) or (match := match_softmax(op)) is None:
+        return None
+    ops: list[Operation] = [op]
+    for user in ops:
+        ops += [
+            owner
+            for value in user.operands
+            if _without_statistics(value) is not match.operand
+            and isinstance(owner := value.owner, Operation)
+            and not isinstance(owner, stablehlo.ConstantOp)
+            and isinstance(element_type_of(value), AnyFloat)
+            and owner not in ops
+        ]
+    is_dynamic = any(isinstance(o, stablehlo.DynamicBroadcastInDimOp) for o in ops)
+    return ops[::-1] if is_dynamic else None
 
 
 def row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> RowOperand | None:
@@ -45,12 +78,13 @@ def row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> RowOperand | None
     broadcast to the shape of the operand; `None` for other values.
     """
     dimensions = range(rank := len(shape_of(value)))
+    value = _without_statistics(value)
     while isinstance(op := value.owner, _Broadcast):
         dimensions = [dimensions[d] for d in op.broadcast_dimensions.get_values()]
-        value = op.operand
+        value = _without_statistics(op.operand)
     kept = value
     if isinstance(op, stablehlo.ReshapeOp | stablehlo.DynamicReshapeOp):
-        op = op.operand.owner
+        op = _without_statistics(op.operand).owner
     if not isinstance(op, stablehlo.ReduceOp) or not isinstance(region_op(op), op_type):
         return None
     if len(op.inputs) != 1 or len(axes := op.dimensions.get_values()) != 1:
@@ -63,4 +97,4 @@ def row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> RowOperand | None
         is_matched = [*shape_of(kept)] == shape and [*dimensions] == [*range(rank)]
     else:
         is_matched = [*dimensions] == [d for d in range(rank) if d != axis]
-    return RowOperand(operand, axis) if is_matched else None
+    return RowOperand(_without_statistics(operand), axis) if is_matched else None

@@ -66,8 +66,8 @@ def test_all_are_shipped():
 def op_names(target: str) -> Iterator[str]:
     for kernel in read_target(target).kernels.values():
         for pattern in kernel.patterns:
-            assert isinstance(pattern, OpPattern)
-            for step in pattern.steps:
+            # Functions match any ops.
+            for step in pattern.steps if isinstance(pattern, OpPattern) else ():
                 yield from re.findall(r"[\w.]+", " ".join(step.names))
 
 

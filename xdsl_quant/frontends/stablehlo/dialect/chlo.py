@@ -1,6 +1,6 @@
 """
-Ops of CHLO that JAX and torch-mlir print: functions without StableHLO op, `top_k`, and ops
-that broadcast their operands.
+Ops of CHLO that JAX and torch-mlir print: functions without StableHLO op, `top_k`,
+`ragged_dot`, and ops that broadcast their operands.
 
 See external [documentation](https://openxla.org/stablehlo/generated/chlo).
 """
@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     I64,
     AnyFloat,
+    ArrayAttr,
     ComplexType,
     IntegerAttr,
     TensorType,
@@ -36,13 +37,19 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant.traits import ComputesElementwise
-from xdsl_quant.dialects.verification import RankedTensor, require
+from xdsl_quant.dialects.verification import (
+    RankedTensor,
+    are_compatible_shapes,
+    require,
+)
 
 from . import tensor_kinds as kinds
 from .attributes import (
     ComparisonDirection,
     ComparisonType,
     Dimensions,
+    FieldsAttr,
+    Precision,
     dimensions_text,
 )
 from .base import (
@@ -53,6 +60,8 @@ from .base import (
     StableHLOOp,
     dialect_of,
 )
+from .products import verify_product_shape
+from .rules import verify_count, verify_dimensions
 from .syntax import FUNCTIONAL_TYPE
 
 
@@ -317,6 +326,97 @@ class TopKOp(StableHLOOp):
 
     def verify_(self) -> None:
         self.verify_inferred(self.inferred_types())
+
+
+@irdl_attr_definition
+class PrecisionAttr(EnumAttribute[Precision], SpacedOpaqueSyntaxAttribute):
+    """`#chlo<precision DEFAULT>`"""
+
+    name = "chlo.precision"
+
+
+@irdl_attr_definition
+class RaggedDotDimensionNumbersAttr(FieldsAttr):
+    """
+    Dimensions of `chlo.ragged_dot`.
+
+    Example:
+
+    ```mlir
+    #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1],
+      lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>
+    ```
+    """
+
+    name = "chlo.ragged_dot"
+
+    lhs_batching_dimensions: Dimensions
+    rhs_batching_dimensions: Dimensions
+    lhs_contracting_dimensions: Dimensions
+    rhs_contracting_dimensions: Dimensions
+
+    lhs_ragged_dimensions: Dimensions
+    """Dimension that is split into groups."""
+
+    rhs_group_dimensions: Dimensions
+    """Dimension with the weights of each group, if groups share none."""
+
+
+@irdl_op_definition
+class RaggedDotOp(StableHLOOp):
+    """
+    Matrix product by groups of the rows of `lhs`, or sums by groups if the contracting
+    dimension is split. JAX prints it for accelerators; it is verified and kept, not run.
+    """
+
+    name = "chlo.ragged_dot"
+
+    lhs = operand_def(kinds.CHLO_TENSOR)
+    rhs = operand_def(kinds.CHLO_TENSOR)
+    group_sizes = operand_def(kinds.INTEGER_TENSOR)
+    ragged_dot_dimension_numbers = prop_def(RaggedDotDimensionNumbersAttr)
+    precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
+    result = result_def(kinds.CHLO_TENSOR)
+
+    traits = traits_def(Pure())
+
+    def inferred_shape(self) -> Sequence[int]:
+        """
+        Infer the shape of the result: batching dimensions, free ones of `lhs`, then of
+        `rhs`, after the number of groups if the contracting dimension is split.
+
+        Raises:
+            VerifyException: if operands and properties are inconsistent.
+        """
+        lhs, rhs, sizes = (type_.get_shape() for type_ in self.tensor_types[:3])
+        batch, rhs_batch, contracting, rhs_contracting, ragged, group = (
+            cast(Dimensions, parameter).get_values()
+            for parameter in self.ragged_dot_dimension_numbers.parameters
+        )
+        used, rhs_used = [*batch, *contracting], [*rhs_batch, *rhs_contracting, *group]
+        verify_dimensions("lhs dimension numbers", used, len(lhs))
+        verify_dimensions("rhs dimension numbers", rhs_used, len(rhs))
+        verify_dimensions("lhs_ragged_dimensions", ragged, len(lhs))
+        verify_count("lhs_ragged_dimensions", ragged, 1)
+        verify_count("rhs_group_dimensions", group, int(ragged[0] not in used))
+        require(bool(sizes), "expects group_sizes of rank 1 or more")
+        shapes = [lhs[d] for d in used], [rhs[d] for d in rhs_used]
+        if group:
+            shapes[0].append(sizes[-1])
+        require(
+            are_compatible_shapes(*shapes),
+            "expects equal batching and contracting dimensions of lhs and rhs, and a "
+            f"group dimension of the number of groups, got {shapes[0]} and {shapes[1]}",
+        )
+        return [
+            *sizes[-1:] * (ragged[0] in contracting),
+            *(lhs[d] for d in batch),
+            *(size for d, size in enumerate(lhs) if d not in used),
+            *(size for d, size in enumerate(rhs) if d not in rhs_used),
+        ]
+
+    def verify_(self) -> None:
+        verify_product_shape(self.inferred_shape(), self.tensor_types[-1])
 
 
 # Ops that broadcast

@@ -97,6 +97,7 @@ from .integers.elementwise import (
     Form,
     IntegerPattern,
     Multiplication,
+    RoundingPattern,
     Values,
     formula_form,
     have_same_parameters,
@@ -122,7 +123,6 @@ from .stablehlo_casts_to_quant import ONNX_ROUNDING
 from .stablehlo_legalize_quantized_op_to_qdq import decompose, has_quantized_operands
 
 
-@dataclass(frozen=True)
 class ConstantToIntegers(IntegerPattern):
     """Replace quantized `stablehlo.constant`s by constants of stored values."""
 
@@ -134,12 +134,8 @@ class ConstantToIntegers(IntegerPattern):
         return lambda builder, _: [builder.op(ConstantOp, (), type_, properties)]
 
 
-@dataclass(frozen=True)
-class IotaToIntegers(IntegerPattern):
+class IotaToIntegers(RoundingPattern):
     """Replace a quantized `stablehlo.iota` by requantized indices, whose scale is 1."""
-
-    rounding: Multiplication = "single"
-    """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, IotaOp) or not quantized_type_of(type_ := op.output.type):
@@ -164,7 +160,6 @@ class IotaToIntegers(IntegerPattern):
         return build
 
 
-@dataclass(frozen=True)
 class SizeToIntegers(IntegerPattern):
     """Let `stablehlo.get_dimension_size` read the size from stored values."""
 
@@ -176,17 +171,13 @@ class SizeToIntegers(IntegerPattern):
         return lambda builder, stored: builder.same_op(op, stored, op.result_types)
 
 
-@dataclass(frozen=True)
-class SameScaleToIntegers(IntegerPattern):
+class SameScaleToIntegers(RoundingPattern):
     """
     Apply data movement and ordering ops to stored values: ops of any dialect with the trait
     [`MovesElements`][xdsl_quant.dialects.quant.traits.MovesElements] or
     [`OrdersElements`][xdsl_quant.dialects.quant.traits.OrdersElements]. Operands whose type
     differs from that of the result are requantized first.
     """
-
-    rounding: Multiplication = "single"
-    """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
         moves = quantization_trait(op, MovesElements)
@@ -257,16 +248,12 @@ def _check_container(type_: Attribute) -> None:
         raise ValueError(f"{e}, found '{shortened(type_)}'") from None
 
 
-@dataclass(frozen=True)
-class ReductionToIntegers(IntegerPattern):
+class ReductionToIntegers(RoundingPattern):
     """
     Apply reductions to stored values if their region is one addition, maximum or minimum of
     one quantized type, so that the scale cancels out. Operands and results of another type
     are requantized. Another pattern replaces the op in the region.
     """
-
-    rounding: Multiplication = "single"
-    """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
         if not has_quantization_trait(op, Reduces) or not applies_one_op(op):

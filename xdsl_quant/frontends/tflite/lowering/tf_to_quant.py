@@ -66,7 +66,7 @@ class ConvertTFFakeQuant(CheckedPattern[TypeAttribute]):
     def plan(self, op: Operation) -> TypeAttribute | None:
         if not isinstance(op, TFFakeQuantOp | FakeQuantOp):
             return None
-        problem, type_ = _PROBLEM, cast(TypeAttribute, op.results[0].type)
+        problem, type_ = _PROBLEM, op.results[0].type
         axis = None
         if isinstance(op, FakeQuantWithMinMaxVarsPerChannelOp):
             if not isinstance(type_, TensorType):
@@ -81,7 +81,7 @@ class ConvertTFFakeQuant(CheckedPattern[TypeAttribute]):
         with refusing(op, problem):
             lows, highs = _ranges_with_margin(*bounds)
             return quantized_counterpart(
-                type_, lows, highs, storage, axis, rule="exact"
+                cast(TypeAttribute, type_), lows, highs, storage, axis, rule="exact"
             )
 
     def rewrite(

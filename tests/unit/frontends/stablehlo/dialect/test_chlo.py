@@ -82,14 +82,62 @@ def test_infinities(name: str, expected: list[bool]):
     same_bits(actual, np.array(expected))
 
 
+RAGGED_DOT = (
+    '"chlo.ragged_dot"(%x, %w, %i) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<'
+    "lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], "
+    "lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>, "
+    "precision_config = [#chlo<precision DEFAULT>, #chlo<precision DEFAULT>]}> : "
+    "(tensor<4x8xf32>, tensor<2x8x3xf32>, tensor<2xi32>) -> tensor<4x3xf32>"
+)
+"""As JAX prints it for accelerators."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "-> tensor<4x3xf32>",
+            "-> tensor<4x8xf32>",
+            "inferred shape '[4, 3]' is incompatible with return type of operation "
+            "'tensor<4x8xf32>'",
+        ),
+        ("tensor<2x8x3", "tensor<2x7x3", "expects equal batching and contracting"),
+        ("tensor<2xi32>", "tensor<3xi32>", "a group dimension of the number of groups"),
+        (
+            "tensor<2xi32>",
+            "tensor<2xf32>",
+            "operand #2 must be ranked tensor of 2/4/8/16",
+        ),
+        (
+            "rhs_group_dimensions = [0]",
+            "rhs_group_dimensions = []",
+            "expects 1 rhs_group",
+        ),
+    ],
+)
+def test_verification_of_ragged_products(old: str, new: str, message: str):
+    """JAX's bindings of CHLO refuse these ops."""
+    op = RAGGED_DOT.replace(old, new)
+    types = op.partition("> : (")[2].partition(")")[0]
+    x, w, i = types.split(", ")
+    text = f"func.func @f(%x: {x}, %w: {w}, %i: {i}) {{\n%0 = {op}\nreturn\n}}"
+    with pytest.raises(IRError, match=re.escape(message)):
+        parse_module(text)
+
+
 def test_text():
     text = """builtin.module {
   func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>) {
     %0 = chlo.square %x : tensor<4x8xf32> -> tensor<4x8xf32>
     %1, %2 = chlo.top_k(%0, k = 2) : tensor<4x8xf32> -> (tensor<4x2xf32>, tensor<4x2xi32>)
+RAGGED
     func.return %1, %2 : tensor<4x2xf32>, tensor<4x2xi32>
   }
 }"""
+    text = text.replace("RAGGED", f"    %3 = {RAGGED_DOT}")
+    text = text.replace(
+        "x8xf32>) ->", "x8xf32>, %w: tensor<2x8x3xf32>, %i: tensor<2xi32>) ->", 1
+    )
     assert str(parse_module(text)) == text
 
 

@@ -110,6 +110,14 @@ class IntegerPattern(CheckedPattern[Form]):
         replace_with_form(op, plan, rewriter)
 
 
+@dataclass(frozen=True)
+class RoundingPattern(IntegerPattern):
+    """Replace ops whose integer form multiplies integers by multipliers."""
+
+    rounding: Multiplication = "single"
+    """Rounding of the product of an integer and a multiplier."""
+
+
 def replace_with_form(op: Operation, form: Form, rewriter: PatternRewriter) -> None:
     """Replace an op on quantized tensors by its integer form."""
     owners = dict.fromkeys(operand.owner for operand in op.operands)
@@ -441,7 +449,7 @@ def rescaling_to(
 
 
 @dataclass(frozen=True)
-class ElementwiseToIntegers(IntegerPattern):
+class ElementwiseToIntegers(RoundingPattern):
     """
     Replace elementwise ops that have a formula, such as `stablehlo.add`, by arithmetic on
     stored values.
@@ -450,9 +458,6 @@ class ElementwiseToIntegers(IntegerPattern):
 
     With `formulas={"toy.mul": FORMULAS["stablehlo.multiply"]}`, it replaces `toy.mul`.
     """
-
-    rounding: Multiplication = "single"
-    """Rounding of the product of an integer and a multiplier."""
 
     formulas: Mapping[str, Formula] = field(default_factory=lambda: FORMULAS)
 
@@ -466,7 +471,6 @@ class ElementwiseToIntegers(IntegerPattern):
         return formula_form(formula, types, self.rounding, partial_sum_bounds(op))
 
 
-@dataclass(frozen=True)
 class ComparisonToIntegers(IntegerPattern):
     """Replace `stablehlo.compare` by a comparison of stored values or scaled integers."""
 

@@ -3,7 +3,6 @@ Logistic function of stored values with the bits of onnxruntime, whose table for
 contains the quantized results of its float function: a quotient of polynomials in `f32`.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,6 @@ def logistic_f32(x: Any) -> Any:
     return np.clip(quotient + 0.5, 0.0, 1.0)
 
 
-@dataclass(frozen=True)
 class LogisticToFloats(IntegerPattern):
     """Replace `stablehlo.logistic` of stored values by onnxruntime's float function."""
 

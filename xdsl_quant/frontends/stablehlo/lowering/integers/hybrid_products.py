@@ -19,7 +19,6 @@ Floats are computed in `f32`, or in `f64` for `f64` tensors, and sums in `i32`.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, TensorType, f32, f64, i8, i32
@@ -52,7 +51,6 @@ _SMALLEST_SCALE = 2.0**-126
 """Smallest normal `f32`."""
 
 
-@dataclass(frozen=True)
 class HybridProductToIntegers(IntegerPattern):
     """Replace hybrid contractions by run-time quantization and integer contractions."""
 
@@ -94,7 +92,6 @@ class HybridProductToIntegers(IntegerPattern):
         return build
 
 
-@dataclass(frozen=True)
 class DequantizedWeightToStablehlo(IntegerPattern):
     """Replace `quant.dcast` of symmetrically quantized tensors by StableHLO ops."""
 

@@ -11,7 +11,7 @@ the zero point, also between dilated elements, in a separate op.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import sub
 from typing import Any
 
@@ -36,8 +36,7 @@ from .elementwise import (
     REQUANTIZATION,
     Element,
     Form,
-    IntegerPattern,
-    Multiplication,
+    RoundingPattern,
     Values,
     build_constant,
     build_elementwise,
@@ -59,12 +58,8 @@ def rhs_geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
     return [*dimensions], [*dimensions.values()]
 
 
-@dataclass(frozen=True)
-class ProductToIntegers(IntegerPattern):
+class ProductToIntegers(RoundingPattern):
     """Replace quantized contractions by rescaled sums of products of stored values."""
-
-    rounding: Multiplication = "single"
-    """Rounding of the product of an integer and a multiplier."""
 
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, ProductOp):

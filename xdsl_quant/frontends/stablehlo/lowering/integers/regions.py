@@ -1,6 +1,5 @@
 """Integer forms of ops whose regions compute on quantized scalars."""
 
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects.func import CallOp
@@ -63,7 +62,6 @@ _STORED_OPS = (CaseOp, IfOp, MapOp, OptimizationBarrierOp, ScatterOp, SortOp, Wh
 """Ops whose regions compute on stored values with the integer forms of their ops."""
 
 
-@dataclass(frozen=True)
 class RegionsToIntegers(IntegerPattern):
     """
     Let control flow, `map`, `scatter` and `sort` pass stored values on. Other patterns
@@ -85,7 +83,6 @@ class RegionsToIntegers(IntegerPattern):
         return build
 
 
-@dataclass(frozen=True)
 class CompositeToCall(IntegerPattern):
     """Replace a composite op on quantized tensors by a call of its decomposition."""
 
@@ -113,7 +110,6 @@ def _storage_cast(
     return builder.add(StorageCastOp(value, type_))
 
 
-@dataclass(frozen=True)
 class SelectAndScatterToIntegers(IntegerPattern):
     """
     Apply `select_and_scatter` to stored values if all values have one quantized type, and

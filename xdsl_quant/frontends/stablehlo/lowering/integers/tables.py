@@ -3,7 +3,6 @@ Integer form of elementwise ops with one operand of up to 8 bits: a table with t
 of all stored values, computed with floats as the specification of StableHLO defines them.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias, cast
 
@@ -49,7 +48,6 @@ _LARGEST_WIDTH = 8
 """Largest width of stored values that are indices of a table, in bits."""
 
 
-@dataclass(frozen=True)
 class TableToIntegers(IntegerPattern):
     """
     Replace elementwise ops that have one operand, of up to 8 bits with one scale, by
