@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
+from xdsl_quant.dialects.quant import DequantizeCastOp, StatisticsOp, StatisticsRefOp
 from xdsl_quant.transforms.building.builder import shape_of
 
 from . import dialect as stablehlo
@@ -20,23 +21,40 @@ class RowOperand(NamedTuple):
     axis: int
 
 
+def observed(value: SSAValue) -> SSAValue:
+    """Return the operand of ops that record statistics of a value, or the value."""
+    while isinstance(op := value.owner, StatisticsOp | StatisticsRefOp):
+        value = op.operands[0]
+    return value
+
+
 def match_softmax(divide: stablehlo.DivideOp) -> RowOperand | None:
     """
     Return the softmax that a division computes; `None` for other divisions.
 
     The powers must be those of differences from the maximum, so that they do not overflow.
     """
-    powers = divide.lhs.owner
+    powers = observed(divide.lhs).owner
     total = row_reduction(divide.rhs, stablehlo.AddOp)
     if not isinstance(powers, stablehlo.ExponentialOp) or total is None:
         return None
-    difference = powers.operand.owner
+    difference = observed(powers.operand).owner
     if total.operand is not divide.lhs or not isinstance(
         difference, stablehlo.SubtractOp
     ):
         return None
     largest = row_reduction(difference.rhs, stablehlo.MaximumOp)
-    return largest if largest == (difference.lhs, total.axis) else None
+    if largest is None or largest.axis != total.axis:
+        return None
+    return largest if _is_same(largest.operand, difference.lhs) else None
+
+
+def _is_same(x: SSAValue, y: SSAValue) -> bool:
+    """Return True for one value, or two dequantizations of one value."""
+    casts = DequantizeCastOp | stablehlo.UniformDequantizeOp
+    if isinstance(x.owner, casts) and isinstance(y.owner, casts):
+        return x.owner.operands[0] is y.owner.operands[0]
+    return x is y
 
 
 def row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> RowOperand | None:
@@ -44,13 +62,13 @@ def row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> RowOperand | None
     Return the operand and the dimension of a reduction along one dimension that is
     broadcast to the shape of the operand; `None` for other values.
     """
-    dimensions = range(rank := len(shape_of(value)))
+    dimensions, value = range(rank := len(shape_of(value))), observed(value)
     while isinstance(op := value.owner, _Broadcast):
         dimensions = [dimensions[d] for d in op.broadcast_dimensions.get_values()]
-        value = op.operand
+        value = observed(op.operand)
     kept = value
     if isinstance(op, stablehlo.ReshapeOp | stablehlo.DynamicReshapeOp):
-        op = op.operand.owner
+        op = observed(op.operand).owner
     if not isinstance(op, stablehlo.ReduceOp) or not isinstance(region_op(op), op_type):
         return None
     if len(op.inputs) != 1 or len(axes := op.dimensions.get_values()) != 1:
