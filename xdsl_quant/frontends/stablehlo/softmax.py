@@ -6,7 +6,7 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
+from xdsl_quant.dialects.quant import DequantizeCastOp, StatisticsOp, StatisticsRefOp
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 
 from . import dialect as stablehlo
@@ -23,31 +23,40 @@ class RowOperand(NamedTuple):
     axis: int
 
 
+def observed(value: SSAValue) -> SSAValue:
+    """Return the operand of ops that record statistics of a value, or the value."""
+    while isinstance(op := value.owner, StatisticsOp | StatisticsRefOp):
+        value = op.operands[0]
+    return value
+
+
 def match_softmax(divide: stablehlo.DivideOp) -> RowOperand | None:
     """
     Return the softmax that a division computes; `None` for other divisions.
 
     The powers must be those of differences from the maximum, so that they do not overflow.
     """
-    numerator = _without_statistics(divide.lhs)
+    numerator = observed(divide.lhs)
     powers, total = numerator.owner, row_reduction(divide.rhs, stablehlo.AddOp)
     if not isinstance(powers, stablehlo.ExponentialOp) or total is None:
         return None
-    difference = _without_statistics(powers.operand).owner
+    difference = observed(powers.operand).owner
     if total.operand is not numerator or not isinstance(
         difference, stablehlo.SubtractOp
     ):
         return None
     largest = row_reduction(difference.rhs, stablehlo.MaximumOp)
-    operand = _without_statistics(difference.lhs)
-    return largest if largest == (operand, total.axis) else None
+    if largest is None or largest.axis != total.axis:
+        return None
+    return largest if _is_same(largest.operand, observed(difference.lhs)) else None
 
 
-def _without_statistics(value: SSAValue) -> SSAValue:
-    """Return the value that is the operand of calibration statistics."""
-    while isinstance(owner := value.owner, StatisticsOp | StatisticsRefOp):
-        value = owner.operands[0]
-    return value
+def _is_same(x: SSAValue, y: SSAValue) -> bool:
+    """Return True for one value, or two dequantizations of one value."""
+    casts = DequantizeCastOp | stablehlo.UniformDequantizeOp
+    if isinstance(x.owner, casts) and isinstance(y.owner, casts):
+        return x.owner.operands[0] is y.owner.operands[0]
+    return x is y
 
 
 def dynamic_softmax(op: Operation) -> Sequence[Operation] | None:
@@ -62,7 +71,7 @@ def dynamic_softmax(op: Operation) -> Sequence[Operation] | None:
         ops += [
             owner
             for value in user.operands
-            if _without_statistics(value) is not match.operand
+            if observed(value) is not match.operand
             and isinstance(owner := value.owner, Operation)
             and not isinstance(owner, stablehlo.ConstantOp)
             and isinstance(element_type_of(value), AnyFloat)
@@ -77,14 +86,13 @@ def row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> RowOperand | None
     Return the operand and the dimension of a reduction along one dimension that is
     broadcast to the shape of the operand; `None` for other values.
     """
-    dimensions = range(rank := len(shape_of(value)))
-    value = _without_statistics(value)
+    dimensions, value = range(rank := len(shape_of(value))), observed(value)
     while isinstance(op := value.owner, _Broadcast):
         dimensions = [dimensions[d] for d in op.broadcast_dimensions.get_values()]
-        value = _without_statistics(op.operand)
+        value = observed(op.operand)
     kept = value
     if isinstance(op, stablehlo.ReshapeOp | stablehlo.DynamicReshapeOp):
-        op = _without_statistics(op.operand).owner
+        op = observed(op.operand).owner
     if not isinstance(op, stablehlo.ReduceOp) or not isinstance(region_op(op), op_type):
         return None
     if len(op.inputs) != 1 or len(axes := op.dimensions.get_values()) != 1:
@@ -97,4 +105,4 @@ def row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> RowOperand | None
         is_matched = [*shape_of(kept)] == shape and [*dimensions] == [*range(rank)]
     else:
         is_matched = [*dimensions] == [d for d in range(rank) if d != axis]
-    return RowOperand(_without_statistics(operand), axis) if is_matched else None
+    return RowOperand(observed(operand), axis) if is_matched else None

@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import DTypeLike
 
 from tests.oracles.onnx_kernels import kernel_differences
+from xdsl_quant.frontends.onnx import read_onnx, write_onnx
 from xdsl_quant.quantizer import Recipe, Request, pipeline, quantize
 from xdsl_quant.quantizer.recipe_files import read_recipe, with_target_of_file
 from xdsl_quant.quantizer.static_stages import StaticPipeline
@@ -17,6 +18,7 @@ from xdsl_quant.tools.quantize import main
 from .quantized_models import (
     DRAWS,
     Drawn,
+    Graph,
     activation,
     bias,
     quantized_graph,
@@ -68,6 +70,40 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x3xf32> {
     assert "i32:f32:1" in text
     passes = "verify-quant-constraints{rules=stablehlo}"
     apply_passes(quantized.module, passes, is_routine=True)
+
+
+def _normalized_text() -> str:
+    """Return a layer, layer normalization as PyTorch exports it, and softmax."""
+    graph = Graph()
+    x = graph.argument(np.zeros((1, 6), np.float32))
+    for weights in ((6, 8), (8, 4)):
+        w = np.random.default_rng(weights).normal(size=weights).astype(np.float32)
+        x = graph.node("MatMul", [x, graph.constant(w)])
+        if weights == (8, 4):
+            break
+        mean = graph.node("ReduceMean", [x], axes=[-1])
+        centered = graph.node("Sub", [x, mean])
+        square = graph.node("Pow", [centered, graph.constant(np.float32(2))])
+        variance = graph.node("ReduceMean", [square], axes=[-1])
+        shifted = graph.node("Add", [variance, graph.constant(np.float32(1e-5))])
+        x = graph.node("Div", [centered, graph.node("Sqrt", [shifted])])
+        x = graph.node("Mul", [x, graph.constant(w[0])])
+        x = graph.node("Add", [x, graph.constant(w[1])])
+    graph.node("Softmax", [x], axis=-1)
+    return str(read_onnx(graph.model((1, 4), opset=17)))
+
+
+def test_compositions_are_kernels():
+    module = as_module(_normalized_text())
+    x = np.random.default_rng(0).normal(size=(40, 1, 6)).astype(np.float32)
+    quantized = quantize(module, [(row,) for row in x], target="onnxruntime-u8s8")
+    assert quantized.module is not None
+    proto = onnx.load_from_string(write_onnx(quantized.module))
+    casts = {"QuantizeLinear": "Q", "DequantizeLinear": ""}
+    names = [casts.get(node.op_type, node.op_type) for node in proto.graph.node]
+    normalization = "ReduceMean Reshape Sub Mul ReduceMean Reshape Add Sqrt Div Mul Add"
+    expected = f"Q MatMul Q {normalization} Q MatMul Q Softmax Q"
+    assert [*filter(None, names)] == expected.split()
 
 
 @pytest.mark.parametrize(
