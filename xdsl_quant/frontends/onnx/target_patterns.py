@@ -76,11 +76,11 @@ def _ops_between(source: SSAValue, last: Operation) -> Sequence[Operation] | Non
     Return the ops that compute the last op from a value and constants; `None` if they need
     other values.
     """
-    found = [last]
+    found, source = [last], observed(source)
     for op in found:
         for operand in op.operands:
             owner = operand.owner
-            if operand is source or isinstance(owner, stablehlo.ConstantOp):
+            if observed(operand) is source or isinstance(owner, stablehlo.ConstantOp):
                 continue
             if not isinstance(owner, Operation) or len(found) > _MAX_OPS:
                 return None

@@ -76,10 +76,10 @@ def _normalized_text() -> str:
     """Return a layer, layer normalization as PyTorch exports it, and softmax."""
     graph = Graph()
     x = graph.argument(np.zeros((1, 6), np.float32))
-    for weights in ((6, 8), (8, 4)):
-        w = np.random.default_rng(weights).normal(size=weights).astype(np.float32)
+    for shape in ((6, 8), (8, 4)):
+        w = np.random.default_rng(shape).normal(size=shape).astype(np.float32)
         x = graph.node("MatMul", [x, graph.constant(w)])
-        if weights == (8, 4):
+        if shape == (8, 4):
             break
         mean = graph.node("ReduceMean", [x], axes=[-1])
         centered = graph.node("Sub", [x, mean])
