@@ -141,12 +141,11 @@ def read_location_aliases_before_definition() -> None:
     def parse_alias_or_symbol(
         self: AttrParser, attr_or_dialect_name: str, is_type: bool
     ) -> Attribute:
-        alias = f"{'!' if is_type else '#'}{attr_or_dialect_name}"
-        definitions = _AliasDefinitions.of(self)
         if (
-            definitions.open_locations
-            and alias not in self.attribute_aliases
-            and "." not in alias
+            "." not in attr_or_dialect_name
+            and (definitions := _AliasDefinitions.of(self)).open_locations
+            and (alias := f"{'!' if is_type else '#'}{attr_or_dialect_name}")
+            not in self.attribute_aliases
             and self._current_token.kind is not MLIRTokenKind.LESS  # pyright: ignore[reportPrivateUsage] no public way
             and (attribute := definitions.read(self, alias)) is not None
         ):

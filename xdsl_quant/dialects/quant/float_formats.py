@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from xdsl.dialects import builtin
@@ -32,6 +33,7 @@ class FloatFormat(NamedTuple):
     """Largest finite value, or the largest double if that is smaller."""
 
     @property
+    @cache
     def smallest(self) -> float:
         """Smallest positive value, or the smallest positive double if that is larger."""
         return math.ldexp(1.0, max(self.min_exponent - self.precision + 1, -1074))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import struct
 from array import array
-from functools import cache
+from functools import cache, partial
 from typing import cast
 
 from .float_formats import MIN_BULK_COUNT, FloatFormat
@@ -54,11 +54,9 @@ def float_texts(values: array[float], float_format: FloatFormat) -> list[str]:
     The smallest and largest number of a format are formatted in hexadecimal if their short
     text, which the parser reads as f64, would be out of range.
     """
-
-    @cache
-    def text(value: float) -> str:
-        return _text_in_range(value, float_format)
-
+    if len(values) == 1:
+        return [_text_in_range(values[0], float_format)]
+    text = cache(partial(_text_in_range, float_format=float_format))
     # `decimal_texts` uses 64-bit integers, which the digits of wider formats exceed.
     if len(values) < MIN_BULK_COUNT or float_format.is_wider_than_double:
         return list(map(text, values))

@@ -295,7 +295,7 @@ def default_storage_range(
     """
     if isinstance(storage_type, QuantileType):
         return storage_type.storage_range
-    if isinstance(storage_type, FloatStorageType):
+    if not isinstance(storage_type, IntegerType):
         largest = int(float_format(storage_type).largest)
         return -largest if is_signed else 0, largest
     width = storage_type.bitwidth

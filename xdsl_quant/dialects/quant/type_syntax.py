@@ -74,12 +74,12 @@ from .type_tokens import (
 
 _PLAIN_TYPES = re.compile(r"((?:[su]?i|u)[0-9]{1,2}:b?f[0-9]{2})(?![\w.$])", re.ASCII)
 
-_PLAIN_NUMBERS = r", ([0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?)(?::(-?[0-9]{1,18}))?(?=>)"
+_PLAIN_NUMBERS = r", ([0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?)(?::(-?[0-9]{1,18}))?"
 
-_PER_TENSOR = re.compile(_PLAIN_TYPES.pattern + _PLAIN_NUMBERS, re.ASCII)
+PER_TENSOR = re.compile(f"<{_PLAIN_TYPES.pattern}{_PLAIN_NUMBERS}>", re.ASCII)
 """Plain types, a decimal scale and a zero point: read without tokens, which are slow."""
 
-_plain_types: dict[str, tuple[AnyFloat, tuple[Attribute, ...]]] = {}
+plain_types: dict[str, tuple[AnyFloat, tuple[Attribute, ...]]] = {}
 """
 Cache of the expressed type and the leading parameters by text: parsing them takes a third
 of the time of a type.
@@ -187,7 +187,7 @@ class TypeSyntax(TypeTokens):
     def _storage_and_expressed_type(self) -> tuple[AnyFloat, tuple[Attribute, ...]]:
         """Parse e.g. `i8:f32`; return the expressed type and the leading parameters."""
         plain = _PLAIN_TYPES.match(self.content, self.parser.pos)
-        if plain and (known := _plain_types.get(plain[0])):
+        if plain and (known := plain_types.get(plain[0])):
             self._resume_from(plain.end())
             return known
         storage = self._storage()
@@ -195,18 +195,11 @@ class TypeSyntax(TypeTokens):
         expressed_type = self._float_type()
         parsed = expressed_type, (expressed_type, *storage)
         if plain:
-            _plain_types[plain[0]] = parsed
+            plain_types[plain[0]] = parsed
         return parsed
 
     def uniform(self) -> ScalesText:
         """Parse the parameters of a `!quant.uniform` type."""
-        plain = _PER_TENSOR.match(self.content, self.parser.pos)
-        if plain and (known := _plain_types.get(plain[1])):
-            scales = array("d", (float(plain[2]),))
-            if float_format(known[0]).out_of_range(scales) is None:
-                self._resume_from(plain.end())
-                columns = scales, array("q", (int(plain[3] or 0),))
-                return ScalesText(known[1], columns, ())
         expressed_type, common = self._storage_and_expressed_type()
         if not self._optional(":"):
             self._expect(",")

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute
@@ -74,7 +74,10 @@ class TypeTokens:
         self.name_pos = max(self.content.rfind(self.mnemonic, 0, parser.pos), 0)
 
     def parse(
-        self, read: Callable[[], ParsedT], make: Callable[[ParsedT], TypeT]
+        self,
+        read: Callable[[], ParsedT],
+        make: Callable[[ParsedT], TypeT],
+        make_plain: Callable[[str], TypeT | None] = lambda _: None,
     ) -> tuple[TypeT]:
         """
         Parse the parameters of the type.
@@ -82,6 +85,7 @@ class TypeTokens:
         Args:
             read: parses the text between the brackets.
             make: creates the type.
+            make_plain: creates the type of a short text, or returns `None`.
 
         Returns:
             The type in a tuple, where xDSL expects the parameters. Creating the type here
@@ -91,12 +95,13 @@ class TypeTokens:
             ParseError: with MLIR's message and location.
         """
         start = self.parser.pos
-        known = vars(self.parser).setdefault("_quantized_types", dict[str, Attribute]())
+        known: dict[str, TypeT] = vars(self.parser).setdefault("_quant_types", {})
         short = _SHORT_TYPE.match(self.content, start, start + _SHORT)
         text = f"{self.mnemonic}{short.group()}" if short else ""
-        if short and (parsed_before := known.get(text)) is not None:
+        if short and (plain := known.get(text) or make_plain(short.group())):
+            known[text] = plain
             self._resume_from(short.end())
-            return (cast("TypeT", parsed_before),)
+            return (plain,)
         try:
             self._expect("<")
             parsed = read()

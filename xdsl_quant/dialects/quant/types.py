@@ -72,7 +72,7 @@ from .storage_types import (
     default_storage_range,
     is_signed_by_default,
 )
-from .type_syntax import ScalesText, TypeSyntax
+from .type_syntax import PER_TENSOR, ScalesText, TypeSyntax, plain_types
 
 if TYPE_CHECKING:
     import numpy as np
@@ -324,7 +324,7 @@ class StoredQuantizedType(QuantizedType, ABC):
     @property
     def storage_type_name(self) -> str:
         """Spelling of the storage type: `i8`, `u8`, `si8`, `ui8`, a float or table type."""
-        if self.storage_type == self.signless_storage_type and not self.is_signed:
+        if not self.is_signed and self.storage_type == self.signless_storage_type:
             return f"u{self.storage_type_integral_width}"
         return _attribute_text(self.storage_type)
 
@@ -933,7 +933,7 @@ class UniformType(ScaledQuantizedType, ABC):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         syntax = TypeSyntax(parser, cls.name)
-        return syntax.parse(syntax.uniform, _uniform_type_from_text)
+        return syntax.parse(syntax.uniform, _uniform_type_from_text, _plain_type)
 
     def scale_texts(self) -> list[str]:
         return float_texts(self.scale_array(), _DOUBLE)
@@ -1251,6 +1251,26 @@ class UniformQuantizedSubChannelType(UniformType):
     def _scale_description(self) -> Iterator[tuple[str, object]]:
         yield "blocks", block_counts_text(self.get_scales_shape(), self.block_size_info)
         yield from super()._scale_description()
+
+
+def _plain_type(text: str) -> UniformQuantizedType | None:
+    """
+    Parse a per-tensor type of a plain scale and zero point; return `None` for other text.
+
+    The text starts after the name. No verification is needed: the storage was verified
+    with an earlier type, and the pattern limits zero points to 18 digits.
+    """
+    plain = PER_TENSOR.fullmatch(text)
+    if plain is None or (known := plain_types.get(plain[1])) is None:
+        return None
+    scale_format, scale = float_format(known[0]), float(plain[2])
+    if not scale_format.smallest <= scale <= scale_format.largest:
+        return None
+    type_ = UniformQuantizedType.__new__(UniformQuantizedType)
+    values = *known[1], IntAttr(int(plain[3] or 0)), FloatData(scale)
+    names = (name for name, _ in type_.get_irdl_definition().parameters)
+    vars(type_).update(zip(names, values, strict=True))
+    return type_
 
 
 def _uniform_type_from_text(text: ScalesText) -> UniformType:

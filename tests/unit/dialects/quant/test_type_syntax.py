@@ -5,6 +5,7 @@ token. Both have to give the same types, and the same errors.
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from struct import pack
 from typing import NoReturn
 
@@ -21,6 +22,7 @@ from xdsl_quant.dialects.quant import (
     Quant,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
+    UniformQuantizedType,
 )
 
 _TOKEN_BY_TOKEN = (
@@ -145,6 +147,43 @@ def test_both_ways_give_the_same_error(text: str, kind: str):
         )
         slow = outcome()
     assert outcome() == slow
+
+
+_STORAGES = ["i8", "u8", "si8", "ui4", "i08", "i33", "f8E5M2", "i8<-127:127>"]
+_SCALES = ["0.5", "1.0e-50", "1.0e400", "65505.0", "1e5", "-0.5", "0x3F800000"]
+_PLAIN_ZERO_POINTS = [
+    "",
+    ":3",
+    ":-129",
+    ":123456789012345678",
+    ":9223372036854775808",
+    ": 3",
+]
+
+
+@pytest.mark.parametrize("expressed", ["f32", "f16", "bf16", "f8"])
+def test_per_tensor_types_are_the_same_without_tokens(expressed: str):
+    parts = product(_STORAGES, _SCALES, _PLAIN_ZERO_POINTS)
+    texts = [
+        f"!quant.uniform<{storage}:{expressed}, {scale}{zero_point}>"
+        for storage, scale, zero_point in parts
+    ]
+
+    def outcome(text: str) -> tuple[Attribute | int, str]:
+        try:
+            parsed = parse(text)
+        except ParseError as e:
+            return e.span.start, e.msg
+        assert isinstance(parsed, UniformQuantizedType)
+        # Verify what was built without verification.
+        assert parsed == UniformQuantizedType.new(parsed.parameters)
+        return parsed, str(parsed)
+
+    # The first types of each kind are read token by token.
+    known = [outcome(text) for text in texts + texts][len(texts) :]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("xdsl_quant.dialects.quant.types._plain_type", _refuse_all)
+        assert [outcome(text) for text in texts] == known
 
 
 # What is read
