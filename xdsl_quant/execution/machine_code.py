@@ -64,6 +64,8 @@ _TO_SUPPORTED_FLOATS = (
 )
 
 _LOOPS_TO_LLVM = (
+    # Recursive functions return clones of buffers.
+    "convert-bufferization-to-memref",
     "convert-vector-to-llvm",
     "convert-scf-to-cf",
     "expand-strided-metadata",

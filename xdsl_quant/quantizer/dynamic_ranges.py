@@ -49,8 +49,7 @@ def prepare(
     """
     inlining = optional_module("transforms.composites.inlining")
     if inlining is not None:
-        kept = {name for target in targets for name in target.op_names}
-        inlining.inline_small_functions(module, entry, kept)
+        inlining.inline_small_functions(module, entry, targets)
     for op in [*module.walk()]:
         model_dialect(op).simplify(op)
     if inlining is not None:

@@ -128,7 +128,9 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
     bits = _bits_of_products(recipe, products)
     bits = {op: n for op, n in bits.items() if _is_quantizable(op, recipe, n)}
     if not bits:
-        raise ValueError(f"recipe '{recipe.name}' keeps all weights in floating point")
+        raise ValueError(
+            f"recipe '{recipe.name}' keeps all weights in float, by its overrides or blocks"
+        )
     _cast_weights(bits, recipe.weights)
     if recipe.mode == "dynamic-range":
         _take_stored_weights(bits, recipe)

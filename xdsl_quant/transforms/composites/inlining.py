@@ -1,12 +1,14 @@
 """Inlining of calls before kernels are matched."""
 
-from collections.abc import Container
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
+from xdsl_quant.diagnostics import location_prefix, warn
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.entry_function import (
     functions_by_name,
     inline_call,
@@ -16,6 +18,7 @@ from xdsl_quant.transforms.propagation.kernel_matching import (
     composite_name,
     pattern_names,
 )
+from xdsl_quant.transforms.propagation.target_spec import OpPattern, TargetSpec
 
 MAX_INLINED_OPS = 64
 """Maximum number of ops of an inlined function."""
@@ -26,16 +29,17 @@ _FAKE_QUANT = "composite quant.fake_quant"
 
 
 def inline_small_functions(
-    module: ModuleOp, entry: FuncOp, kept: Container[str] = ()
+    module: ModuleOp, entry: FuncOp, targets: Sequence[TargetSpec] = ()
 ) -> None:
     """
-    Inline composites and calls of small private functions, except those with the pattern
-    names `kept`, and remove unused private functions.
+    Inline composites and calls of small private functions, except for kernels of the
+    targets, and remove unused private functions. Warn of composites that a target lists
+    with other ports.
     """
     functions = functions_by_name(module)
     done: set[str] = set()
     for name in functions:
-        _inline_calls_in(name, functions, done, kept)
+        _inline_calls_in(name, functions, done, targets)
     erase_unused_functions(module, entry)
 
 
@@ -48,20 +52,56 @@ def erase_unused_functions(module: ModuleOp, entry: FuncOp) -> None:
 
 
 def _inline_calls_in(
-    name: str, functions: dict[str, FuncOp], done: set[str], kept: Container[str]
+    name: str,
+    functions: dict[str, FuncOp],
+    done: set[str],
+    targets: Sequence[TargetSpec],
 ) -> None:
     if name in done:
         return
     done.add(name)
     for call in [op for op in functions[name].walk() if composite_name(op) is not None]:
         callee, *_ = referenced_symbols(call)
-        pattern = pattern_names(call)[-1]
-        is_kept = pattern in kept or pattern == _FAKE_QUANT
+        is_kept = pattern_names(call)[-1] == _FAKE_QUANT or _is_kernel(call, targets)
         if callee not in functions or callee == name or is_kept:
             continue
-        _inline_calls_in(callee, functions, done, kept)
+        _inline_calls_in(callee, functions, done, targets)
         if _is_inlined(call, functions[callee]):
             inline_call(call, functions[callee])
+
+
+def _is_kernel(call: Operation, targets: Sequence[TargetSpec]) -> bool:
+    """
+    Return True if a call or composite is a kernel, or part of one, of a target. Warn if the
+    ports of its kernels do not fit.
+    """
+    pattern = pattern_names(call)[-1]
+    kernels = [
+        kernel
+        for target in targets
+        if pattern in target.op_names
+        for kernel in target.kernels.values()
+    ]
+    inputs, outputs = (
+        [scalar_or_element_type(value.type) for value in values]
+        for values in (call.operands, call.results)
+    )
+    has_kernel = False
+    for kernel in kernels:
+        chains = [p.steps for p in kernel.patterns if isinstance(p, OpPattern)]
+        if not any(pattern in step.names for steps in chains for step in steps):
+            continue
+        if all(len(steps) > 1 for steps in chains) or kernel.signature(inputs, outputs):
+            return True
+        has_kernel = True
+    if has_kernel:
+        warn(
+            f"{pattern} is not a kernel: no signature of the target takes its "
+            f"{len(call.operands)} operands and {len(call.results)} results; its ops are "
+            "quantized one by one",
+            location_prefix(call.location),
+        )
+    return False
 
 
 def _is_private(function: FuncOp) -> bool:

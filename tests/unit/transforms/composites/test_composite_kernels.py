@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.execution import compile
@@ -23,6 +24,7 @@ from xdsl_quant.runtime.loading import (
     parse_module,
 )
 from xdsl_quant.runtime.toml_tables import TomlFile
+from xdsl_quant.transforms.composites.inlining import inline_small_functions
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 from xdsl_quant.transforms.propagation.quant_propagate import propagate
@@ -380,3 +382,27 @@ def test_composites_of_tflite_files():
     x = X[1, :3]
     expected = np.asarray(compile(given.module, "main")(x))
     assert LiteRT(write_tflite(given.module)).run(x)[0].tolist() == expected.tolist()
+
+
+def test_composites_with_other_ports_are_inlined(capsys: pytest.CaptureFixture[str]):
+    """The target lists a composite with one operand or two; this one has three."""
+    mlir = module("""
+func.func @main(%x: T) -> T {
+  %0 = stablehlo.composite "my.gelu" %x, %x, %x {decomposition = @gelu} : (T, T, T) -> T
+  func.return %0 : T
+}
+func.func private @gelu(%x: T, %y: T, %z: T) -> T {
+  %0 = stablehlo.multiply %x, %y : T
+  %1 = stablehlo.add %0, %z : T
+  func.return %1 : T
+}
+""")
+    (function, *_) = mlir.ops
+    assert isinstance(function, FuncOp)
+    ports = TARGET.replace('["i8", "-"]', '["i8", "i8"]')
+    inline_small_functions(mlir, function, [parse_target(ports)])
+    assert "stablehlo.composite" not in str(mlir)
+    assert (
+        "warning: composite my.gelu is not a kernel: no signature of the target takes its "
+        "3 operands and 1 results; its ops are quantized one by one"
+    ) in capsys.readouterr().err

@@ -220,3 +220,28 @@ def test_control_flow_without_conversion(op: str, reason: str):
     with pytest.raises(IRError, match=reason):
         apply_passes(module, "convert-stablehlo-to-linalg")
     assert str(module) == before
+
+
+def test_recursion_that_ends():
+    text = """
+      func.func @main(%n: tensor<i32>, %x: tensor<5xf32>) -> tensor<5xf32> {
+        %zero = stablehlo.constant dense<0> : tensor<i32>
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %ends = stablehlo.compare LE, %n, %zero
+          : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        %r = "stablehlo.if"(%ends) ({
+          stablehlo.return %x : tensor<5xf32>
+        }, {
+          %m = stablehlo.subtract %n, %one : tensor<i32>
+          %y = stablehlo.add %x, %x : tensor<5xf32>
+          %z = func.call @main(%m, %y) : (tensor<i32>, tensor<5xf32>) -> tensor<5xf32>
+          %s = stablehlo.add %z, %x : tensor<5xf32>
+          stablehlo.return %s : tensor<5xf32>
+        }) : (tensor<i1>) -> tensor<5xf32>
+        func.return %r : tensor<5xf32>
+      }
+    """
+    x, count = np.arange(5, dtype=np.float32), np.int32(3)
+    # 8x, and x, 2x and 4x from the callers.
+    np.testing.assert_array_equal(run_function(text, "main", count, x)[0], 15 * x)
+    np.testing.assert_array_equal(compile(text)(count, x), 15 * x)
