@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import DTypeLike
 
 from tests.oracles.onnx_kernels import kernel_differences
+from xdsl_quant.frontends.onnx import read_onnx, write_onnx
 from xdsl_quant.quantizer import Recipe, Request, pipeline, quantize
 from xdsl_quant.quantizer.recipe_files import read_recipe, with_target_of_file
 from xdsl_quant.quantizer.static_stages import StaticPipeline
@@ -17,6 +18,7 @@ from xdsl_quant.tools.quantize import main
 from .quantized_models import (
     DRAWS,
     Drawn,
+    Graph,
     activation,
     bias,
     quantized_graph,
@@ -68,6 +70,22 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x3xf32> {
     assert "i32:f32:1" in text
     passes = "verify-quant-constraints{rules=stablehlo}"
     apply_passes(quantized.module, passes, is_routine=True)
+
+
+def test_no_casts_in_softmax():
+    """Samples seldom contain the largest sum of powers: the one of equal scores."""
+    x = np.random.default_rng(0).normal(0, 1, (20, 4, 8)).astype(np.float32)
+    graph = Graph()
+    weights = graph.constant(np.eye(8, 3, dtype=np.float32))
+    scores = graph.node("MatMul", [graph.argument(x[0]), weights])
+    graph.node("Softmax", [scores], axis=1)
+    module = read_onnx(graph.model((4, 3)))
+    quantized = quantize(module, [(row,) for row in x], target="onnxruntime-u8s8")
+    proto = onnx.load_from_string(write_onnx(quantized.module))
+    casts = ["QuantizeLinear", "DequantizeLinear"]
+    assert [node.op_type for node in proto.graph.node] == [
+        *(*casts, "DequantizeLinear", "MatMul", *casts, "Softmax")
+    ]
 
 
 @pytest.mark.parametrize(
