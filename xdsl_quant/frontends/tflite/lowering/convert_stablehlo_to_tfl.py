@@ -64,6 +64,7 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 from .from_stablehlo import CONVERSIONS
 from .from_stablehlo.building import TFLBuilder
+from .from_stablehlo.dynamic_ranges import restore_dynamic_ranges
 from .from_stablehlo.layouts import (
     SIMPLIFICATIONS,
     AddZeroBias,
@@ -235,9 +236,11 @@ def _converted_copy(
     """
     module = module.clone()
     with without_garbage_collection():
+        hybrid_patterns = restore_dynamic_ranges(module)
         prepare_stablehlo(ctx, module)
         unsupported = _convert(module)
         _fuse(ctx, module)
+        _apply(module, *hybrid_patterns)
     return module, unsupported
 
 
