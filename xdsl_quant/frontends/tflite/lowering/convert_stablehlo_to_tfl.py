@@ -52,7 +52,7 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import located_message, op_name
-from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant import QuantizedType, ScaledQuantizedType
 from xdsl_quant.dialects.quant.traits import MovesElements, has_quantization_trait
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
@@ -116,6 +116,15 @@ def _check_has_kernel(value: SSAValue, op: Operation) -> None:
             f"has elements of type '{element_type}', for which LiteRT has no kernel; "
             f"expected {names} or a quantized type"
         )
+    if isinstance(element_type, ScaledQuantizedType) and (
+        element_type.storage_type_integral_width == 16
+    ):
+        middle = 0 if element_type.is_signed else 1 << 15
+        if (element_type.get_zero_points() != middle).any():
+            raise Unsupported(
+                f"has elements of type '{element_type}'; LiteRT has 16-bit values "
+                f"without zero point only: expected {middle}"
+            )
 
 
 def _conversion_results(block: Block, op: Operation) -> Sequence[SSAValue]:
