@@ -53,10 +53,13 @@ def match_softmax(divide: stablehlo.DivideOp) -> RowOperand | None:
 
 def _is_same(x: SSAValue, y: SSAValue) -> bool:
     """Return True for one value, or two dequantizations of one value."""
-    casts = DequantizeCastOp | stablehlo.UniformDequantizeOp
-    if isinstance(x.owner, casts) and isinstance(y.owner, casts):
-        return x.owner.operands[0] is y.owner.operands[0]
-    return x is y
+    sources = [
+        value.owner.operands[0]
+        if isinstance(value.owner, DequantizeCastOp | stablehlo.UniformDequantizeOp)
+        else value
+        for value in (x, y)
+    ]
+    return sources[0] is sources[1] and x.type == y.type
 
 
 def dynamic_softmax(op: Operation) -> Sequence[Operation] | None:

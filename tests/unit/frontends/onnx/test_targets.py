@@ -83,9 +83,11 @@ def _normalized_text() -> str:
             break
         mean = graph.node("ReduceMean", [x], axes=[-1])
         centered = graph.node("Sub", [x, mean])
-        square = graph.node("Pow", [centered, graph.constant(np.float32(2))])
+        square = graph.node("Pow", [centered, graph.constant(np.array(2, np.float32))])
         variance = graph.node("ReduceMean", [square], axes=[-1])
-        shifted = graph.node("Add", [variance, graph.constant(np.float32(1e-5))])
+        shifted = graph.node(
+            "Add", [variance, graph.constant(np.array(1e-5, np.float32))]
+        )
         x = graph.node("Div", [centered, graph.node("Sqrt", [shifted])])
         x = graph.node("Mul", [x, graph.constant(w[0])])
         x = graph.node("Add", [x, graph.constant(w[1])])

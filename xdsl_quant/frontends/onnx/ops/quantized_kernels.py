@@ -15,10 +15,10 @@ from functools import partial
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import SSAValue
 
-from xdsl_quant.dialects.quant import UniformQuantizedType
+from xdsl_quant.dialects.quant import DequantizeCastOp, UniformQuantizedType
 from xdsl_quant.frontends.onnx.graph_builder import Conversion, GraphBuilder
 from xdsl_quant.frontends.onnx.node import Node
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
@@ -296,19 +296,37 @@ def _move_quantized(
     return [None if value is None else stored_value(b, value) for value in results]
 
 
+def _order_quantized(
+    conversion: Conversion, b: GraphBuilder, node: Node, x: SSAValue
+) -> SSAValue | Sequence[SSAValue | None]:
+    """Convert an op on stored values to the same op on floats, which have their order."""
+    source = quantized_source(x)
+    if source is None or not isinstance(
+        type_ := element_type_of(source), UniformQuantizedType
+    ):
+        return conversion(b, node, x)
+    floats = TensorType(type_.expressed_type, shape_of(source))
+    return conversion(b, node, b.op(DequantizeCastOp, (source,), floats))
+
+
 def with_quantized_moves(
     conversions: Mapping[str, Conversion],
 ) -> Mapping[str, Conversion]:
     """
     Return conversions whose ops that move elements keep quantized types, so that values
-    between two kernels, or between a cast and a kernel, are quantized all the way.
+    between two kernels, or between a cast and a kernel, are quantized all the way; and
+    whose positions of extrema are those of floats.
     """
     moves = {
         name: partial(_move_quantized, conversion)
         for name, conversion in conversions.items()
         if name in _MOVES
     }
-    return {**conversions, **moves}
+    orders = {
+        name: partial(_order_quantized, conversions[name])
+        for name in ("ArgMax", "ArgMin")
+    }
+    return {**conversions, **moves, **orders}
 
 
 _MOVES = frozenset(

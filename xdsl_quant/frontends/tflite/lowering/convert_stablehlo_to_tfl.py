@@ -52,7 +52,7 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import located_message, op_name
-from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant import QuantizedType, ScaledQuantizedType
 from xdsl_quant.dialects.quant.traits import MovesElements, has_quantization_trait
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
@@ -64,6 +64,7 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 from .from_stablehlo import CONVERSIONS
 from .from_stablehlo.building import TFLBuilder
+from .from_stablehlo.dynamic_ranges import restore_dynamic_ranges
 from .from_stablehlo.layouts import (
     SIMPLIFICATIONS,
     AddZeroBias,
@@ -115,6 +116,15 @@ def _check_has_kernel(value: SSAValue, op: Operation) -> None:
             f"has elements of type '{element_type}', for which LiteRT has no kernel; "
             f"expected {names} or a quantized type"
         )
+    if isinstance(element_type, ScaledQuantizedType) and (
+        element_type.storage_type_integral_width == 16
+    ):
+        middle = 0 if element_type.is_signed else 1 << 15
+        if (element_type.get_zero_points() != middle).any():
+            raise Unsupported(
+                f"has elements of type '{element_type}'; LiteRT has 16-bit values "
+                f"without zero point only: expected {middle}"
+            )
 
 
 def _conversion_results(block: Block, op: Operation) -> Sequence[SSAValue]:
@@ -235,9 +245,11 @@ def _converted_copy(
     """
     module = module.clone()
     with without_garbage_collection():
+        hybrid_patterns = restore_dynamic_ranges(module)
         prepare_stablehlo(ctx, module)
         unsupported = _convert(module)
         _fuse(ctx, module)
+        _apply(module, *hybrid_patterns)
     return module, unsupported
 
 

@@ -102,6 +102,20 @@ def test_moves_keep_quantized_types(
     assert "quant.scast" not in {op.name for op in module.walk()}
 
 
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+def test_positions_of_stored_values(op_type: str):
+    graph = Graph()
+    x = np.random.default_rng(0).normal(0, 1, (3, 40)).astype(np.float32)
+    parameters = [
+        graph.constant(np.array(0.1, np.float32)),
+        graph.constant(np.array(100, np.uint8)),
+    ]
+    q = graph.node("QuantizeLinear", [graph.argument(x), *parameters])
+    graph.node(op_type, [q], axis=1)
+    module = check_graph(graph)
+    assert "quant.scast" not in {op.name for op in module.walk()}
+
+
 # Sums of products of integers
 
 

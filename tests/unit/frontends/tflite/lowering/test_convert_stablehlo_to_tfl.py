@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.unit.frontends.tflite.files.litert import LiteRT
 from tests.unit.frontends.tflite.files.litert_process import LiteRTProcess, runs
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
@@ -335,6 +336,49 @@ def test_float_and_absent_biases_are_quantized():
     # The scale is 0.1 * 0.5.
     assert "dense<[20, -5]> : tensor<2xi32>" in str(module)
     assert "dense<0> : tensor<2xi32>" in str(_converted(text.replace("%3 :", "%2 :")))
+
+
+def test_convolutions_of_one_dimension_are_fused():
+    q = "!quant.uniform<i8:f32, 0.1:-128>"
+    w = "!quant.uniform<i8:f32, 0.5>"
+    text = _function(
+        f"%x: tensor<1x2x5x{q}>",
+        f"tensor<1x3x5x{q}>",
+        f"%c = stablehlo.constant() <{{value = dense<3> : tensor<3x2x1xi8>}}>"
+        f" : () -> tensor<3x2x1x{w}>",
+        "%b = stablehlo.constant dense<[[[1.0], [0.5], [-0.3]]]> : tensor<1x3x1xf32>",
+        "%z = stablehlo.constant dense<0.0> : tensor<1x3x5xf32>",
+        f"%0 = quant.dcast %x : tensor<1x2x5x{q}> to tensor<1x2x5xf32>",
+        f"%1 = quant.dcast %c : tensor<3x2x1x{w}> to tensor<3x2x1xf32>",
+        "%2 = stablehlo.convolution(%0, %1) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0]"
+        ", window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
+        " : (tensor<1x2x5xf32>, tensor<3x2x1xf32>) -> tensor<1x3x5xf32>",
+        "%3 = stablehlo.broadcast_in_dim %b, dims = [0, 1, 2]"
+        " : (tensor<1x3x1xf32>) -> tensor<1x3x5xf32>",
+        "%4 = stablehlo.add %2, %3 : tensor<1x3x5xf32>",
+        "%5 = stablehlo.maximum %4, %z : tensor<1x3x5xf32>",
+        f"%6 = quant.qcast %5 : tensor<1x3x5xf32> to tensor<1x3x5x{q}>",
+        "%6",
+    )
+    counts = _op_counts(_converted(text))
+    assert counts.pop("tfl.conv_2d") == 1
+    assert {*counts} <= {"tfl.reshape", "tfl.transpose"}
+
+
+def test_u16_values_are_stored_as_i16():
+    u16 = "!quant.uniform<u16:f32, 0.25:32768>"
+    text = _function(
+        "%x: tensor<1x2xf32>",
+        "tensor<1x2xf32>",
+        f"%0 = quant.qcast %x : tensor<1x2xf32> to tensor<1x2x{u16}>",
+        f"%1 = quant.dcast %0 : tensor<1x2x{u16}> to tensor<1x2xf32>",
+        "%1",
+    )
+    x = np.array([[3.3, -7.9]], np.float32)
+    (found,) = LiteRT(write_tflite(as_module(text))).run(x)
+    np.testing.assert_array_equal(found, [[3.25, -8]])
+    with pytest.raises(TFLiteFileError, match="16-bit values without zero point only"):
+        write_tflite(as_module(text.replace("32768", "30000")))
 
 
 @pytest.mark.parametrize(

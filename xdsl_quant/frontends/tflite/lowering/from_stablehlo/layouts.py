@@ -24,8 +24,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
-from xdsl_quant.dialects.quant import ScaledQuantizedType, uniform_type
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    ScaledQuantizedType,
+    uniform_type,
+)
+from xdsl_quant.dialects.quant.types import PerTensorType, scalar_or_element_type
 from xdsl_quant.dialects.verification import constant_integers
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect.activations import ActivationOp, RectifierOp
@@ -405,6 +409,63 @@ class SinkTranspose(RewritePattern):
         rewriter.replace(op, (), (result,))
 
 
+class SinkReshape(RewritePattern):
+    """
+    Move reshapes that remove the height of one-dimensional images past an elementwise op,
+    so that bias, activation and casts follow the convolution.
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, _ELEMENTWISE):
+            return
+        values = (*op.operands, *op.results)
+        sources = [*map(_image_with_height, op.operands)]
+        if not any(sources) or any(map(_has_quantized_dimension, values)):
+            return
+        if any(
+            source is None and constant_source(operand) is None
+            for source, operand in zip(sources, op.operands, strict=True)
+        ):
+            return
+        b = TFLBuilder(InsertPoint.before(op), location=op.location)
+        operands = [
+            source or _with_height(b, operand)
+            for source, operand in zip(sources, op.operands, strict=True)
+        ]
+        first, *others = shape = shape_of(op.results[0])
+        value = _rebuilt(b, op, operands, [first, 1, *others])
+        result = b.reshape_to(value, shape)
+        result.name_hint = op.results[0].name_hint
+        rewriter.replace(op, (), (result,))
+
+
+def _image_with_height(value: SSAValue) -> SSAValue | None:
+    """Return the image of rank 4 of which a reshape removes the height, if any."""
+    op = value.owner
+    if not isinstance(op, tfl.ReshapeOp) or not value.has_one_use():
+        return None
+    if not isinstance(
+        op.input.owner, tfl.Conv2DOp | tfl.DepthwiseConv2DOp | _ELEMENTWISE
+    ):
+        return None
+    first, *others = shape_of(value) or (0,)
+    is_image = len(others) == 2 and shape_of(op.input) == (first, 1, *others)
+    return op.input if is_image else None
+
+
+def _with_height(b: TFLBuilder, value: SSAValue) -> SSAValue:
+    """Insert the height into a constant of rank 3; others broadcast as they are."""
+    if len(shape := shape_of(value)) != 3:
+        return value
+    first, *others = shape
+    return b.reshape_to(value, [first, 1, *others])
+
+
+def _has_quantized_dimension(value: SSAValue) -> bool:
+    type_ = scalar_or_element_type(value.type)
+    return isinstance(type_, QuantizedType) and not isinstance(type_, PerTensorType)
+
+
 class KeepReducedDimensions(RewritePattern):
     """Let a reduction keep its dimensions, if a reshape restores them."""
 
@@ -519,6 +580,7 @@ SIMPLIFICATIONS: Sequence[RewritePattern] = (
     MergeMoves(),
     KeepReducedDimensions(),
     SinkTranspose(),
+    SinkReshape(),
     FuseBias(),
     FuseActivation(),
 )

@@ -3,7 +3,8 @@ Patterns that prepare `tfl` ops between casts for `tfl-fuse-qdq`, and types of a
 
 `tfl.dequantize` moves down past data movement ops, which then move stored values. Biases of
 contractions are stored in 32 bits with the product of the other scales. Stored values of
-`u8` become those of `i8` if a model has both: LiteRT has no kernels for mixtures.
+`u8` become those of `i8` if a model has both: LiteRT has no kernels for mixtures, nor for
+`u16`.
 """
 
 from collections.abc import Sequence
@@ -371,30 +372,32 @@ def _width_of_storage(value: SSAValue, *, is_signed: bool) -> int | None:
 
 
 def _signed_type(type_: Attribute) -> TypeAttribute:
-    """Return the type of `u8` values that are reduced by 128."""
+    """Return the type of unsigned values that are reduced by half of their range."""
     element_type = scalar_or_element_type(type_)
     assert isinstance(element_type, ScaledQuantizedType)
+    width = element_type.storage_type_integral_width
+    offset = 1 << (width - 1)
     parameters = QuantizationParameters.from_integer_type(element_type)
     signed = replace(
         parameters,
-        storage="i8",
-        storage_min=parameters.storage_min - 128,
-        storage_max=parameters.storage_max - 128,
-        zero_points=parameters.zero_points - 128,
+        storage=f"i{width}",
+        storage_min=parameters.storage_min - offset,
+        storage_max=parameters.storage_max - offset,
+        zero_points=parameters.zero_points - offset,
     )
     return with_element_type(type_, uniform_type(signed))
 
 
 def make_signed(function: FuncOp) -> None:
     """
-    Store the `u8` values of a function as `i8`, reduced by 128, if it also has `i8` values.
-    Arguments and results keep their types.
+    Store the `u8` values of a function as `i8`, reduced by 128, if it also has `i8` values,
+    and `u16` values as `i16`, reduced by 32768. Arguments and results keep their types.
     """
     ops = [*function.body.block.ops]
     values = [*function.args, *(result for op in ops for result in op.results)]
-    unsigned = [v for v in values if _width_of_storage(v, is_signed=False) == 8]
-    if not any(_width_of_storage(v, is_signed=True) == 8 for v in values):
-        return
+    has_bytes = any(_width_of_storage(v, is_signed=True) == 8 for v in values)
+    widths = (8, 16) if has_bytes else (16,)
+    unsigned = [v for v in values if _width_of_storage(v, is_signed=False) in widths]
     returned = function.body.block.last_op
     assert returned is not None
     types = [*returned.operand_types]
@@ -427,8 +430,11 @@ def _set_signed_type(value: SSAValue, type_: TypeAttribute) -> None:
     if isinstance(op, tfl.QConstOp):
         stored = constant_elements(value)
         assert stored is not None
-        shifted = (stored.astype(np.int16) - 128).astype(np.int8)
-        op.properties["value"] = elements_attr(shifted, IntegerType(8))
+        width = 8 * stored.dtype.itemsize
+        shifted = stored.astype(np.int64) - (1 << (width - 1))
+        op.properties["value"] = elements_attr(
+            shifted.astype(f"i{stored.dtype.itemsize}"), IntegerType(width)
+        )
 
 
 # Arguments and results

@@ -1,0 +1,98 @@
+"""
+Models of `quantize_dynamic` as `.tflite` files: LiteRT's kernels quantize activations at
+run time, as onnxruntime does for one row of activations.
+"""
+
+import numpy as np
+import pytest
+from numpy.typing import DTypeLike
+
+from tests.unit.frontends.tflite.files.litert import LiteRT
+from xdsl_quant.frontends.onnx import read_onnx
+from xdsl_quant.frontends.tflite import write_tflite
+from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.quantizer import quantize
+from xdsl_quant.runtime.loading import apply_passes
+
+from .onnxruntime_results import runtime_results
+from .quantized_models import Graph
+
+
+def _dynamic_graph(
+    op_type: str, x: Array, weights: Array, zero_point: Array, scale: Array
+) -> Graph:
+    """Return what `quantize_dynamic` writes for one product."""
+    graph = Graph()
+    value = graph.argument(x)
+    stored = graph.node("DynamicQuantizeLinear", [value], 3)
+    operands = [stored, graph.constant(weights), f"{stored}_2"]
+    total = graph.node(op_type, [*operands, graph.constant(zero_point)])
+    scales = graph.node("Mul", [f"{stored}_1", graph.constant(scale)])
+    graph.node("Mul", [graph.node("Cast", [total], to=1), scales])
+    return graph
+
+
+def _graph(kind: str) -> Graph:
+    rng = np.random.default_rng(1)
+    dtype: DTypeLike = np.uint8 if kind == "u8 weights" else np.int8
+    info = np.iinfo(dtype)
+    if kind == "convolution":
+        x = rng.normal(size=(1, 3, 6, 6)).astype(np.float32)
+        weights = rng.integers(-127, 128, (4, 3, 3, 3), np.int8)
+        op_type = "ConvInteger"
+    else:
+        x = rng.normal(size=(1, 16)).astype(np.float32)
+        weights = rng.integers(info.min + 1, info.max + 1, (16, 5), dtype)
+        op_type = "MatMulInteger"
+    is_vector = kind == "scales of channels"
+    scale = rng.uniform(0.001, 0.01, 5 if is_vector else ()).astype(np.float32)
+    zero_point = np.full(scale.shape, 120 if kind == "u8 weights" else 0, dtype)
+    return _dynamic_graph(op_type, x, weights, zero_point, scale)
+
+
+def _compare(content: bytes, graph: Graph, tolerance: float) -> None:
+    """Compare LiteRT's result, relative to the largest value, with onnxruntime's."""
+    (expected,) = runtime_results(graph.model(), graph.arguments)
+    (result,) = LiteRT(content).run(*graph.arguments.values())
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance * size)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tolerance", "kernel"),
+    [
+        # The reference kernel has no zero points for one scale.
+        ("convolution", 2e-2, "conv_2d"),
+        ("matrix", 1e-5, "fully_connected"),
+        ("scales of channels", 1e-5, "fully_connected"),
+        # LiteRT has no kernel for weights with a zero point: activations are floats.
+        ("u8 weights", 2e-2, "dequantize"),
+    ],
+)
+def test_results_of_litert(kind: str, tolerance: float, kernel: str):
+    graph = _graph(kind)
+    (expected,) = runtime_results(graph.model(), graph.arguments)
+    module = read_onnx(graph.model(expected.shape))
+    _compare(write_tflite(module), graph, tolerance)
+    apply_passes(module, "convert-stablehlo-to-tfl", is_routine=True)
+    users = {
+        use.operation.name
+        for op in module.walk()
+        if op.name == "tfl.pseudo_qconst"
+        for use in op.results[0].uses
+    }
+    assert users == {f"tfl.{kernel}"}
+
+
+def test_recipe():
+    graph, rng = Graph(), np.random.default_rng(0)
+    x = graph.argument(rng.normal(size=(1, 3, 8, 8)).astype(np.float32))
+    weights = rng.normal(size=(64, 3, 3, 3)).astype(np.float32)
+    graph.node("Conv", [x, graph.constant(weights)])
+    module = read_onnx(graph.model((1, 64, 6, 6)))
+    samples = [(*graph.arguments.values(),)]
+    quantized = quantize(module, samples, recipe="dynamic-range").module
+    assert quantized is not None
+    content = write_tflite(quantized)
+    assert len(content) < weights.nbytes
+    _compare(content, graph, 2e-2)

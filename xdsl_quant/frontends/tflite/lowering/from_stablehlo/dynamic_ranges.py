@@ -1,0 +1,251 @@
+"""
+Products of activations that are quantized at run time, and constant integer weights: ONNX's
+`DynamicQuantizeLinear` with `MatMulInteger` or `ConvInteger`, and the recipe
+`dynamic-range`. They become kernels of TensorFlow Lite that do the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, ModuleOp, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.transforms.dead_code_elimination import dce
+
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    ScaledQuantizedType,
+    uniform_type,
+)
+from xdsl_quant.dialects.quant.dynamic_ops import DynamicQuantizeCastOp
+from xdsl_quant.dialects.quant.types import PerTensorType, scalar_or_element_type
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.tflite import dialect as tfl
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.runtime.arrays import constant_elements, elements_attr
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    element_type_of,
+    shape_of,
+)
+
+from ..kernels import has_hybrid_kernel
+from .building import known_elements
+
+_Product = stablehlo.ConvolutionOp | stablehlo.DotGeneralOp
+
+
+class _DynamicRange(NamedTuple):
+    """A value that is quantized at run time, and its scale."""
+
+    source: SSAValue
+    scale: SSAValue
+    has_zero_point: bool
+
+
+def _without(value: SSAValue, *op_types: type[Operation]) -> SSAValue:
+    """Return the first operand of a chain of ops of these types, or the value."""
+    while isinstance(value.owner, op_types):
+        value = value.owner.operands[0]
+    return value
+
+
+def _dynamic_range(value: SSAValue) -> _DynamicRange | None:
+    """Return the activations of an integer product, less their zero points."""
+    value = _without(
+        value,
+        stablehlo.SubtractOp,
+        stablehlo.ConvertOp,
+        stablehlo.BitcastConvertOp,
+    )
+    op = value.owner
+    if isinstance(op, DynamicQuantizeCastOp):
+        return _DynamicRange(op.input, op.scale, op.zero_point is not None)
+    if isinstance(op, stablehlo.ClampOp):
+        rounded = op.operand.owner
+        if isinstance(rounded, stablehlo.RoundNearestEvenOp) and isinstance(
+            quotient := rounded.operand.owner, stablehlo.DivideOp
+        ):
+            scale = _without(quotient.rhs, stablehlo.BroadcastInDimOp)
+            return _DynamicRange(quotient.lhs, scale, False)
+    return None
+
+
+def _scaled_product(value: SSAValue) -> tuple[_Product, Sequence[SSAValue]] | None:
+    """Return the product of integers that is converted and scaled, and its factors."""
+    op = value.owner
+    if isinstance(op, stablehlo.ConvertOp):
+        product = op.operand.owner
+        return (product, []) if isinstance(product, _Product) else None
+    if isinstance(op, stablehlo.MultiplyOp):
+        for inner, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            if (found := _scaled_product(inner)) is not None:
+                return found[0], [*found[1], factor]
+    return None
+
+
+def _is_aligned(value: SSAValue) -> bool:
+    """Return True if a value is broadcast as NumPy does, or not at all."""
+    op = value.owner
+    if isinstance(op, stablehlo.BroadcastInDimOp):
+        rank, own = len(shape_of(value)), len(shape_of(op.operand))
+        is_aligned = op.broadcast_dimensions.get_values() == (*range(rank - own, rank),)
+        return is_aligned and _is_aligned(op.operand)
+    return not isinstance(op, stablehlo.ReshapeOp) or not shape_of(op.operand)
+
+
+def _weight_scales(factors: Sequence[SSAValue], scale: SSAValue) -> Array | None:
+    """
+    Return the product of the constant factors, which broadcasts to the result; `None` if
+    the others are not exactly the scale of the activations.
+    """
+    scales, pending = np.ones((), np.float32), [*factors]
+    dynamic: list[SSAValue] = []
+    while pending:
+        factor = pending.pop()
+        if (array := known_elements(factor)) is not None:
+            scales = scales * array
+            continue
+        inner = _without(factor, stablehlo.BroadcastInDimOp, stablehlo.ReshapeOp)
+        if isinstance(inner.owner, stablehlo.MultiplyOp) and _is_aligned(factor):
+            pending += inner.owner.operands
+        else:
+            dynamic.append(inner)
+    return scales if dynamic == [scale] else None
+
+
+def _channel_scales(scales: Array, rank: int, channels: int) -> Array | None:
+    """Return the factors as one number, or a vector with one for each channel."""
+    if scales.size == 1:
+        return scales.reshape(())
+    wide = scales.reshape([1] * (rank - scales.ndim) + [*scales.shape])
+    first = wide[tuple(slice(None) if d == channels else slice(1) for d in range(rank))]
+    is_equal = np.array_equal(np.broadcast_to(first, wide.shape), wide)
+    return first.reshape(-1) if is_equal else None
+
+
+def _weights(value: SSAValue) -> tuple[Array, int] | None:
+    """Return constant weights as `i8`, and their zero point."""
+    zero_point, value = 0, _without(value, stablehlo.ConvertOp)
+    if isinstance(op := value.owner, stablehlo.SubtractOp):
+        known = constant_elements(
+            _without(op.rhs, stablehlo.BroadcastInDimOp, stablehlo.ConvertOp)
+        )
+        if known is None or not known.size or (known != known.flat[0]).any():
+            return None
+        zero_point = int(known.flat[0])
+        value = _without(op.lhs, stablehlo.ConvertOp)
+    elements = constant_elements(value)
+    if elements is None or elements.dtype.name not in ("int8", "uint8"):
+        return None
+    weights = elements.astype(np.int64)
+    if np.abs(weights - zero_point).max(initial=0) < 128:
+        weights, zero_point = weights - zero_point, 0
+    elif elements.dtype.name == "uint8":
+        weights, zero_point = weights - 128, zero_point - 128
+    return weights.astype(np.int8), zero_point
+
+
+def _channel_dimensions(op: _Product) -> tuple[int, int]:
+    """Return the dimension of the channels of the result, and of the weights."""
+    if isinstance(op, stablehlo.ConvolutionOp):
+        tensors = op.dimension_numbers.by_tensor()
+        return tensors["output"][1], tensors["kernel"][1]
+    batching, contracting = op.dot_dimension_numbers.pairs()
+    rank = len(shape_of(op.rhs))
+    free = [d for d in range(rank) if d not in (*batching[1], *contracting[1])]
+    return len(shape_of(op.result)) - 1, free[-1] if free else rank - 1
+
+
+def restore_dynamic_ranges(module: ModuleOp) -> Sequence[RewritePattern]:
+    """
+    Replace integer products by float products of dequantized weights: their activations
+    were quantized at run time.
+
+    Returns:
+        Patterns for the converted module, whose kernels quantize the activations.
+    """
+    # A product is scaled by several factors: the last multiplication comes first.
+    found = [_restore(op) for op in reversed([*module.walk()]) if op.parent is not None]
+    kinds = [each for each in found if each is not None]
+    if not kinds:
+        return ()
+    dce(module)
+    return (UseStoredWeights(has_zero_points=any(kinds)),)
+
+
+def _restore(op: Operation) -> bool | None:
+    """
+    Restore a product. Return True if its activations have zero points, False if they have
+    none, `None` for other ops.
+    """
+    if not isinstance(op, stablehlo.MultiplyOp):
+        return None
+    if (matched := _scaled_product(op.result)) is None:
+        return None
+    product, factors = matched
+    activations, weights = _dynamic_range(product.lhs), _weights(product.rhs)
+    if activations is None or weights is None:
+        return None
+    channels, axis = _channel_dimensions(product)
+    scales = _weight_scales(factors, activations.scale)
+    if scales is not None:
+        scales = _channel_scales(scales, len(shape_of(op.result)), channels)
+    if scales is None:
+        return None
+    dimension = axis if scales.ndim else None
+    type_ = uniform_type(
+        QuantizationParameters(
+            scales, weights[1], storage="i8", quantized_dimension=dimension
+        )
+    )
+    b = LoweringBuilder(InsertPoint.before(op), location=product.location)
+    constant = stablehlo.ConstantOp(
+        elements_attr(weights[0], type_.storage_type),
+        TensorType(type_, weights[0].shape),
+    )
+    expressed = TensorType(element_type_of(op.result), weights[0].shape)
+    operands = (
+        activations.source,
+        b.op(DequantizeCastOp, (b.add(constant),), expressed),
+    )
+    value = b.op(type(product), operands, op.result.type, product.properties)
+    Rewriter.replace_op(op, (), (value,))
+    return activations.has_zero_point
+
+
+@dataclass(frozen=True)
+class UseStoredWeights(RewritePattern):
+    """
+    Let a product of floats and dequantized weights use the stored weights: its kernel
+    quantizes the activations.
+    """
+
+    has_zero_points: bool
+    """True if the kernels of `tfl.fully_connected` quantize with zero points."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(
+            op, tfl.FullyConnectedOp | tfl.Conv2DOp | tfl.DepthwiseConv2DOp
+        ):
+            return
+        cast = op.operands[1].owner
+        if not isinstance(cast, tfl.DequantizeOp) or not isinstance(
+            cast.input.owner, tfl.QConstOp
+        ):
+            return
+        type_ = scalar_or_element_type(cast.input.type)
+        is_refused = isinstance(op, tfl.DepthwiseConv2DOp) and isinstance(
+            type_, PerTensorType
+        )
+        assert isinstance(type_, ScaledQuantizedType)
+        if is_refused or type_.get_zero_points().any() or not has_hybrid_kernel(op):
+            return
+        op.operands[1] = cast.input
+        if isinstance(op, tfl.FullyConnectedOp):
+            op.asymmetric_quantize_inputs = BoolAttr.from_bool(self.has_zero_points)
+        rewriter.notify_op_modified(op)
