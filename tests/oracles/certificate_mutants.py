@@ -37,13 +37,13 @@ FOLDER = Path("xdsl_quant/proving/certificates")
 
 MUTATED = (
     *("readers", "common_readers", "tfl_readers", "stablehlo_readers"),
-    *("analysis", "functions", "bounds"),
+    *("analysis", "functions", "bounds", "relaxations", "linear_maps"),
 )
 """Modules to change."""
 
 NETWORKS = (
     *("wine tfl", "breast_cancer stablehlo", "digits mlp stablehlo", "residual tfl"),
-    "wine_batch_norm tfl",
+    *("wine_batch_norm tfl", "attention tfl", "attention stablehlo"),
 )
 
 _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
