@@ -44,7 +44,7 @@ help:
 	@echo "make fuzz       compare random inputs with MLIR 22 and 24, and compiled random graphs for each CPU"
 	@echo "                with TensorFlow Lite's kernels; draw other examples in tests (SECONDS=600 SEED=0)"
 	@echo "make mlir24     install MLIR 24 for 'make tests' and 'make fuzz', into .venv-mlir24"
-	@echo "make prove      prove properties of casts of many types (twenty minutes)"
+	@echo "make prove      prove properties of casts of many types, certify networks (twenty minutes)"
 	@echo "make prove-mutants  refute 150 mutants of the arithmetic by proofs (five minutes)"
 	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD'),"
 	@echo "                run all cases of the tests that 'make tests' samples, and run"
@@ -143,6 +143,7 @@ $(MLIR24_READY): Makefile
 
 prove: $(READY)
 	$(BIN)/python -m tests.proving
+	$(BIN)/python -m tests.oracles.certificates --inputs 100000 wine breast_cancer residual attention
 
 prove-mutants: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut>=3.8,<3.9'

@@ -100,6 +100,36 @@ def tfl_attention_text(batch: int, seed: int = 0) -> str:
     )
 
 
+def ds_cnn_text(batch: int, channels: int = 64, seed: int = 0) -> str:
+    """Return a network of the size of DS-CNN, for arguments `[batch, 49, 10, 1]`."""
+    lines = TextLines("tfl", np.random.default_rng(seed))
+
+    def sized(*sizes: int) -> str:
+        return f"tensor<{batch}x{''.join(f'{size}x' for size in sizes)}f32>"
+
+    settings = (
+        "{dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32, stride_h = %d : i32, "
+        'stride_w = %d : i32, padding = "SAME", fused_activation_function = "RELU"%s}'
+    )
+    x, image = sized(49, 10, 1), sized(25, 5, channels)
+    factors = [lines.weights(channels, 10, 4, 1), lines.weights(channels)]
+    value = lines.add("conv_2d " + settings % (2, 2, ""), [("%x", x), *factors], image)
+    for _ in range(4):
+        more = ", depth_multiplier = 1 : i32"
+        factors = [lines.weights(1, 3, 3, channels), lines.weights(channels)]
+        op = "depthwise_conv_2d " + settings % (1, 1, more)
+        value = lines.add(op, [(value, image), *factors], image)
+        factors = [lines.weights(channels, 1, 1, channels), lines.weights(channels)]
+        op = "conv_2d " + settings % (1, 1, "")
+        value = lines.add(op, [(value, image), *factors], image)
+    axes = lines.constant(np.array([1, 2], "<i4"), "i32")
+    pooled = sized(channels)
+    value = lines.add("mean {keep_dims = false}", [(value, image), axes], pooled)
+    factors = [lines.weights(12, channels), lines.weights(12)]
+    result = lines.add(_DENSE % "false", [(value, pooled), *factors], sized(12))
+    return lines.function(x, sized(12), result)
+
+
 def stablehlo_attention_text(batch: int, seed: int = 0) -> str:
     """
     Return a layer norm, attention and hard swish in StableHLO, for arguments

@@ -252,8 +252,14 @@ def violations(
     return count, largest
 
 
-def _rows(inputs: int, seed: int, tries: int) -> Iterator[tuple[str, int]]:
-    chosen = networks()
+def _rows(
+    names: Sequence[str], inputs: int, seed: int, tries: int
+) -> Iterator[tuple[str, int]]:
+    chosen = {
+        name: load
+        for name, load in networks().items()
+        if not names or any(name.startswith(each) for each in names)
+    }
     for name, load in chosen.items():
         network = load()
         start = time.process_time()
@@ -274,6 +280,7 @@ def _rows(inputs: int, seed: int, tries: int) -> Iterator[tuple[str, int]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line for each network; return 1 if an input violates a certificate."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", help="beginnings of names of networks")
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tries", type=int, default=200)
@@ -283,7 +290,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{'seconds':>8} {'search':>6} {'float':>3} {'both':>3} {'part':>6} wrong"
     )
     total = 0
-    for line, wrong in _rows(options.inputs, options.seed, options.tries):
+    for line, wrong in _rows(
+        options.names, options.inputs, options.seed, options.tries
+    ):
         print(line, flush=True)
         total += wrong
     print(f"{total} violations")

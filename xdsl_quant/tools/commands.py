@@ -128,9 +128,8 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "prove": Command(
         "prove properties of casts and models for all inputs",
-        "Prove with a solver that lowered casts compute the formula of their type for\n"
-        "all inputs, or that passes preserve results; else print a counterexample.",
-        "TYPE --against --samples --radius --after --to "
+        "Prove claims about casts, passes or models for all inputs, or refute them.",
+        "TYPE --against --samples --radius --tries --json --after --to "
         "--scale-rounding --scales --fuse --all-inputs --seconds "
         f"{_ROUNDING} {_MODEL_OPTIONS} --no-progress",
         (
@@ -197,6 +196,7 @@ _ARGUMENTS = """
   --against NAME          float model, or runtime (compiled or onnx-definition)
   --samples FILE          centers of the regions to bound, in rows: .npy or .npz
   --radius R [LOW HIGH]   of the regions; limits of all elements, e.g. 0 1
+  --tries N               inputs to run in each region (default: 100)
   --runtimes NAMES        runtimes to compare, with commas (default: all)
   --ops NAMES             ops to compare, with commas (default: all)
   --rounding-mode MODE    nearest-even (default), nearest-away or truncate
@@ -242,6 +242,7 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "--scales": {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")},
     "--scale-rounding": {"choices": get_args(ScaleRounding), "default": "single"},
     "--radius": {"nargs": "+", "type": float},
+    "--tries": {"type": int},
     "--seconds": {"type": float, "default": 60.0},
     "--rounding-mode": {"choices": get_args(RoundingMode)},
     "--zero-point-order": {"choices": get_args(ZeroPointOrder)},
@@ -272,7 +273,7 @@ def _command_parser(name: str) -> _Parser:
     keys = command.arguments.replace("|", " ").replace("!", "").split()
     lines = [_HELP_LINES[key] for key in keys]
     examples = [f"  {_PROGRAM} {name} {example}" for example in command.examples]
-    text = "\n".join([command.description, "", *lines, "", "examples:", *examples])
+    text = "\n".join([command.description, "", *lines, "examples:", *examples])
     values = [key for key in keys if key[0] != "-"]
     parser = _Parser(f"{_PROGRAM} {name}", " ".join(["[options]", *values]), text)
     for alternatives in command.arguments.split():

@@ -16,7 +16,13 @@ from xdsl_quant.runtime.batches import as_tuple
 from xdsl_quant.runtime.entry_function import entry_function
 
 from .array_files import check_files
-from .failures import Failure, naming_failures, read_module
+from .failures import (
+    Failure,
+    naming_failures,
+    print_results,
+    read_module,
+    write_text,
+)
 from .prove_claims import check_unused, given_options
 
 _MOST_SHOWN = 64
@@ -35,7 +41,7 @@ def print_certificate(options: argparse.Namespace) -> None:
         unused = given_options(options) - {"--entry", "--passes"}
         check_unused(options, unused, "with --against")
     modules = {"--against " + options.against: options.against}
-    check_files(options, {}, modules)
+    check_files(options, {"--json": options.json}, modules)
     quantized = read_module(options)
     own = {**vars(options), "module": options.against, "passes": ""}
     float_module = read_module(argparse.Namespace(**own))
@@ -51,12 +57,16 @@ def print_certificate(options: argparse.Namespace) -> None:
             radius, *limits = options.radius
             ends = (limits[0], limits[1]) if limits else None
             region = Region.ball(samples, radius, ends)
-        found = certify(quantized, float_module, region, entry=options.entry)
-    print("\n".join([str(found), *_witness_commands(options, found)]))
+        tries = 100 if options.tries is None else options.tries
+        found = certify(
+            quantized, float_module, region, entry=options.entry, tries=tries
+        )
+    print_results([found, *_witness_commands(options, found)], options)
+    write_text(options.json, found.json())
 
 
 def _check_region(options: argparse.Namespace) -> None:
-    """Check that samples and radius are given together."""
+    """Check that samples and radius are given together, and the number of tries."""
     place = options.module
     if (options.samples is None) != (options.radius is None):
         missing = "--radius" if options.radius is None else "--samples"
@@ -68,6 +78,10 @@ def _check_region(options: argparse.Namespace) -> None:
         raise Failure(
             f"{place}: error: expected --radius R or --radius R LOW HIGH, found "
             f"{len(options.radius)} numbers"
+        )
+    if options.tries is not None and options.tries < 0:
+        raise Failure(
+            f"--tries {options.tries}: error: expected a number of at least 0"
         )
     if options.samples is not None and not Path(options.samples).is_file():
         raise Failure(f"--samples {options.samples}: error: no such file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -295,12 +296,16 @@ WINE = "docs/examples/wine.onnx"
 NEAR = ["--samples", "docs/examples/wine_test.npz", "--radius", "0.05"]
 
 
-def test_certificate_of_a_model(capsys: pytest.CaptureFixture[str]):
+def test_certificate_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     arguments = ["docs/examples/wine_int8.onnx", "--against", WINE, "--static", *NEAR]
-    assert main(arguments) == 0
+    path = tmp_path / "certificate.json"
+    assert main([*arguments, "--tries", "2", "--json", str(path)]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
     assert "in both models          85         0        4\n" in captured.out
+    regions = json.loads(path.read_text())["regions"]
+    verdicts = [region["verdicts"]["agreement"] for region in regions]
+    assert verdicts.count("certified") == 85
 
 
 @pytest.mark.parametrize(
@@ -316,7 +321,12 @@ def test_certificate_of_a_model(capsys: pytest.CaptureFixture[str]):
             ["--against", WINE, *NEAR],
             "argument of dynamic size; use --static or --shape",
         ),
-        (["--against", "docs/examples/layers.tflite", "--static"], "'tfl.softmax' op"),
+        (["--against", WINE, *NEAR, "--tries", "-1"], "--tries -1: error: expected a"),
+        (["--tries", "3"], "option --tries has no effect without --against"),
+        (
+            ["--against", "docs/examples/layers.tflite", "--static"],
+            "arguments of the models differ",
+        ),
         (
             ["--against", "docs/examples/wine_int8.onnx", "--static", *NEAR],
             "the float model is quantized by 'quant.qcast'; give the quantized model first",

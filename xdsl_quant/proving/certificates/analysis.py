@@ -15,7 +15,7 @@ import numpy as np
 
 from xdsl_quant.diagnostics import refuse
 
-from .bounds import Coefficient, Lines, ValuePair, Variable, Variables
+from .bounds import Coefficient, Lines, Mask, ValuePair, Variable, Variables
 from .functions import FUNCTIONS, Elementwise
 from .linear_maps import (
     FLOAT_UNIT,
@@ -23,14 +23,15 @@ from .linear_maps import (
     ElementScaling,
     Floats,
     Gathering,
+    Indices,
     Path,
     growth,
 )
 from .networks import (
     Clamp,
+    ElementProduct,
     Function,
     Largest,
-    Product,
     Softmax,
     StoredRounding,
     Table,
@@ -195,10 +196,10 @@ class Analysis:
         operands = [
             self._pair_of(*each) for each in zip(value.operands, partners, strict=True)
         ]
-        if isinstance(value, Product | Softmax | Function):
+        if isinstance(value, ElementProduct | Softmax | Function):
             for operand in operands:
                 self._refine_all(operand)
-        if isinstance(value, Product):
+        if isinstance(value, ElementProduct):
             return self._product(value, *operands)
         (operand,) = operands
         if isinstance(value, Softmax):
@@ -221,7 +222,9 @@ class Analysis:
         for variable in (operand.number, operand.difference):
             variable.tighten(*self.variables.refine([variable], everything))
 
-    def _product(self, value: Product, lhs: ValuePair, rhs: ValuePair) -> ValuePair:
+    def _product(
+        self, value: ElementProduct, lhs: ValuePair, rhs: ValuePair
+    ) -> ValuePair:
         pair = product_pair(self.variables, lhs, rhs)
         sizes = pair.number.magnitude + pair.difference.magnitude
         if not np.all(sizes < _SUM_LIMIT):
@@ -299,13 +302,22 @@ class Analysis:
     ) -> None:
         """Tighten the bounds of a pair where they contain a bend of a clamp."""
         number, difference = operand.number, operand.difference
-        low = number.low + np.minimum(difference.low - error, 0.0)
-        high = number.high + np.maximum(difference.high + error, 0.0)
-        needed = np.zeros(low.shape, np.bool_)
-        for bend in bends:
-            needed |= (low < bend) & (bend < high)
-        for variable in (number, difference):
-            variable.tighten(*self.variables.refine([variable], needed))
+        before = np.minimum(difference.low - error, 0.0)
+        after = np.maximum(difference.high + error, 0.0)
+        spread = [np.broadcast_to(bend, before.shape) for bend in bends]
+
+        def is_decided(elements: Indices, low: Floats, high: Floats) -> Mask:
+            parts = (np.take_along_axis(each, elements, 1) for each in (before, after))
+            return ~_contain(
+                low + next(parts),
+                high + next(parts),
+                [np.take_along_axis(each, elements, 1) for each in spread],
+            )
+
+        needed = _contain(number.low + before, number.high + after, spread)
+        number.tighten(*self.variables.refine([number], needed, is_decided))
+        needed = _contain(number.low + before, number.high + after, spread)
+        difference.tighten(*self.variables.refine([difference], needed))
 
     def _check_limit(self, own: StoredRounding | Clamp, operand: ValuePair) -> None:
         if not isinstance(own, StoredRounding):
@@ -397,6 +409,14 @@ class Analysis:
         return ValuePair(result, changed, (least.max(axis=2), most.max(axis=2)))
 
 
+def _contain(low: Floats, high: Floats, bends: Sequence[Floats]) -> Mask:
+    """Return a mask of the intervals that contain a bend."""
+    found = np.zeros(low.shape, np.bool_)
+    for bend in bends:
+        found |= (low < bend) & (bend < high)
+    return found
+
+
 def _chord(difference: Variable, error: Floats, side: float) -> tuple[Floats, Floats]:
     """
     Return slope and offset of a line that bounds a share, from 0 to 1, of a difference with
@@ -453,7 +473,7 @@ def _rounding_error(affine: Affine, sizes: Sequence[Floats]) -> Floats:
     counts = (affine.magnitude > 0).astype(np.float64)
     if all(_moves_only(path) for _, path in affine.terms):
         for (_, path), size in zip(affine.terms, sizes, strict=True):
-            counts = counts + path.apply(np.ones(size.shape[-1]))
+            counts = counts + path.apply(np.ones_like(size))
         if np.all(counts <= 1):
             return np.zeros_like(summed)
     # Constants may be products of scales and integers in `f32`.

@@ -11,19 +11,31 @@ Arrays have the shape `[regions, elements]`, coefficients `[regions, rows, eleme
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .linear_maps import SMALLEST, UNIT, Floats, GroupMatrices, Path, growth
+from .linear_maps import (
+    SMALLEST,
+    UNIT,
+    Floats,
+    GroupMatrices,
+    Indices,
+    Path,
+    growth,
+)
+
+Mask: TypeAlias = NDArray[np.bool_]
 
 Coefficient: TypeAlias = "Path | GroupMatrices | Floats"
 """Linear map, matrices of regions, or factors `[regions, elements]`."""
 
-_MOST_BYTES = 1 << 26
-"""Maximum size in bytes of the coefficients of a variable."""
+_MOST_BYTES = 1 << 20
+"""Maximum size in bytes of the coefficients of a variable: they should stay in cache."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +48,28 @@ class Lines:
     high_slope: Floats
     high: Floats
 
-    def substitute(self, rows: Floats) -> tuple[Floats, Floats]:
+    @cached_property
+    def middle(self) -> tuple[Floats, Floats]:
+        """Center and half of the distance of the two offsets."""
+        return (self.low + self.high) / 2, (self.high - self.low) / 2
+
+    @cached_property
+    def _slopes(self) -> tuple[Floats, Floats, Indices]:
+        """Center and half of the distance of the slopes, and elements where they differ."""
+        gap = (self.high_slope - self.low_slope) / 2
+        bent = np.flatnonzero(np.any(gap != 0, axis=0))
+        return (self.low_slope + self.high_slope) / 2, gap[:, bent], bent
+
+    def substitute(self, rows: Floats, sizes: Floats) -> Floats:
         """
-        Return constants `[regions, rows]` and coefficients of the operand, for the smallest
-        values of expressions with the coefficients `rows`.
+        Return coefficients of the operand, for the smallest values of expressions with the
+        coefficients `rows`, whose absolute values are `sizes`.
         """
-        positive, negative = np.maximum(rows, 0.0), np.minimum(rows, 0.0)
-        constants = _dot(positive, self.low) + _dot(negative, self.high)
-        positive *= self.low_slope[:, np.newaxis]
-        negative *= self.high_slope[:, np.newaxis]
-        return constants, positive + negative
+        slope, gap, bent = self._slopes
+        found = rows * slope[:, np.newaxis]
+        if bent.size:
+            found[:, :, bent] -= sizes[:, :, bent] * gap[:, np.newaxis]
+        return found
 
 
 @dataclass(eq=False)
@@ -217,6 +241,7 @@ class Variables:
         self,
         expression: Mapping[Variable, Floats],
         watched: dict[Variable, Floats] | None = None,
+        is_decided: Callable[[Indices, Floats, Floats], Mask] | None = None,
     ) -> tuple[Floats, Floats]:
         """
         Return bounds `[regions, rows]` of linear expressions of variables.
@@ -224,6 +249,8 @@ class Variables:
         Args:
             expression: coefficients `[regions, rows, elements]` by variable.
             watched: receives the coefficients of its variables.
+            is_decided: function from rows and their bounds `[regions, rows]` to a mask of
+                rows that need not be tighter.
         """
         (first, *_) = expression.values()
         count = first.shape[1]
@@ -232,45 +259,27 @@ class Variables:
             variable: np.concatenate([rows, -rows], axis=1)
             for variable, rows in expression.items()
         }
-        center = np.zeros((first.shape[0], 2 * count))
-        radius, low = np.zeros_like(center), np.full_like(center, -np.inf)
+        state = _Substitution(todo, np.zeros((first.shape[0], 2 * count)))
         while todo:
-            low = np.maximum(low, self._box(todo, center, radius))
             variable = max(todo, key=lambda each: each.number)
-            rows = todo.pop(variable)
+            # After a sum, the box of its operands is seldom better than after the next.
+            if watched is not None or not _is_affine(variable):
+                state.add_box()
+            if is_decided is not None and variable.lines is not None:
+                state.drop(is_decided)
+            if variable not in todo:
+                break
             if watched is not None and variable in watched:
-                watched[variable] = rows[:, :count]
-            error = variable.radius + variable.slack
-            center = center + _dot(rows, variable.constant)
-            radius = radius + _dot(np.abs(rows), error)
-            added = [(each, _transpose(path, rows)) for each, path in variable.terms]
-            if (lines := variable.lines) is not None:
-                more, slopes = lines.substitute(rows)
-                center = center + more
-                added.append((lines.operand, slopes))
-            for operand, more in added:
-                known = todo.get(operand)
-                todo[operand] = more if known is None else known + more
-        low = np.maximum(low, _lower_ends(center, radius))
-        return low[:, :count], -low[:, count:]
-
-    def _box(
-        self, rows: Mapping[Variable, Floats], center: Floats, radius: Floats
-    ) -> Floats:
-        """Return the smallest values, given the bounds of each variable alone."""
-        for variable, coefficients in rows.items():
-            middle = (variable.low + variable.high) / 2
-            around = np.maximum(variable.high - middle, middle - variable.low)
-            unit = growth(middle.shape[-1] + 4096)
-            error = around + unit * (np.abs(middle) + around)
-            center = center + _dot(coefficients, middle)
-            radius = radius + _dot(np.abs(coefficients), error)
-        return _lower_ends(center, radius)
+                watched[variable] = todo[variable][:, :count]
+            state.substitute(variable)
+        state.add_box()
+        return state.low[:, :count], -state.low[:, count:]
 
     def refine(
         self,
         parts: Sequence[Variable],
-        needed: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+        needed: Mask,
+        decide: Callable[[Indices, Floats, Floats], Mask] | None = None,
     ) -> tuple[Floats, Floats]:
         """
         Return bounds of the sum of variables; rows that are not needed stay infinite.
@@ -278,6 +287,8 @@ class Variables:
         Args:
             parts: variables of the same size.
             needed: elements to bound, `[regions, elements]`.
+            decide: function from elements and bounds, `[regions, rows]` each, to a mask of
+                the bounds that need not be tighter.
         """
         low = np.full(needed.shape, -np.inf)
         high = np.full(needed.shape, np.inf)
@@ -287,15 +298,99 @@ class Variables:
         # The needed elements of each region first; other regions may need more.
         order = np.argsort(~needed, axis=1, kind="stable")[:, :count]
         widest = max(each.low.shape[-1] for each in self.known)
-        step = max(1, _MOST_BYTES // (8 * widest * self.regions))
+        step = max(1, _MOST_BYTES // (16 * widest * self.regions))
         for start in range(0, count, step):
             chosen = order[:, start : start + step]
             rows = np.zeros((*chosen.shape, needed.shape[1]))
             np.put_along_axis(rows, chosen[:, :, np.newaxis], 1.0, axis=2)
-            ends = self.bound(dict.fromkeys(parts, rows))
+            is_decided = None if decide is None else partial(_decided, decide, chosen)
+            ends = self.bound(dict.fromkeys(parts, rows), is_decided=is_decided)
             np.put_along_axis(low, chosen, ends[0], axis=1)
             np.put_along_axis(high, chosen, ends[1], axis=1)
         return low, high
+
+
+def _is_affine(variable: Variable) -> bool:
+    return any(isinstance(coefficient, Path) for _, coefficient in variable.terms)
+
+
+def _decided(
+    decide: Callable[[Indices, Floats, Floats], Mask],
+    chosen: Indices,
+    rows: Indices,
+    low: Floats,
+    high: Floats,
+) -> Mask:
+    """Return a mask of the rows whose bounds are tight enough in all regions."""
+    return np.all(decide(chosen[:, rows], low, high), axis=0)
+
+
+@dataclass
+class _Substitution:
+    """Lower bounds of expressions whose variables are substituted one by one."""
+
+    todo: dict[Variable, Floats]
+    """Coefficients `[regions, rows, elements]` by variable."""
+
+    center: Floats
+    radius: Floats = field(init=False)
+
+    low: Floats = field(init=False)
+    """Largest lower bounds `[regions, rows]` so far, also of rows that were dropped."""
+
+    rows: Indices = field(init=False)
+    """Rows that are substituted."""
+
+    def __post_init__(self) -> None:
+        self.radius = np.zeros_like(self.center)
+        self.low = np.full_like(self.center, -np.inf)
+        self.rows = np.arange(self.center.shape[1])
+
+    def substitute(self, variable: Variable) -> None:
+        """Replace a variable by its definition."""
+        rows = self.todo.pop(variable)
+        sizes = np.abs(rows)
+        constant, error = variable.constant, variable.radius + variable.slack
+        added = [(each, _transpose(path, rows)) for each, path in variable.terms]
+        if (lines := variable.lines) is not None:
+            middle, half = lines.middle
+            constant, error = constant + middle, error + half
+            added.append((lines.operand, lines.substitute(rows, sizes)))
+        self.center = self.center + _dot(rows, constant)
+        self.radius = self.radius + _dot(sizes, error)
+        for operand, more in added:
+            if operand in self.todo:
+                self.todo[operand] = self.todo[operand] + more
+            else:
+                self.todo[operand] = more
+
+    def add_box(self) -> None:
+        """Bound the expressions by the bounds of each variable alone."""
+        center, radius = self.center, self.radius
+        for variable, coefficients in self.todo.items():
+            middle = (variable.low + variable.high) / 2
+            around = np.maximum(variable.high - middle, middle - variable.low)
+            unit = growth(middle.shape[-1] + 4096)
+            error = around + unit * (np.abs(middle) + around)
+            center = center + _dot(coefficients, middle)
+            radius = radius + _dot(np.abs(coefficients), error)
+        low = np.maximum(self.low[:, self.rows], _lower_ends(center, radius))
+        self.low[:, self.rows] = low
+
+    def drop(self, is_decided: Callable[[Indices, Floats, Floats], Mask]) -> None:
+        """Stop substituting rows that are decided, and their opposites."""
+        count = self.low.shape[1] // 2
+        rows = self.rows[: len(self.rows) // 2]
+        is_open = ~is_decided(rows, self.low[:, rows], -self.low[:, rows + count])
+        (kept,) = np.nonzero(np.tile(is_open, 2))
+        if kept.size == self.rows.size:
+            return
+        self.rows = self.rows[kept]
+        self.center, self.radius = self.center[:, kept], self.radius[:, kept]
+        for variable, coefficients in self.todo.items():
+            self.todo[variable] = coefficients[:, kept]
+        if not kept.size:
+            self.todo.clear()
 
 
 def _dot(rows: Floats, values: Floats) -> Floats:

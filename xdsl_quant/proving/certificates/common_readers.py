@@ -24,9 +24,9 @@ from .linear_maps import (
 )
 from .networks import (
     Clamp,
+    ElementProduct,
     Function,
     Largest,
-    Product,
     StoredRounding,
     Value,
     element_scales,
@@ -172,10 +172,10 @@ def product_of_two(reader: Reader, op: Operation, lhs: Value, rhs: Value) -> Val
     if lhs is rhs and lhs.shape == shape:
         return reader.add(Function(op, shape, lhs, "square"))
     factors = (spread(reader, op, value, shape) for value in (lhs, rhs))
-    return reader.add(Product(op, shape, *factors))
+    return reader.add(ElementProduct(op, shape, *factors))
 
 
-def quotient(reader: Reader, op: Operation) -> Value:
+def quotient_of_two(reader: Reader, op: Operation) -> Value:
     """Add the exact quotient of two variables: a product with the reciprocal."""
     lhs, rhs = (reader.value(operand) for operand in op.operands)
     # Before it is broadcast: fewer elements.
@@ -221,7 +221,7 @@ def matrix_products(
         reader.sum(op, [(reader.value(operand), Path([each]))], shape=(each.outputs,))
         for each, operand in zip(maps, op.operands, strict=False)
     ]
-    terms = reader.add(Product(op, (maps[0].outputs,), *factors))
+    terms = reader.add(ElementProduct(op, (maps[0].outputs,), *factors))
     return reader.sum(op, [(terms, Path([sums]))])
 
 

@@ -53,7 +53,7 @@ class Elementwise:
         for point in self.turning:
             # A derivative that jumps has a value on each side.
             sides = self.derivative(np.nextafter(point, [-np.inf, np.inf]))
-            is_inside = _contains(low, high, point)
+            is_inside = _has_inside(low, high, point)
             smallest = np.where(is_inside, np.minimum(smallest, sides.min()), smallest)
             largest = np.where(is_inside, np.maximum(largest, sides.max()), largest)
         margin = 1e-9 * (1 + np.maximum(np.abs(smallest), np.abs(largest)))
@@ -66,7 +66,7 @@ class Elementwise:
         smallest, largest = np.minimum(*ends), np.maximum(*ends)
         for point in self.extremes:
             value = self.compute(np.array([point]))
-            is_inside = _contains(low, high, point)
+            is_inside = _has_inside(low, high, point)
             smallest = np.where(is_inside, np.minimum(smallest, value), smallest)
             largest = np.where(is_inside, np.maximum(largest, value), largest)
         return smallest, largest
@@ -79,13 +79,13 @@ class Elementwise:
         return _FUNCTION_ERROR * np.maximum(np.max(sizes, axis=0), 1.0)
 
 
-def _contains(
+def _has_inside(
     low: Floats, high: Floats, point: float
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     return (low <= point + _NEIGHBORHOOD) & (point - _NEIGHBORHOOD <= high)
 
 
-def _positive(
+def _above_zero(
     compute: Callable[[Floats], Floats], derivative: Callable[[Floats], Floats]
 ) -> Elementwise:
     """Return a function of positive numbers."""
@@ -139,11 +139,11 @@ def _hard_swish_slope(x: Floats) -> Floats:
     return np.where(x < -3, 0.0, np.where(x > 3, 1.0, (2 * x + 3) / 6))
 
 
-def _reciprocal(x: Floats) -> Floats:
+def _inverse(x: Floats) -> Floats:
     return 1 / x
 
 
-def _reciprocal_slope(x: Floats) -> Floats:
+def _inverse_slope(x: Floats) -> Floats:
     return -1 / x**2
 
 
@@ -187,8 +187,8 @@ FUNCTIONS: Mapping[str, Elementwise] = {
     ),
     "exp": Elementwise(np.exp, np.exp, has_argument_error=False),
     "square": Elementwise(np.square, _twice, extremes=(0.0,), has_argument_error=False),
-    "reciprocal": _positive(_reciprocal, _reciprocal_slope),
-    "sqrt": _positive(np.sqrt, _sqrt_slope),
-    "rsqrt": _positive(_rsqrt, _rsqrt_slope),
+    "reciprocal": _above_zero(_inverse, _inverse_slope),
+    "sqrt": _above_zero(np.sqrt, _sqrt_slope),
+    "rsqrt": _above_zero(_rsqrt, _rsqrt_slope),
 }
 """Functions by name. Functions of quantized models without an entry are refused."""

@@ -159,6 +159,12 @@ class Convolution(LinearMap):
         self.outputs = prod(self.shape)
         self.terms = height * width * max(depth, columns)
 
+    @property
+    def _is_pointwise(self) -> bool:
+        window = self.window
+        is_plain = self.weights.shape[:3] == (1, 1, 1) and window.strides == (1, 1)
+        return is_plain and window.padding == ((0, 0), (0, 0))
+
     def apply(self, values: Floats) -> Floats:
         lead = values.shape[:-1]
         height, width, groups, depth, columns = self.weights.shape
@@ -184,7 +190,11 @@ class Convolution(LinearMap):
         lead = values.shape[:-1]
         height, width, groups, depth, columns = self.weights.shape
         (top, bottom), (left, right) = self.window.padding
+        if self._is_pointwise:
+            rows = values.reshape(-1, columns) @ self.weights[0, 0, 0].T
+            return rows.reshape(*lead, self.inputs)
         grads = values.reshape(-1, *self.shape)
+        part = np.empty_like(grads)
         batch, _, _, channels = self.window.image
         padded = np.zeros((grads.shape[0], batch, *self.window.padded(), channels))
         for row, column, rows, cols in self.window.taps((height, width)):
@@ -192,7 +202,8 @@ class Convolution(LinearMap):
             if groups == 1:
                 padded[:, :, rows, cols] += grads @ weights[0].T
             elif depth == columns == 1:
-                padded[:, :, rows, cols] += grads * weights[:, 0, 0]
+                np.multiply(grads, weights[:, 0, 0], out=part)
+                padded[:, :, rows, cols] += part
             else:
                 part = grads.reshape(*grads.shape[:-1], groups, columns)
                 sums = np.einsum("snyxgo,gdo->snyxgd", part, weights)

@@ -129,7 +129,7 @@ class Largest(Value):
 
 
 @dataclass(eq=False)
-class Product(Value):
+class ElementProduct(Value):
     """Products of elements of two values of the same size."""
 
     lhs: Value

@@ -116,7 +116,7 @@ class Reader:
             else:
                 variable.append((value, path))
         found = Sum(op, shape, variable, total)
-        same = next((each for each in self.order if _are_same(each, found)), None)
+        same = next((each for each in self.order if _are_equal_sums(each, found)), None)
         if same is None:
             return self.add(found)
         # One value for equal sums, so that a pair has one float value.
@@ -138,7 +138,7 @@ class Reader:
         return self.mapped(op, Gathering(indices, count))
 
 
-def _are_same(lhs: Value, rhs: Sum) -> bool:
+def _are_equal_sums(lhs: Value, rhs: Sum) -> bool:
     """Return True for equal sums of floats."""
     if not isinstance(lhs, Sum) or not rhs.terms or len(lhs.terms) != len(rhs.terms):
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bounds import ValuePair, Variables
+from .bounds import ValuePair, Variable, Variables
 from .linear_maps import FLOAT_UNIT, SMALLEST, Floats, GroupMatrices, growth
 
 _MARGIN = 2.0**-40
@@ -43,24 +43,26 @@ def product_pair(variables: Variables, lhs: ValuePair, rhs: ValuePair) -> ValueP
     number.tighten(
         np.minimum.reduce(corners) - rounding, np.maximum.reduce(corners) + rounding
     )
-    changes = lhs.difference, rhs.difference
+    return ValuePair(number, _product_difference(variables, lhs, rhs))
+
+
+def _product_difference(
+    variables: Variables, lhs: ValuePair, rhs: ValuePair
+) -> Variable:
+    first, second = lhs.difference, rhs.difference
     middles, spreads = zip(*(_middle_of_pair(pair) for pair in (lhs, rhs)), strict=True)
-    quantized = [
-        size + each.magnitude for size, each in zip(sizes, changes, strict=True)
-    ]
+    numbers = lhs.number.magnitude, rhs.number.magnitude
+    quantized = numbers[0] + first.magnitude, numbers[1] + second.magnitude
     rounding = (FLOAT_UNIT * 1.01 + _MARGIN) * (
-        sizes[0] * sizes[1] + 2 * quantized[0] * quantized[1]
+        numbers[0] * numbers[1] + 2 * quantized[0] * quantized[1]
     )
-    difference = variables.define(
-        [(changes[1], middles[0]), (changes[0], middles[1])],
+    radius = spreads[0] * second.magnitude + spreads[1] * first.magnitude
+    return variables.define(
+        [(second, middles[0]), (first, middles[1])],
         0.0,
-        spreads[0] * changes[1].magnitude
-        + spreads[1] * changes[0].magnitude
-        + rounding
-        + SMALLEST,
+        radius + rounding + SMALLEST,
         size=first.low.shape[1],
     )
-    return ValuePair(number, difference)
 
 
 def _middle_of_pair(pair: ValuePair) -> tuple[Floats, Floats]:

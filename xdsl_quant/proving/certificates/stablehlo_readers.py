@@ -22,7 +22,7 @@ from .common_readers import (
     matrix_products,
     product_of_two,
     product_unit,
-    quotient,
+    quotient_of_two,
     sum_of_two,
     window_groups,
     window_sums,
@@ -195,7 +195,7 @@ def _read_multiply(reader: Reader, op: Operation) -> Value:
     elif is_product:
         total = product_of_two(reader, op, operand, reader.value(op.operands[1]))
     else:
-        total = quotient(reader, op)
+        total = quotient_of_two(reader, op)
     return finished(reader, op, total, unit)
 
 

@@ -30,7 +30,7 @@ from .common_readers import (
     matrix_products,
     product_of_two,
     product_unit,
-    quotient,
+    quotient_of_two,
     sum_of_two,
     window_groups,
     window_sums,
@@ -281,7 +281,7 @@ def _divide(reader: Reader, op: Operation) -> Value:
     shape, divisor = shape_of_result(op), reader.constant(op.operands[1])
     operand = reader.value(op.operands[0])
     if divisor is None:
-        return _finished(reader, op, quotient(reader, op))
+        return _finished(reader, op, quotient_of_two(reader, op))
     factors = np.broadcast_to(1 / divisor, shape).ravel()
     path = broadcast(operand, shape).then(Path([ElementScaling(factors)]))
     return _finished(reader, op, reader.sum(op, [(operand, path)]))
