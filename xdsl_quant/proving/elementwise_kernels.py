@@ -1,7 +1,7 @@
 """Proofs for kernels whose result elements depend on one element of each argument."""
 
-from collections.abc import Iterable, Sequence
-from math import prod
+from collections.abc import Callable, Iterable, Sequence
+from math import inf, prod
 
 import numpy as np
 from xdsl.dialects.builtin import Float32Type
@@ -99,38 +99,38 @@ def _distance(found: Array, expected: Array) -> int:
 
 # Floats
 
+_NOT_NUMBERS = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF], np.uint32)
+"""Bits of NaN with each sign."""
+
 
 def _decide_floats(comparison: KernelComparison) -> str:
     """Compare two step functions of an `f32` number: a formula that quantizes, and code."""
-    (result,) = comparison.kernel.op.results
-    (type_,) = comparison.types
-    shape, dtype = shape_of(type_), np.dtype(np.int8)
+    shape = shape_of(comparison.types[0])
     if comparison.kernel.op.name != "tfl.quantize" or prod(shape) == 0:
         raise UnsupportedError("its formula is not known to be a step function")
-    ends = np.array([-np.inf, np.inf])
-    check_monotonic(comparison.form.function, Trend(*ends.tolist(), 1))
-    dtype = comparison.before([np.zeros(shape, np.float32)])[0].dtype
-    if dtype.itemsize > 1:
-        raise UnsupportedError(f"has results of type '{result.type}'")
+    (zero,) = comparison.before([np.zeros(shape, np.float32)])
+    if zero.dtype.itemsize > 1:
+        raise UnsupportedError("has results of more than 8 bits")
+    check_monotonic(comparison.form.function, Trend(-inf, inf, 1))
 
     def calls(numbers: Array) -> Iterable[Sequence[Array]]:
         flat = numbers.reshape(-1)
         for start in range(0, flat.size, prod(shape)):
             yield [np.resize(flat[start : start + prod(shape)], shape)]
 
-    def formula(keys: Array) -> Array:
-        parts = [comparison.before(x)[0].reshape(-1) for x in calls(from_ordered_bits(keys))]
-        return np.concatenate(parts)[: keys.size].reshape(keys.shape)
+    def evaluated(
+        function: Callable[[Sequence[Array]], tuple[Array, ...]], keys: Array
+    ) -> Array:
+        found = [function(x)[0].reshape(-1) for x in calls(from_ordered_bits(keys))]
+        return np.concatenate(found)[: keys.size].reshape(keys.shape)
 
-    def code(keys: Array) -> Array:
-        parts = [comparison.after(x)[0].reshape(-1) for x in calls(from_ordered_bits(keys))]
-        return np.concatenate(parts)[: keys.size].reshape(keys.shape)
-
-    bounds = np.iinfo(dtype)
-    (low, high) = ordered_bits(ends)
-    results = np.arange(bounds.min, bounds.max + 1)
-    steps = merged_steps(code, formula, low[None], high[None], results)
-    not_numbers = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF], np.uint32)
-    numbers = np.concatenate([not_numbers.view(np.float32), from_ordered_bits(steps)[:, 0]])
-    compare_results(comparison, calls(numbers))
+    low, high = ordered_bits(np.array([[-inf], [inf]]))
+    bounds = np.iinfo(zero.dtype.name)
+    steps = merged_steps(
+        lambda keys: evaluated(comparison.after, keys),
+        lambda keys: evaluated(comparison.before, keys),
+        *(low, high, np.arange(bounds.min, bounds.max + 1)),
+    )
+    numbers = [_NOT_NUMBERS.view(np.float32), from_ordered_bits(steps)[:, 0]]
+    compare_results(comparison, calls(np.concatenate(numbers)))
     return f"{steps.size:,} steps of all f32 numbers, and NaN"

@@ -64,6 +64,11 @@ _MOVEMENT = frozenset(
 )
 """Ops whose result elements are elements of their operands."""
 
+_OVERWRITING = frozenset(
+    ("linalg.broadcast", "linalg.copy", "linalg.fill", "linalg.transpose")
+)
+"""Ops that write all elements of their last operand."""
+
 _RESHAPES = frozenset(
     (
         *("quant.scast", "tensor.collapse_shape", "tensor.expand_shape"),
@@ -104,6 +109,9 @@ class KernelForm:
     negations: set[SSAValue] = field(default_factory=set[SSAValue])
     """Differences whose subtrahend depends on the arguments."""
 
+    undefined: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Values with elements that may be undefined."""
+
     extensions: set[str] = field(default_factory=set[str])
     """Names of the ops that extend elements of arguments."""
 
@@ -113,7 +121,7 @@ class KernelForm:
         Classify the values of the entry function of a lowered module.
 
         Raises:
-            UnsupportedError: if the function has several blocks.
+            UnsupportedError: if the function has several blocks or uses undefined elements.
         """
         function = entry_function(module)
         if len(function.body.blocks) != 1:
@@ -123,6 +131,7 @@ class KernelForm:
         for op in form.ops:
             kind = form._kind(op)
             form.kinds.update(dict.fromkeys(op.results, kind))
+            form._propagate_undefined(op)
         return form
 
     @property
@@ -186,7 +195,7 @@ class KernelForm:
         return None
 
     def _has_constants_of_pixels(self, op: Operation) -> bool:
-        """Return True if elements of a constant may differ in another index than the last."""
+        """Return True if a constant may differ in another index than the last."""
         for operand in op.operands:
             is_constant = self.kinds[operand] is Kind.CONSTANT
             if is_constant and {*shape_of(operand.type)[:-1]} - {1}:
@@ -219,11 +228,26 @@ class KernelForm:
                 # Constants may differ between channels, not between pixels.
                 used = attribute.data.used_dims()
                 is_known = (
-                    operand in op.outputs or used <= {last} or is_broadcast(operand)
+                    operand in op.outputs
+                    or used <= {last}
+                    or is_broadcast_constant(operand)
                 )
             if not is_known:
                 return False
         return True
+
+    def _propagate_undefined(self, op: Operation) -> None:
+        """Mark the results of an op that keeps undefined elements."""
+        name = op_name(op)
+        used = [value for value in op.operands if value in self.undefined]
+        if name in _OVERWRITING:
+            used = [value for value in used if value is not op.operands[-1]]
+        elif isinstance(op, GenericOp):
+            used = [*{*used} - unused_operands(op)]
+        if name == "tensor.empty" or (used and name in _MOVEMENT):
+            self.undefined.update(op.results)
+        elif used:
+            raise UnsupportedError(f"its code has '{name}' of undefined elements")
 
     def has_negation(self, value: SSAValue) -> bool:
         """Return True if an affine value is computed by a subtraction of elements."""
@@ -409,7 +433,7 @@ def elements_of_constant(value: SSAValue) -> Attribute | None:
     return owner.properties.get("value", owner.properties.get("values"))
 
 
-def is_broadcast(value: SSAValue) -> bool:
+def is_broadcast_constant(value: SSAValue) -> bool:
     """Return True if elements of a constant differ in their last index only."""
     op = value.owner
     if isinstance(op, FillOp):
@@ -441,7 +465,7 @@ def has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> bool
         is_table = op_name(op) == "tosa.table"
         if is_table or all(form.kinds[v] is Kind.CONSTANT for v in op.results):
             continue
-        unused = _unused_operands(op) if isinstance(op, GenericOp) else ()
+        unused = unused_operands(op) if isinstance(op, GenericOp) else ()
         for operand in op.operands:
             if form.kinds[operand] is not Kind.CONSTANT or operand in unused:
                 continue
@@ -454,7 +478,7 @@ def has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> bool
     return False
 
 
-def _unused_operands(op: GenericOp) -> set[SSAValue]:
+def unused_operands(op: GenericOp) -> set[SSAValue]:
     """Return operands whose elements the body never uses, such as empty outputs."""
     pairs = [*zip(op.operands, op.body.block.args, strict=True)]
     used = {operand for operand, x in pairs if x.uses.get_length()}

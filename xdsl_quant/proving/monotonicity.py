@@ -9,7 +9,7 @@ Constants of channels have the bounds of all channels.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerType, i1
@@ -21,7 +21,7 @@ from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
 from .kernel_forms import elements_of_constant
-from .terms import UnsupportedError
+from .terms import UnsupportedError, int_width
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def check_monotonic(function: FuncOp, start: Trend) -> None:
     """
     block = function.body.block
     argument = block.args[0]
-    _check_range(start, argument.type, "an argument")
+    _check_no_overflow(start, argument.type, "an argument")
     trends: dict[SSAValue, Trend] = {argument: start}
     _interpret(block, trends)
     last = block.last_op
@@ -65,22 +65,22 @@ def check_monotonic(function: FuncOp, start: Trend) -> None:
 def _interpret(block: Block, trends: dict[SSAValue, Trend]) -> None:
     for op in [*block.ops][:-1]:
         if isinstance(op, GenericOp):
-            trends[op.results[0]] = _of_generic(op, trends)
+            trends[op.results[0]] = _trend_of_generic(op, trends)
             continue
         if op_name(op) in ("tensor.empty", "tosa.const_shape"):
             continue
         if len(op.results) != 1:
             raise UnsupportedError(f"its code has '{op_name(op)}' of several results")
         (result,) = op.results
-        found = _of_constant(result)
+        found = _trend_of_constant(result)
         if found is None:
-            found = _of_op(op, trends)
+            found = _trend_of_op(op, trends)
         if not isinstance(op, arith.CmpiOp):
-            _check_range(found, result.type, f"'{op_name(op)}'")
+            _check_no_overflow(found, result.type, f"'{op_name(op)}'")
         trends[result] = found
 
 
-def _of_generic(op: GenericOp, trends: Mapping[SSAValue, Trend]) -> Trend:
+def _trend_of_generic(op: GenericOp, trends: Mapping[SSAValue, Trend]) -> Trend:
     inner = dict(trends)
     for argument, operand in zip(op.body.block.args, op.operands, strict=True):
         if operand in trends:
@@ -88,14 +88,14 @@ def _of_generic(op: GenericOp, trends: Mapping[SSAValue, Trend]) -> Trend:
     _interpret(op.body.block, inner)
     last = op.body.block.last_op
     assert last is not None
-    return _operand(inner, last.operands[0])
+    return _trend_of_operand(inner, last.operands[0])
 
 
-def _of_constant(value: SSAValue) -> Trend | None:
+def _trend_of_constant(value: SSAValue) -> Trend | None:
     found: Any = elements_of_constant(value)
     if isinstance(found, DenseIntOrFPElementsAttr):
         values: Sequence[float] = [*found.get_values()]
-    elif op_name(value.owner) == "arith.constant":
+    elif isinstance(value.owner, arith.ConstantOp):
         values = [found.value.data]
     else:
         return None
@@ -104,23 +104,23 @@ def _of_constant(value: SSAValue) -> Trend | None:
     return Trend(min(values), max(values))
 
 
-def _operand(trends: Mapping[SSAValue, Trend], value: SSAValue) -> Trend:
+def _trend_of_operand(trends: Mapping[SSAValue, Trend], value: SSAValue) -> Trend:
     if value not in trends:
         raise UnsupportedError("its code uses values that are undefined")
     return trends[value]
 
 
-def _of_op(op: Operation, trends: Mapping[SSAValue, Trend]) -> Trend:
+def _trend_of_op(op: Operation, trends: Mapping[SSAValue, Trend]) -> Trend:
     name = op_name(op)
-    operands = [_operand(trends, value) for value in op.operands]
+    operands = [_trend_of_operand(trends, value) for value in op.operands]
     if name == "math.copysign":
-        return _signed(op, operands)
+        return _signed_trend(op, operands)
     if name == "math.absf":
         return replace(
-            _magnitude(operands[0]), magnitude_of=op.operands[0], direction=1
+            _magnitude_trend(operands[0]), magnitude_of=op.operands[0], direction=1
         )
     _check_same_argument(operands, name)
-    found = _of_tosa(op, operands) if name.startswith("tosa.") else None
+    found = _trend_of_tosa(op, operands) if name.startswith("tosa.") else None
     if found is None and name in _FUNCTIONS:
         found = _FUNCTIONS[name](op, *operands)
     if found is None:
@@ -134,11 +134,11 @@ def _check_same_argument(operands: Sequence[Trend], name: str) -> None:
         raise UnsupportedError(f"its code has '{name}' of a number and a magnitude")
 
 
-def _check_range(trend: Trend, type_: Attribute, name: str) -> None:
+def _check_no_overflow(trend: Trend, type_: Attribute, name: str) -> None:
     element = scalar_or_element_type(type_)
     if not isinstance(element, IntegerType):
         return
-    half = 1 << element.width.data - 1
+    half = 1 << int_width(cast(Attribute, element)) - 1
     if trend.low < -half or trend.high >= half:
         raise UnsupportedError(f"its code has {name}, which may overflow")
 
@@ -154,7 +154,7 @@ def _direction(*directions: int) -> int:
     return found.pop() if found else 0
 
 
-def _sum(op: Operation, a: Trend, b: Trend) -> Trend:
+def _sum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     _check_floats_are_shifted(op, a, b)
     return Trend(
         _outward(op, a.low + b.low, -1),
@@ -163,8 +163,8 @@ def _sum(op: Operation, a: Trend, b: Trend) -> Trend:
     )
 
 
-def _difference(op: Operation, a: Trend, b: Trend) -> Trend:
-    return _sum(op, a, Trend(-b.high, -b.low, -b.direction, b.magnitude_of))
+def _difference_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+    return _sum_trend(op, a, Trend(-b.high, -b.low, -b.direction, b.magnitude_of))
 
 
 def _check_floats_are_shifted(op: Operation, a: Trend, b: Trend) -> None:
@@ -185,7 +185,7 @@ def _outward(op: Operation, bound: float, direction: int) -> float:
     return wider if math.isfinite(wider) else direction * math.inf
 
 
-def _product(op: Operation, a: Trend, b: Trend) -> Trend:
+def _product_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     if a.direction and b.direction:
         raise UnsupportedError("its code multiplies values that are not constant")
     if a.direction:
@@ -201,7 +201,7 @@ def _product(op: Operation, a: Trend, b: Trend) -> Trend:
     return Trend(low, high, b.direction * (1 if a.high > 0 else -1 if a.low < 0 else 1))
 
 
-def _quotient(op: Operation, a: Trend, b: Trend) -> Trend:
+def _quotient_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     if b.direction or b.low <= 0:
         raise UnsupportedError("its code has a divisor that is not positive")
     corners = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -210,12 +210,12 @@ def _quotient(op: Operation, a: Trend, b: Trend) -> Trend:
     )
 
 
-def _shifted_left(op: Operation, a: Trend, b: Trend) -> Trend:
+def _shifted_left_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     _check_shift(b)
-    return _product(op, Trend(1 << int(b.low), 1 << int(b.high)), a)
+    return _product_trend(op, Trend(1 << int(b.low), 1 << int(b.high)), a)
 
 
-def _shifted_right(op: Operation, a: Trend, b: Trend) -> Trend:
+def _shifted_right_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     _check_shift(b)
     corners = [int(x) >> int(y) for x in (a.low, a.high) for y in (b.low, b.high)]
     return Trend(min(corners), max(corners), a.direction)
@@ -226,17 +226,17 @@ def _check_shift(shift: Trend) -> None:
         raise UnsupportedError("its code has a shift that is not constant")
 
 
-def _maximum(op: Operation, a: Trend, b: Trend) -> Trend:
+def _maximum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     low, high = max(a.low, b.low), max(a.high, b.high)
     return Trend(low, high, _direction(a.direction, b.direction))
 
 
-def _minimum(op: Operation, a: Trend, b: Trend) -> Trend:
+def _minimum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     low, high = min(a.low, b.low), min(a.high, b.high)
     return Trend(low, high, _direction(a.direction, b.direction))
 
 
-def _comparison(op: Operation, a: Trend, b: Trend) -> Trend:
+def _comparison_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     if not isinstance(op, arith.CmpiOp):
         raise UnsupportedError("its code compares floats")
     # Signed predicates: slt, sle, sgt, sge.
@@ -247,45 +247,47 @@ def _comparison(op: Operation, a: Trend, b: Trend) -> Trend:
     return Trend(0, 1, _direction(sign * a.direction, -sign * b.direction))
 
 
-def _same(op: Operation, a: Trend) -> Trend:
+def _same_trend(op: Operation, a: Trend) -> Trend:
     return Trend(a.low, a.high, a.direction)
 
 
-def _sign_extended(op: Operation, a: Trend) -> Trend:
+def _sign_extended_trend(op: Operation, a: Trend) -> Trend:
     if scalar_or_element_type(op.operands[0].type) == i1:
         return Trend(-a.high, -a.low, -a.direction)
-    return _same(op, a)
+    return _same_trend(op, a)
 
 
-def _zero_extended(op: Operation, a: Trend) -> Trend:
+def _zero_extended_trend(op: Operation, a: Trend) -> Trend:
     if a.low < 0:
         raise UnsupportedError("its code extends negative values by zeros")
-    return _same(op, a)
+    return _same_trend(op, a)
 
 
-def _rounded(op: Operation, a: Trend) -> Trend:
+def _rounded_trend(op: Operation, a: Trend) -> Trend:
     low = math.floor(a.low) if math.isfinite(a.low) else a.low
-    return Trend(low, math.ceil(a.high) if math.isfinite(a.high) else a.high, a.direction)
+    return Trend(
+        low, math.ceil(a.high) if math.isfinite(a.high) else a.high, a.direction
+    )
 
 
-def _to_integer(op: Operation, a: Trend) -> Trend:
+def _to_integer_trend(op: Operation, a: Trend) -> Trend:
     if not math.isfinite(a.low) or not math.isfinite(a.high):
         raise UnsupportedError("its code converts floats that are not bounded")
     return Trend(math.trunc(a.low), math.trunc(a.high), a.direction)
 
 
-def _converted(op: Operation, a: Trend) -> Trend:
+def _converted_trend(op: Operation, a: Trend) -> Trend:
     return Trend(_outward(op, a.low, -1), _outward(op, a.high, 1), a.direction)
 
 
-def _magnitude(a: Trend) -> Trend:
+def _magnitude_trend(a: Trend) -> Trend:
     if a.magnitude_of is not None or a.direction < 0:
         raise UnsupportedError("its code has a magnitude without a direction")
     low = max(0.0, a.low, -a.high)
     return Trend(low, max(abs(a.low), abs(a.high)))
 
 
-def _signed(op: Operation, operands: Sequence[Trend]) -> Trend:
+def _signed_trend(op: Operation, operands: Sequence[Trend]) -> Trend:
     """Return the trend of `copysign(f(|x|), x)` for a non-negative function."""
     magnitude, sign = operands
     if magnitude.magnitude_of is not op.operands[1] or magnitude.direction < 0:
@@ -295,7 +297,7 @@ def _signed(op: Operation, operands: Sequence[Trend]) -> Trend:
     return Trend(-magnitude.high, magnitude.high, sign.direction)
 
 
-def _rescaled(
+def _rescaled_trend(
     op: Any, x: Trend, multiplier: Trend, shift: Trend, x_zero: Trend, zero: Trend
 ) -> Trend | None:
     """Return the trend of `tosa.rescale`, a rounded multiple that is clamped."""
@@ -306,55 +308,61 @@ def _rescaled(
         or op.rounding_mode.data == "INEXACT_ROUND"
         or any(each.direction for each in constants)
     )
-    if not has_known_form or multiplier.low < 0 or not 2 <= shift.low <= shift.high <= 62:
+    if (
+        not has_known_form
+        or multiplier.low < 0
+        or not 2 <= shift.low <= shift.high <= 62
+    ):
         return None
     largest = max(abs(x.low), abs(x.high)) + max(abs(x_zero.low), abs(x_zero.high))
     if int(largest * multiplier.high) >> int(shift.low) >= (1 << 31) - (1 << 16):
         return None
-    half = 1 << scalar_or_element_type(op.results[0].type).width.data - 1
+    half = 1 << int_width(scalar_or_element_type(op.results[0].type)) - 1
     return Trend(-half, half - 1, x.direction)
 
 
-def _of_tosa(op: Any, operands: Sequence[Trend]) -> Trend | None:
+def _trend_of_tosa(op: Any, operands: Sequence[Trend]) -> Trend | None:
     """Return the trend of a TOSA op; its properties have generic types."""
     name = op_name(op)
     if name == "tosa.rescale":
-        return _rescaled(op, *operands)
+        return _rescaled_trend(op, *operands)
     if name == "tosa.clamp":
         (x,) = operands
         low, high = (each.value.data for each in (op.min_val, op.max_val))
-        return Trend(min(max(x.low, low), high), max(min(x.high, high), low), x.direction)
+        return Trend(
+            min(max(x.low, low), high), max(min(x.high, high), low), x.direction
+        )
     return None
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Trend]] = {
-    "arith.addf": _sum,
-    "arith.addi": _sum,
-    "arith.cmpi": _comparison,
-    "arith.divf": _quotient,
-    "arith.extf": _converted,
-    "arith.extsi": _sign_extended,
-    "arith.extui": _zero_extended,
-    "arith.fptosi": _to_integer,
-    "arith.maximumf": _maximum,
-    "arith.maxnumf": _maximum,
-    "arith.maxsi": _maximum,
-    "arith.minimumf": _minimum,
-    "arith.minnumf": _minimum,
-    "arith.minsi": _minimum,
-    "arith.mulf": _product,
-    "arith.muli": _product,
-    "arith.shli": _shifted_left,
-    "arith.shrsi": _shifted_right,
-    "arith.sitofp": _converted,
-    "arith.subf": _difference,
-    "arith.subi": _difference,
-    "arith.truncf": _converted,
-    "arith.trunci": _same,
-    "math.ceil": _rounded,
-    "math.floor": _rounded,
-    "math.round": _rounded,
-    "math.roundeven": _rounded,
-    "math.trunc": _rounded,
-    "quant.scast": _same,
+    "arith.addf": _sum_trend,
+    "arith.addi": _sum_trend,
+    "arith.cmpi": _comparison_trend,
+    "arith.divf": _quotient_trend,
+    "arith.extf": _converted_trend,
+    "arith.extsi": _sign_extended_trend,
+    "arith.extui": _zero_extended_trend,
+    "arith.fptosi": _to_integer_trend,
+    "arith.maximumf": _maximum_trend,
+    "arith.maxnumf": _maximum_trend,
+    "arith.maxsi": _maximum_trend,
+    "arith.minimumf": _minimum_trend,
+    "arith.minnumf": _minimum_trend,
+    "arith.minsi": _minimum_trend,
+    "arith.mulf": _product_trend,
+    "arith.muli": _product_trend,
+    "arith.shli": _shifted_left_trend,
+    "arith.shrsi": _shifted_right_trend,
+    "arith.sitofp": _converted_trend,
+    "arith.subf": _difference_trend,
+    "arith.subi": _difference_trend,
+    "arith.truncf": _converted_trend,
+    "arith.trunci": _same_trend,
+    "math.ceil": _rounded_trend,
+    "math.floor": _rounded_trend,
+    "math.round": _rounded_trend,
+    "math.roundeven": _rounded_trend,
+    "math.trunc": _rounded_trend,
+    "quant.scast": _same_trend,
 }
