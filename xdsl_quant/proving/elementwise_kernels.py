@@ -18,7 +18,7 @@ from .monotonicity import Trend, check_monotonic
 from .step_functions import from_ordered_bits, merged_steps, ordered_bits
 from .terms import UnsupportedError
 
-_MAX_CALLS = 4096
+MAX_CALLS = 4096
 """Maximum number of calls of a kernel for all stored values."""
 
 _MAX_INPUTS = 1 << 17
@@ -36,9 +36,10 @@ def decide_elementwise(comparison: KernelComparison) -> str:
     form = comparison.form
     if (name := form.is_elementwise(form.function.args)) is not None:
         raise UnsupportedError(f"its code has '{name}', which is not elementwise")
-    if has_different_constants(form, form.function.args):
-        raise UnsupportedError("its code has different constants for elements")
-    if [*map(scalar_or_element_type, comparison.types)] == [Float32Type()]:
+    is_shared = not has_different_constants(form, form.function.args)
+    if is_shared and [*map(scalar_or_element_type, comparison.types)] == [
+        Float32Type()
+    ]:
         return _decide_floats(comparison)
     sizes = [high - low + 1 for low, high in comparison.ranges]
     shapes = {shape_of(type_) for type_ in comparison.types}
@@ -46,15 +47,17 @@ def decide_elementwise(comparison: KernelComparison) -> str:
     assert isinstance(function, FuncOp)
     shapes |= {shape_of(type_) for type_ in function.function_type.outputs}
     count, total = prod(next(iter(shapes))), prod(sizes)
-    if len(shapes) > 1 or total > _MAX_INPUTS or total > count * _MAX_CALLS:
+    # Each element gets all values if its constants may differ from those of others.
+    step = count if is_shared else 1
+    if len(shapes) > 1 or total > _MAX_INPUTS or total > step * MAX_CALLS:
         raise UnsupportedError(
             f"has {total:,} combinations of stored values for shapes "
             f"{' and '.join(map(shape_text, shapes))}"
         )
 
     def inputs() -> Iterable[Sequence[Array]]:
-        for start in range(0, total, count):
-            numbers = np.arange(start, start + count) % total
+        for start in range(0, total, step):
+            numbers = (start + np.arange(count) * is_shared) % total
             offsets = np.unravel_index(numbers, sizes)
             yield [comparison.stored(i, part) for i, part in enumerate(offsets)]
 

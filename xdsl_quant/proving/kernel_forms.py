@@ -186,24 +186,25 @@ class KernelForm:
         for op in self.tail(start):
             name = op_name(op)
             is_known = name in _CONSTANTS or name in _ELEMENTWISE or _is_reshape(op)
-            if all(self.kinds[v] is Kind.CONSTANT for v in op.results) or (
-                is_known and not self._has_constants_of_pixels(op)
-            ):
+            if is_known or all(self.kinds[v] is Kind.CONSTANT for v in op.results):
                 continue
             if not isinstance(op, GenericOp) or not self._is_elementwise_generic(op):
                 return name
         return None
 
-    def _has_constants_of_pixels(self, op: Operation) -> bool:
-        """Return True if a constant may differ in another index than the last."""
-        for operand in op.operands:
-            is_constant = self.kinds[operand] is Kind.CONSTANT
-            if is_constant and {*shape_of(operand.type)[:-1]} - {1}:
-                elements = elements_of_constant(operand)
-                if not isinstance(elements, DenseIntOrFPElementsAttr):
-                    return True
-                if len({*elements.get_values()}) > 1:
-                    return True
+    def has_constants_of_pixels(self, start: SSAValue) -> bool:
+        """Return True if constants of a tail may differ in another index than the last."""
+        for op in self.tail([start]):
+            if isinstance(op, GenericOp) or self.kinds[op.results[0]] is Kind.CONSTANT:
+                continue
+            for operand in op.operands:
+                is_constant = self.kinds[operand] is Kind.CONSTANT
+                if is_constant and {*shape_of(operand.type)[:-1]} - {1}:
+                    elements = elements_of_constant(operand)
+                    if not isinstance(elements, DenseIntOrFPElementsAttr):
+                        return True
+                    if len({*elements.get_values()}) > 1:
+                        return True
         return False
 
     def _is_elementwise_generic(self, op: GenericOp) -> bool:

@@ -9,10 +9,17 @@ Constants of channels have the bounds of all channels.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerType, i1
+from xdsl.dialects import arith, tosa
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    i1,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -92,11 +99,11 @@ def _trend_of_generic(op: GenericOp, trends: Mapping[SSAValue, Trend]) -> Trend:
 
 
 def _trend_of_constant(value: SSAValue) -> Trend | None:
-    found: Any = elements_of_constant(value)
+    found = elements_of_constant(value)
     if isinstance(found, DenseIntOrFPElementsAttr):
         values: Sequence[float] = [*found.get_values()]
-    elif isinstance(value.owner, arith.ConstantOp):
-        values = [found.value.data]
+    elif isinstance(found, IntegerAttr | FloatAttr):
+        values = [cast(float, cast(IntegerAttr, found).value.data)]
     else:
         return None
     if any(isinstance(x, float) and not math.isfinite(x) for x in values):
@@ -298,7 +305,12 @@ def _signed_trend(op: Operation, operands: Sequence[Trend]) -> Trend:
 
 
 def _rescaled_trend(
-    op: Any, x: Trend, multiplier: Trend, shift: Trend, x_zero: Trend, zero: Trend
+    op: tosa.RescaleOp,
+    x: Trend,
+    multiplier: Trend,
+    shift: Trend,
+    x_zero: Trend,
+    zero: Trend,
 ) -> Trend | None:
     """Return the trend of `tosa.rescale`, a rounded multiple that is clamped."""
     constants = multiplier, shift, x_zero, zero
@@ -321,14 +333,12 @@ def _rescaled_trend(
     return Trend(-half, half - 1, x.direction)
 
 
-def _trend_of_tosa(op: Any, operands: Sequence[Trend]) -> Trend | None:
-    """Return the trend of a TOSA op; its properties have generic types."""
-    name = op_name(op)
-    if name == "tosa.rescale":
+def _trend_of_tosa(op: Operation, operands: Sequence[Trend]) -> Trend | None:
+    if isinstance(op, tosa.RescaleOp):
         return _rescaled_trend(op, *operands)
-    if name == "tosa.clamp":
+    if isinstance(op, tosa.ClampOp):
         (x,) = operands
-        low, high = (each.value.data for each in (op.min_val, op.max_val))
+        low, high = (float(each.value.data) for each in (op.min_val, op.max_val))
         return Trend(
             min(max(x.low, low), high), max(min(x.high, high), low), x.direction
         )

@@ -35,6 +35,8 @@ class ProductProof(AffineProof):
 
     def decide(self) -> str:
         """Return the method; see `kernels.decide`."""
+        if self.comparison.form.has_constants_of_pixels(self.value):
+            raise UnsupportedError("its code has different constants for pixels")
         classes = self.classes()
         first, start, ones = (
             f(self.base) for f in (self._sums, self.affine, self.dependences)
