@@ -6,16 +6,19 @@ from math import inf, prod
 import numpy as np
 from xdsl.dialects.builtin import Float32Type
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.diagnostics import counted
+from xdsl_quant import execution
+from xdsl_quant.diagnostics import counted, op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.arrays import shape_of, shape_text
+from xdsl_quant.runtime.arrays import numpy_dtype, shape_of, shape_text
+from xdsl_quant.runtime.stateful_function import result_tuple
 
 from .kernel_comparison import KernelComparison, RefutedError
-from .kernel_forms import has_different_constants
+from .kernel_forms import affine_part, has_different_constants
 from .monotonicity import Trend, check_monotonic
-from .step_functions import from_ordered_bits, merged_steps, ordered_bits
+from .step_functions import from_ordered_bits, merged_steps, ordered_bits, thresholds
 from .terms import UnsupportedError
 
 MAX_CALLS = 4096
@@ -34,7 +37,8 @@ def decide_elementwise(comparison: KernelComparison) -> str:
         UnsupportedError: if there are too many combinations.
     """
     form = comparison.form
-    if (name := form.is_elementwise(form.function.args)) is not None:
+    name = form.is_elementwise(form.function.args, keeps_channels=False)
+    if name is not None:
         raise UnsupportedError(f"its code has '{name}', which is not elementwise")
     is_shared = not has_different_constants(form, form.function.args)
     if is_shared and [*map(scalar_or_element_type, comparison.types)] == [
@@ -49,7 +53,12 @@ def decide_elementwise(comparison: KernelComparison) -> str:
     count, total = prod(next(iter(shapes))), prod(sizes)
     # Each element gets all values if its constants may differ from those of others.
     step = count if is_shared else 1
-    if len(shapes) > 1 or total > _MAX_INPUTS or total > step * MAX_CALLS:
+    if (
+        len(shapes) > 1
+        or form.has_broadcasts(count)
+        or total > _MAX_INPUTS
+        or total > step * MAX_CALLS
+    ):
         raise UnsupportedError(
             f"has {total:,} combinations of stored values for shapes "
             f"{' and '.join(map(shape_text, shapes))}"
@@ -114,7 +123,8 @@ def _decide_floats(comparison: KernelComparison) -> str:
     (zero,) = comparison.before([np.zeros(shape, np.float32)])
     if zero.dtype.itemsize > 1:
         raise UnsupportedError("has results of more than 8 bits")
-    check_monotonic(comparison.form.function, Trend(-inf, inf, 1))
+    if comparison.form.has_broadcasts(prod(shape)):
+        raise UnsupportedError("its code broadcasts elements")
 
     def calls(numbers: Array) -> Iterable[Sequence[Array]]:
         flat = numbers.reshape(-1)
@@ -127,13 +137,57 @@ def _decide_floats(comparison: KernelComparison) -> str:
         found = [function(x)[0].reshape(-1) for x in calls(from_ordered_bits(keys))]
         return np.concatenate(found)[: keys.size].reshape(keys.shape)
 
-    low, high = ordered_bits(np.array([[-inf], [inf]]))
+    low, high = _pieces(comparison, evaluated)
     bounds = np.iinfo(zero.dtype.name)
     steps = merged_steps(
         lambda keys: evaluated(comparison.after, keys),
         lambda keys: evaluated(comparison.before, keys),
         *(low, high, np.arange(bounds.min, bounds.max + 1)),
     )
-    numbers = [_NOT_NUMBERS.view(np.float32), from_ordered_bits(steps)[:, 0]]
+    numbers = [_NOT_NUMBERS.view(np.float32), from_ordered_bits(steps).reshape(-1)]
     compare_results(comparison, calls(np.concatenate(numbers)))
     return f"{steps.size:,} steps of all f32 numbers, and NaN"
+
+
+def _pieces(
+    comparison: KernelComparison,
+    evaluated: Callable[[Callable[[Sequence[Array]], tuple[Array, ...]], Array], Array],
+) -> tuple[Array, Array]:
+    """
+    Return the first and last numbers of intervals in which the code does not decrease.
+
+    Code that reads tables at an index is not monotonic, but is so for each index.
+    """
+    form = comparison.form
+    low, high = ordered_bits(np.array([[-inf], [inf]]))
+    indices = {
+        op.operands[1]
+        for op in form.tail(form.function.args)
+        if op_name(op) == "tosa.gather"
+    }
+    start, (result,) = Trend(-inf, inf, 1), form.results
+    if not indices:
+        check_monotonic(form.function, start)
+        return low, high
+    cast = result.owner
+    is_cast = isinstance(cast, Operation) and op_name(cast) == "tosa.cast"
+    if len(indices) > 1 or not is_cast:
+        raise UnsupportedError("its code reads tables in an unknown form")
+    (wide,) = cast.operands
+    check_monotonic(form.function, start, indices, wide)
+
+    def inner(value: SSAValue, keys: Array) -> Array:
+        code = execution.compile(affine_part(form, value, has_factors=True))
+        return evaluated(lambda x: result_tuple(code(*x)), keys)
+
+    (index,) = indices
+    ends = inner(index, np.stack([low, high]))
+    results = np.arange(int(ends.min()) + 1, int(ends.max()) + 1)
+    changes = thresholds(lambda keys: inner(index, keys), low, high, results)
+    first = np.unique(np.concatenate([low, changes.reshape(-1)]))
+    last = np.append(first[1:] - 1, high)
+    bounds = np.iinfo(numpy_dtype(result.type).name)
+    extremes = inner(wide, np.stack([first, last]))
+    if extremes.min() < bounds.min or extremes.max() > bounds.max:
+        raise UnsupportedError("its code may overflow in 'tosa.cast'")
+    return first, last

@@ -14,6 +14,7 @@ The classification looks at ops, not at values, so it holds for all inputs. A va
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import prod
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -181,16 +182,43 @@ class KernelForm:
             pending += owner.operands
         return [op for op in self.ops if op in needed]
 
-    def is_elementwise(self, start: Sequence[SSAValue]) -> str | None:
-        """Return `None` if the tail from values is elementwise, or the op that is not."""
+    def is_elementwise(
+        self, start: Sequence[SSAValue], *, keeps_channels: bool = True
+    ) -> str | None:
+        """
+        Return `None` if the tail from values is elementwise, or the op that is not.
+
+        Args:
+            start: the values.
+            keeps_channels: False to allow reshapes that change the last dimension.
+        """
         for op in self.tail(start):
             name = op_name(op)
             is_known = name in _CONSTANTS or name in _ELEMENTWISE or _is_reshape(op)
+            if not keeps_channels:
+                is_known = is_known or name in _RESHAPES or self._is_lookup(op)
             if is_known or all(self.kinds[v] is Kind.CONSTANT for v in op.results):
                 continue
             if not isinstance(op, GenericOp) or not self._is_elementwise_generic(op):
                 return name
         return None
+
+    def has_broadcasts(self, count: int) -> bool:
+        """Return True if a value that is not constant has another number of elements."""
+        return any(
+            self.kinds[value] is not Kind.CONSTANT
+            and prod(shape_of(value.type)) != count
+            for op in self.ops
+            for value in op.results
+        )
+
+    def _is_lookup(self, op: Operation) -> bool:
+        """Return True if an op reads a constant table of numbers at each index."""
+        if op_name(op) != "tosa.gather":
+            return False
+        table = op.operands[0]
+        batch, _, channels = shape_of(table.type)
+        return self.kinds[table] is Kind.CONSTANT and batch == channels == 1
 
     def has_constants_of_pixels(self, start: SSAValue) -> bool:
         """Return True if constants of a tail may differ in another index than the last."""
@@ -463,14 +491,17 @@ def _is_zero(value: SSAValue) -> bool:
 def has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> bool:
     """Return True if constant operands of a tail may have different elements."""
     for op in form.tail(start):
-        is_table = op_name(op) == "tosa.table"
+        is_table = op_name(op) in ("tosa.gather", "tosa.table")
         if is_table or all(form.kinds[v] is Kind.CONSTANT for v in op.results):
             continue
         unused = unused_operands(op) if isinstance(op, GenericOp) else ()
         for operand in op.operands:
             if form.kinds[operand] is not Kind.CONSTANT or operand in unused:
                 continue
-            if isinstance(operand.owner, FillOp):
+            owner = operand.owner
+            if isinstance(owner, FillOp) or not isinstance(owner, Operation):
+                continue
+            if op_name(owner) == "tosa.const_shape":
                 continue
             elements = elements_of_constant(operand)
             get_values = getattr(elements, "get_values", None)

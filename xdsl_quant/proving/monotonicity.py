@@ -7,7 +7,7 @@ Constants of channels have the bounds of all channels.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -45,13 +45,25 @@ class Trend:
     """Value of whose magnitude it is a function, instead of the argument."""
 
 
-def check_monotonic(function: FuncOp, start: Trend) -> None:
+_COMPARISONS = "arith.cmpi", "tosa.greater", "tosa.greater_equal"
+"""Ops whose results are 0 or 1."""
+
+
+def check_monotonic(
+    function: FuncOp,
+    start: Trend,
+    fixed: Collection[SSAValue] = (),
+    result: SSAValue | None = None,
+) -> None:
     """
     Check that a function of one argument is non-decreasing, except for NaN.
 
     Args:
         function: function whose ops compute elementwise, with one block.
         start: bounds of the argument.
+        fixed: values that must be non-decreasing, too; the function is only checked for
+            arguments between which they do not change.
+        result: value of the function to check, by default its results.
 
     Raises:
         UnsupportedError: if an op is unknown, may overflow, or has no direction.
@@ -60,16 +72,24 @@ def check_monotonic(function: FuncOp, start: Trend) -> None:
     argument = block.args[0]
     _check_no_overflow(start, argument.type, "an argument")
     trends: dict[SSAValue, Trend] = {argument: start}
-    _interpret(block, trends)
+    _interpret(block, trends, fixed, result)
     last = block.last_op
     assert last is not None
-    for result in last.operands:
-        found = trends[result]
-        if found.direction < 0 or found.magnitude_of is not None:
-            raise UnsupportedError("its code is not a non-decreasing function")
+    for value in last.operands if result is None else [result]:
+        _check_direction(trends[value])
 
 
-def _interpret(block: Block, trends: dict[SSAValue, Trend]) -> None:
+def _check_direction(trend: Trend) -> None:
+    if trend.direction < 0 or trend.magnitude_of is not None:
+        raise UnsupportedError("its code is not a non-decreasing function")
+
+
+def _interpret(
+    block: Block,
+    trends: dict[SSAValue, Trend],
+    fixed: Collection[SSAValue] = (),
+    end: SSAValue | None = None,
+) -> None:
     for op in [*block.ops][:-1]:
         if isinstance(op, GenericOp):
             trends[op.results[0]] = _trend_of_generic(op, trends)
@@ -82,9 +102,14 @@ def _interpret(block: Block, trends: dict[SSAValue, Trend]) -> None:
         found = _trend_of_constant(result)
         if found is None:
             found = _trend_of_op(op, trends)
-        if not isinstance(op, arith.CmpiOp):
+        if op_name(op) not in _COMPARISONS:
             _check_no_overflow(found, result.type, f"'{op_name(op)}'")
+        if result in fixed:
+            _check_direction(found)
+            found = Trend(found.low, found.high)
         trends[result] = found
+        if result is end:
+            return
 
 
 def _trend_of_generic(op: GenericOp, trends: Mapping[SSAValue, Trend]) -> Trend:
@@ -106,8 +131,8 @@ def _trend_of_constant(value: SSAValue) -> Trend | None:
         values = [cast(float, cast(IntegerAttr, found).value.data)]
     else:
         return None
-    if any(isinstance(x, float) and not math.isfinite(x) for x in values):
-        raise UnsupportedError("its code has constants that are not finite")
+    if any(math.isnan(x) for x in values):
+        raise UnsupportedError("its code has a constant NaN")
     return Trend(min(values), max(values))
 
 
@@ -119,7 +144,8 @@ def _trend_of_operand(trends: Mapping[SSAValue, Trend], value: SSAValue) -> Tren
 
 def _trend_of_op(op: Operation, trends: Mapping[SSAValue, Trend]) -> Trend:
     name = op_name(op)
-    operands = [_trend_of_operand(trends, value) for value in op.operands]
+    used = op.operands[:1] if name == "tosa.reshape" else op.operands
+    operands = [_trend_of_operand(trends, value) for value in used]
     if name == "math.copysign":
         return _signed_trend(op, operands)
     if name == "math.absf":
@@ -161,7 +187,14 @@ def _direction(*directions: int) -> int:
     return found.pop() if found else 0
 
 
+def _check_finite_constants(*operands: Trend) -> None:
+    for x in operands:
+        if not x.direction and (math.isinf(x.low) or math.isinf(x.high)):
+            raise UnsupportedError("its code computes with constants that are infinite")
+
+
 def _sum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_finite_constants(a, b)
     _check_floats_are_shifted(op, a, b)
     return Trend(
         _outward(op, a.low + b.low, -1),
@@ -193,6 +226,7 @@ def _outward(op: Operation, bound: float, direction: int) -> float:
 
 
 def _product_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_finite_constants(a, b)
     if a.direction and b.direction:
         raise UnsupportedError("its code multiplies values that are not constant")
     if a.direction:
@@ -209,6 +243,7 @@ def _product_trend(op: Operation, a: Trend, b: Trend) -> Trend:
 
 
 def _quotient_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_finite_constants(a, b)
     if b.direction or b.low <= 0:
         raise UnsupportedError("its code has a divisor that is not positive")
     corners = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -342,7 +377,33 @@ def _trend_of_tosa(op: Operation, operands: Sequence[Trend]) -> Trend | None:
         return Trend(
             min(max(x.low, low), high), max(min(x.high, high), low), x.direction
         )
+    name = op_name(op)
+    if name in ("tosa.greater", "tosa.greater_equal"):
+        a, b = operands
+        return Trend(0, 1, _direction(a.direction, -b.direction))
+    if name == "tosa.cast":
+        return _cast_trend(op, *operands)
+    if name == "tosa.gather":
+        table, index = operands
+        if table.direction or index.direction:
+            raise UnsupportedError("its code reads a table at an index that changes")
+        return Trend(table.low, table.high)
+    if name == "tosa.mul":
+        a, b, shift = operands
+        return None if shift.low or shift.high else _product_trend(op, a, b)
     return None
+
+
+def _cast_trend(op: Operation, x: Trend) -> Trend:
+    """Return the trend of `tosa.cast`, which rounds floats to integers half to even."""
+    operand, result = (
+        scalar_or_element_type(value.type) for value in (op.operands[0], op.results[0])
+    )
+    if isinstance(result, AnyFloat):
+        return _converted_trend(op, x)
+    if isinstance(operand, AnyFloat):
+        return _to_integer_trend(op, _rounded_trend(op, x))
+    return _zero_extended_trend(op, x) if operand == i1 else _same_trend(op, x)
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Trend]] = {
@@ -375,4 +436,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Trend]] = {
     "math.roundeven": _rounded_trend,
     "math.trunc": _rounded_trend,
     "quant.scast": _same_trend,
+    "tosa.add": _sum_trend,
+    "tosa.reshape": _same_trend,
+    "tosa.sub": _difference_trend,
 }
