@@ -17,6 +17,7 @@ from itertools import product
 from typing import Any, NamedTuple, cast, get_args
 
 from tests.proving.floats import CONVERSIONS, differences
+from tests.proving.kernel_mutants import LINALG, STABLEHLO, TOSA, module
 from tests.proving.kernels import KERNELS, all_distances
 from tests.proving.pairs import Choice, all_pairs
 from tests.proving.passes import INSTANCES, Instance
@@ -24,6 +25,8 @@ from tests.proving.pushed import SEEDS, theorem
 from tests.proving.scales import SHIFTS, ScaleProver
 from xdsl_quant.diagnostics import table
 from xdsl_quant.proving import CastProver, RequantizationProver, Theorem, provers
+from xdsl_quant.proving.kernel_cutting import cut_kernels
+from xdsl_quant.proving.kernels import prove_kernel
 from xdsl_quant.proving.terms import float_sizes
 from xdsl_quant.rounding_mode import Rounding, ScaleRounding
 from xdsl_quant.runtime.loading import parse_type
@@ -156,12 +159,30 @@ def about_requantization(subject: tuple[str, str, ScaleRounding]) -> Sequence[Re
     return [Result(t.claim, t, f"{source} to {target}", "") for t in prover.theorems()]
 
 
+PIPELINES = {"linalg": LINALG, "TOSA": TOSA, "StableHLO": STABLEHLO}
+"""Pipelines of a model with a kernel of each form, by the dialect of their code."""
+
+
+def about_pipelines(subject: tuple[str, int]) -> Sequence[Result]:
+    """The claim for a pipeline and a kernel."""
+    dialect, index = subject
+    kernel = [*cut_kernels(module())][index]
+    theorem = prove_kernel(kernel, PIPELINES[dialect])
+    why = ""
+    if theorem.verdict == "refuted" and theorem.details.startswith("at most 1 unit"):
+        why = "the code rounds in another way"
+    if kernel.op.name == "tfl.average_pool_2d" and dialect == "StableHLO":
+        why = "the code computes the mean with floats"
+    return [Result(f"{kernel.op.name} in {dialect}", theorem, kernel.name, why)]
+
+
 TABLES: Mapping[str, tuple[Callable[[Any], Sequence[Result]], Sequence[Any]]] = {
     "casts": (about_casts, all_pairs(OPTIONS, is_valid)),
     "passes": (about_passes, INSTANCES),
     "shifts": (about_scales, SHIFTS),
     "requantization": (about_requantization, REQUANTIZATIONS),
     "pushed": (about_pushed_rescales, SEEDS),
+    "pipelines": (about_pipelines, [*product(PIPELINES, range(9))]),
 }
 """What makes the rows of each table, and of what."""
 

@@ -37,7 +37,12 @@ from xdsl_quant.proving.kernels import prove_kernel
 from xdsl_quant.runtime.arrays import numpy_dtype, shape_of
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
-PIPELINES = ("convert-tfl-to-linalg", "convert-tfl-to-tosa")
+LINALG, TOSA = "convert-tfl-to-linalg", "convert-tfl-to-tosa"
+STABLEHLO = (
+    "convert-tfl-to-stablehlo,quant-fuse-kernels{target=stablehlo-int8},"
+    "quant-constraints-to-specs,quant-export,stablehlo-legalize-quant-to-integer"
+)
+PIPELINES = LINALG, TOSA
 
 _WINDOW = (
     "dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32, stride_h = {0} : i32, "
@@ -52,27 +57,36 @@ _DENSE = 'fused_activation_function = "RELU", keep_num_dims = false'
 
 def _weights(
     name: str, shape: Sequence[int], seed: int, axis: int = 0
-) -> tuple[str, str]:
-    """Return constants with random 8-bit weights and a bias, and the type of weights."""
+) -> tuple[str, str, str]:
+    """Return constants with random 8-bit weights and a bias, and their types."""
     random = np.random.default_rng(seed)
     channels = shape[axis]
-    scales = ", ".join(f"{x:.6f}" for x in random.uniform(0.01, 0.05, channels))
+    scales = [round(x, 6) for x in random.uniform(0.01, 0.05, channels)]
     sizes = "x".join(map(str, shape))
-    type_ = f"tensor<{sizes}x!quant.uniform<i8<-127:127>:f32:{axis}, {{{scales}}}>>"
+    type_ = f"tensor<{sizes}x!quant.uniform<i8<-127:127>:f32:{axis}, {_list(scales)}>>"
+    bias_scales = _list([0.05 * x for x in scales])
+    bias_type = f"tensor<{channels}x!quant.uniform<i32:f32:0, {bias_scales}>>"
     values = random.integers(-127, 128, shape).tolist()
     bias = random.integers(-500, 500, channels).tolist()
-    return (
-        f'%w{name} = "tfl.pseudo_qconst"() <{{qtype = {type_}, value = dense<{values}> : '
-        f"tensor<{sizes}xi8>}}> : () -> {type_}\n"
-        f'%b{name} = "tfl.pseudo_const"() <{{value = dense<{bias}> : '
-        f"tensor<{channels}xi32>}}> : () -> tensor<{channels}xi32>\n"
-    ), type_
+    constants = [
+        (f"%w{name}", type_, values, f"tensor<{sizes}xi8>"),
+        (f"%b{name}", bias_type, bias, f"tensor<{channels}xi32>"),
+    ]
+    lines = [
+        f'{value} = "tfl.pseudo_qconst"() <{{qtype = {found}, value = dense<{elements}> : '
+        f"{stored}}}> : () -> {found}\n"
+        for value, found, elements, stored in constants
+    ]
+    return "".join(lines), type_, bias_type
+
+
+def _list(numbers: Sequence[float]) -> str:
+    return f"{{{', '.join(f'{x:.8f}' for x in numbers)}}}"
 
 
 def _convolution(name: str, shape: Sequence[int], attributes: str, sizes: str) -> str:
     axis = 3 if name.startswith("depthwise") else 0
-    constants, type_ = _weights(name, shape, len(name), axis)
-    bias = f"tensor<{shape[axis]}xi32>"
+    constants, type_, bias = _weights(name, shape, len(name), axis)
     return constants + (
         f'%{name} = "tfl.{name}"(%x, %w{name}, %b{name}) <{{{attributes}}}> : '
         f"(tensor<1x4x6x2x!x>, {type_}, {bias}) -> tensor<{sizes}x!y>\n"
@@ -81,7 +95,7 @@ def _convolution(name: str, shape: Sequence[int], attributes: str, sizes: str) -
 
 def module() -> ModuleOp:
     """Return a module with a kernel of each form."""
-    dense, dense_type = _weights("fc", (3, 48), 9)
+    dense, dense_type, dense_bias = _weights("fc", (3, 48), 9)
     return parse_module(
         f"""
 !x = !quant.uniform<i8:f32, 0.05:-3>
@@ -104,7 +118,7 @@ func.func @main(%x: tensor<1x4x6x2x!x>) {{
 %r = "tfl.reshape"(%x, %s) : (tensor<1x4x6x2x!x>, tensor<2xi32>) -> tensor<1x48x!x>
 {dense}
 %fc = "tfl.fully_connected"(%r, %wfc, %bfc) <{{{_DENSE}, weights_format = "DEFAULT"}}> :
-  (tensor<1x48x!x>, {dense_type}, tensor<3xi32>) -> tensor<1x3x!y>
+  (tensor<1x48x!x>, {dense_type}, {dense_bias}) -> tensor<1x3x!y>
 %l = "tfl.logistic"(%x) : (tensor<1x4x6x2x!x>) -> tensor<1x4x6x2x!z>
 %q = "tfl.quantize"(%x) <{{qtype = tensor<1x4x6x2x!y>}}> :
   (tensor<1x4x6x2x!x>) -> tensor<1x4x6x2x!y>

@@ -1,24 +1,27 @@
 """Proofs for kernels whose result elements depend on one element of each argument."""
 
-from collections.abc import Iterable, Sequence
-from math import prod
+from collections.abc import Callable, Iterable, Sequence
+from math import inf, prod
 
 import numpy as np
 from xdsl.dialects.builtin import Float32Type
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.diagnostics import counted
+from xdsl_quant import execution
+from xdsl_quant.diagnostics import counted, op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.arrays import shape_of, shape_text
+from xdsl_quant.runtime.arrays import numpy_dtype, shape_of, shape_text
+from xdsl_quant.runtime.stateful_function import result_tuple
 
 from .kernel_comparison import KernelComparison, RefutedError
-from .kernel_forms import has_different_constants
+from .kernel_forms import affine_part, has_different_constants
 from .monotonicity import Trend, check_monotonic
-from .step_functions import from_ordered_bits, merged_steps, ordered_bits
+from .step_functions import from_ordered_bits, merged_steps, ordered_bits, thresholds
 from .terms import UnsupportedError
 
-_MAX_CALLS = 4096
+MAX_CALLS = 4096
 """Maximum number of calls of a kernel for all stored values."""
 
 _MAX_INPUTS = 1 << 17
@@ -34,11 +37,13 @@ def decide_elementwise(comparison: KernelComparison) -> str:
         UnsupportedError: if there are too many combinations.
     """
     form = comparison.form
-    if (name := form.is_elementwise(form.function.args)) is not None:
+    name = form.is_elementwise(form.function.args, keeps_channels=False)
+    if name is not None:
         raise UnsupportedError(f"its code has '{name}', which is not elementwise")
-    if has_different_constants(form, form.function.args):
-        raise UnsupportedError("its code has different constants for elements")
-    if [*map(scalar_or_element_type, comparison.types)] == [Float32Type()]:
+    is_shared = not has_different_constants(form, form.function.args)
+    if is_shared and [*map(scalar_or_element_type, comparison.types)] == [
+        Float32Type()
+    ]:
         return _decide_floats(comparison)
     sizes = [high - low + 1 for low, high in comparison.ranges]
     shapes = {shape_of(type_) for type_ in comparison.types}
@@ -46,15 +51,22 @@ def decide_elementwise(comparison: KernelComparison) -> str:
     assert isinstance(function, FuncOp)
     shapes |= {shape_of(type_) for type_ in function.function_type.outputs}
     count, total = prod(next(iter(shapes))), prod(sizes)
-    if len(shapes) > 1 or total > _MAX_INPUTS or total > count * _MAX_CALLS:
+    # Each element gets all values if its constants may differ from those of others.
+    step = count if is_shared else 1
+    if (
+        len(shapes) > 1
+        or form.has_broadcasts(count)
+        or total > _MAX_INPUTS
+        or total > step * MAX_CALLS
+    ):
         raise UnsupportedError(
             f"has {total:,} combinations of stored values for shapes "
             f"{' and '.join(map(shape_text, shapes))}"
         )
 
     def inputs() -> Iterable[Sequence[Array]]:
-        for start in range(0, total, count):
-            numbers = np.arange(start, start + count) % total
+        for start in range(0, total, step):
+            numbers = (start + np.arange(count) * is_shared) % total
             offsets = np.unravel_index(numbers, sizes)
             yield [comparison.stored(i, part) for i, part in enumerate(offsets)]
 
@@ -99,38 +111,83 @@ def _distance(found: Array, expected: Array) -> int:
 
 # Floats
 
+_NOT_NUMBERS = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF], np.uint32)
+"""Bits of NaN with each sign."""
+
 
 def _decide_floats(comparison: KernelComparison) -> str:
     """Compare two step functions of an `f32` number: a formula that quantizes, and code."""
-    (result,) = comparison.kernel.op.results
-    (type_,) = comparison.types
-    shape, dtype = shape_of(type_), np.dtype(np.int8)
+    shape = shape_of(comparison.types[0])
     if comparison.kernel.op.name != "tfl.quantize" or prod(shape) == 0:
         raise UnsupportedError("its formula is not known to be a step function")
-    ends = np.array([-np.inf, np.inf])
-    check_monotonic(comparison.form.function, Trend(*ends.tolist(), 1))
-    dtype = comparison.before([np.zeros(shape, np.float32)])[0].dtype
-    if dtype.itemsize > 1:
-        raise UnsupportedError(f"has results of type '{result.type}'")
+    (zero,) = comparison.before([np.zeros(shape, np.float32)])
+    if zero.dtype.itemsize > 1:
+        raise UnsupportedError("has results of more than 8 bits")
+    if comparison.form.has_broadcasts(prod(shape)):
+        raise UnsupportedError("its code broadcasts elements")
 
     def calls(numbers: Array) -> Iterable[Sequence[Array]]:
         flat = numbers.reshape(-1)
         for start in range(0, flat.size, prod(shape)):
             yield [np.resize(flat[start : start + prod(shape)], shape)]
 
-    def formula(keys: Array) -> Array:
-        parts = [comparison.before(x)[0].reshape(-1) for x in calls(from_ordered_bits(keys))]
-        return np.concatenate(parts)[: keys.size].reshape(keys.shape)
+    def evaluated(
+        function: Callable[[Sequence[Array]], tuple[Array, ...]], keys: Array
+    ) -> Array:
+        found = [function(x)[0].reshape(-1) for x in calls(from_ordered_bits(keys))]
+        return np.concatenate(found)[: keys.size].reshape(keys.shape)
 
-    def code(keys: Array) -> Array:
-        parts = [comparison.after(x)[0].reshape(-1) for x in calls(from_ordered_bits(keys))]
-        return np.concatenate(parts)[: keys.size].reshape(keys.shape)
-
-    bounds = np.iinfo(dtype)
-    (low, high) = ordered_bits(ends)
-    results = np.arange(bounds.min, bounds.max + 1)
-    steps = merged_steps(code, formula, low[None], high[None], results)
-    not_numbers = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF], np.uint32)
-    numbers = np.concatenate([not_numbers.view(np.float32), from_ordered_bits(steps)[:, 0]])
-    compare_results(comparison, calls(numbers))
+    low, high = _pieces(comparison, evaluated)
+    bounds = np.iinfo(zero.dtype.name)
+    steps = merged_steps(
+        lambda keys: evaluated(comparison.after, keys),
+        lambda keys: evaluated(comparison.before, keys),
+        *(low, high, np.arange(bounds.min, bounds.max + 1)),
+    )
+    numbers = [_NOT_NUMBERS.view(np.float32), from_ordered_bits(steps).reshape(-1)]
+    compare_results(comparison, calls(np.concatenate(numbers)))
     return f"{steps.size:,} steps of all f32 numbers, and NaN"
+
+
+def _pieces(
+    comparison: KernelComparison,
+    evaluated: Callable[[Callable[[Sequence[Array]], tuple[Array, ...]], Array], Array],
+) -> tuple[Array, Array]:
+    """
+    Return the first and last numbers of intervals in which the code does not decrease.
+
+    Code that reads tables at an index is not monotonic, but is so for each index.
+    """
+    form = comparison.form
+    low, high = ordered_bits(np.array([[-inf], [inf]]))
+    indices = {
+        op.operands[1]
+        for op in form.tail(form.function.args)
+        if op_name(op) == "tosa.gather"
+    }
+    start, (result,) = Trend(-inf, inf, 1), form.results
+    if not indices:
+        check_monotonic(form.function, start)
+        return low, high
+    cast = result.owner
+    is_cast = isinstance(cast, Operation) and op_name(cast) == "tosa.cast"
+    if len(indices) > 1 or not is_cast:
+        raise UnsupportedError("its code reads tables in an unknown form")
+    (wide,) = cast.operands
+    check_monotonic(form.function, start, indices, wide)
+
+    def inner(value: SSAValue, keys: Array) -> Array:
+        code = execution.compile(affine_part(form, value, has_factors=True))
+        return evaluated(lambda x: result_tuple(code(*x)), keys)
+
+    (index,) = indices
+    ends = inner(index, np.stack([low, high]))
+    results = np.arange(int(ends.min()) + 1, int(ends.max()) + 1)
+    changes = thresholds(lambda keys: inner(index, keys), low, high, results)
+    first = np.unique(np.concatenate([low, changes.reshape(-1)]))
+    last = np.append(first[1:] - 1, high)
+    bounds = np.iinfo(numpy_dtype(result.type).name)
+    extremes = inner(wide, np.stack([first, last]))
+    if extremes.min() < bounds.min or extremes.max() > bounds.max:
+        raise UnsupportedError("its code may overflow in 'tosa.cast'")
+    return first, last

@@ -14,6 +14,7 @@ The classification looks at ops, not at values, so it holds for all inputs. A va
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import prod
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -64,6 +65,11 @@ _MOVEMENT = frozenset(
 )
 """Ops whose result elements are elements of their operands."""
 
+_OVERWRITING = frozenset(
+    ("linalg.broadcast", "linalg.copy", "linalg.fill", "linalg.transpose")
+)
+"""Ops that write all elements of their last operand."""
+
 _RESHAPES = frozenset(
     (
         *("quant.scast", "tensor.collapse_shape", "tensor.expand_shape"),
@@ -104,6 +110,9 @@ class KernelForm:
     negations: set[SSAValue] = field(default_factory=set[SSAValue])
     """Differences whose subtrahend depends on the arguments."""
 
+    undefined: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Values with elements that may be undefined."""
+
     extensions: set[str] = field(default_factory=set[str])
     """Names of the ops that extend elements of arguments."""
 
@@ -113,7 +122,7 @@ class KernelForm:
         Classify the values of the entry function of a lowered module.
 
         Raises:
-            UnsupportedError: if the function has several blocks.
+            UnsupportedError: if the function has several blocks or uses undefined elements.
         """
         function = entry_function(module)
         if len(function.body.blocks) != 1:
@@ -123,6 +132,7 @@ class KernelForm:
         for op in form.ops:
             kind = form._kind(op)
             form.kinds.update(dict.fromkeys(op.results, kind))
+            form._propagate_undefined(op)
         return form
 
     @property
@@ -172,29 +182,57 @@ class KernelForm:
             pending += owner.operands
         return [op for op in self.ops if op in needed]
 
-    def is_elementwise(self, start: Sequence[SSAValue]) -> str | None:
-        """Return `None` if the tail from values is elementwise, or the op that is not."""
+    def is_elementwise(
+        self, start: Sequence[SSAValue], *, keeps_channels: bool = True
+    ) -> str | None:
+        """
+        Return `None` if the tail from values is elementwise, or the op that is not.
+
+        Args:
+            start: the values.
+            keeps_channels: False to allow reshapes that change the last dimension.
+        """
         for op in self.tail(start):
             name = op_name(op)
             is_known = name in _CONSTANTS or name in _ELEMENTWISE or _is_reshape(op)
-            if all(self.kinds[v] is Kind.CONSTANT for v in op.results) or (
-                is_known and not self._has_constants_of_pixels(op)
-            ):
+            if not keeps_channels:
+                is_known = is_known or name in _RESHAPES or self._is_lookup(op)
+            if is_known or all(self.kinds[v] is Kind.CONSTANT for v in op.results):
                 continue
             if not isinstance(op, GenericOp) or not self._is_elementwise_generic(op):
                 return name
         return None
 
-    def _has_constants_of_pixels(self, op: Operation) -> bool:
-        """Return True if elements of a constant may differ in another index than the last."""
-        for operand in op.operands:
-            is_constant = self.kinds[operand] is Kind.CONSTANT
-            if is_constant and {*shape_of(operand.type)[:-1]} - {1}:
-                elements = elements_of_constant(operand)
-                if not isinstance(elements, DenseIntOrFPElementsAttr):
-                    return True
-                if len({*elements.get_values()}) > 1:
-                    return True
+    def has_broadcasts(self, count: int) -> bool:
+        """Return True if a value that is not constant has another number of elements."""
+        return any(
+            self.kinds[value] is not Kind.CONSTANT
+            and prod(shape_of(value.type)) != count
+            for op in self.ops
+            for value in op.results
+        )
+
+    def _is_lookup(self, op: Operation) -> bool:
+        """Return True if an op reads a constant table of numbers at each index."""
+        if op_name(op) != "tosa.gather":
+            return False
+        table = op.operands[0]
+        batch, _, channels = shape_of(table.type)
+        return self.kinds[table] is Kind.CONSTANT and batch == channels == 1
+
+    def has_constants_of_pixels(self, start: SSAValue) -> bool:
+        """Return True if constants of a tail may differ in another index than the last."""
+        for op in self.tail([start]):
+            if isinstance(op, GenericOp) or self.kinds[op.results[0]] is Kind.CONSTANT:
+                continue
+            for operand in op.operands:
+                is_constant = self.kinds[operand] is Kind.CONSTANT
+                if is_constant and {*shape_of(operand.type)[:-1]} - {1}:
+                    elements = elements_of_constant(operand)
+                    if not isinstance(elements, DenseIntOrFPElementsAttr):
+                        return True
+                    if len({*elements.get_values()}) > 1:
+                        return True
         return False
 
     def _is_elementwise_generic(self, op: GenericOp) -> bool:
@@ -219,11 +257,26 @@ class KernelForm:
                 # Constants may differ between channels, not between pixels.
                 used = attribute.data.used_dims()
                 is_known = (
-                    operand in op.outputs or used <= {last} or is_broadcast(operand)
+                    operand in op.outputs
+                    or used <= {last}
+                    or is_broadcast_constant(operand)
                 )
             if not is_known:
                 return False
         return True
+
+    def _propagate_undefined(self, op: Operation) -> None:
+        """Mark the results of an op that keeps undefined elements."""
+        name = op_name(op)
+        used = [value for value in op.operands if value in self.undefined]
+        if name in _OVERWRITING:
+            used = [value for value in used if value is not op.operands[-1]]
+        elif isinstance(op, GenericOp):
+            used = [*{*used} - unused_operands(op)]
+        if name == "tensor.empty" or (used and name in _MOVEMENT):
+            self.undefined.update(op.results)
+        elif used:
+            raise UnsupportedError(f"its code has '{name}' of undefined elements")
 
     def has_negation(self, value: SSAValue) -> bool:
         """Return True if an affine value is computed by a subtraction of elements."""
@@ -409,7 +462,7 @@ def elements_of_constant(value: SSAValue) -> Attribute | None:
     return owner.properties.get("value", owner.properties.get("values"))
 
 
-def is_broadcast(value: SSAValue) -> bool:
+def is_broadcast_constant(value: SSAValue) -> bool:
     """Return True if elements of a constant differ in their last index only."""
     op = value.owner
     if isinstance(op, FillOp):
@@ -438,14 +491,17 @@ def _is_zero(value: SSAValue) -> bool:
 def has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> bool:
     """Return True if constant operands of a tail may have different elements."""
     for op in form.tail(start):
-        is_table = op_name(op) == "tosa.table"
+        is_table = op_name(op) in ("tosa.gather", "tosa.table")
         if is_table or all(form.kinds[v] is Kind.CONSTANT for v in op.results):
             continue
-        unused = _unused_operands(op) if isinstance(op, GenericOp) else ()
+        unused = unused_operands(op) if isinstance(op, GenericOp) else ()
         for operand in op.operands:
             if form.kinds[operand] is not Kind.CONSTANT or operand in unused:
                 continue
-            if isinstance(operand.owner, FillOp):
+            owner = operand.owner
+            if isinstance(owner, FillOp) or not isinstance(owner, Operation):
+                continue
+            if op_name(owner) == "tosa.const_shape":
                 continue
             elements = elements_of_constant(operand)
             get_values = getattr(elements, "get_values", None)
@@ -454,7 +510,7 @@ def has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> bool
     return False
 
 
-def _unused_operands(op: GenericOp) -> set[SSAValue]:
+def unused_operands(op: GenericOp) -> set[SSAValue]:
     """Return operands whose elements the body never uses, such as empty outputs."""
     pairs = [*zip(op.operands, op.body.block.args, strict=True)]
     used = {operand for operand, x in pairs if x.uses.get_length()}

@@ -85,7 +85,7 @@ def prove_kernel(
         return Theorem(claim, verdict, method, seconds, details)
 
     try:
-        lowered = _lowered(kernel.module, passes)
+        lowered = _lowered_kernel(kernel.module, passes)
     except IRError as error:
         return theorem("unknown", "no lowering", str(error).partition("\n")[0])
     if mutate is not None:
@@ -95,16 +95,18 @@ def prove_kernel(
     except execution.CompilationError as error:
         return theorem("unknown", "no code", str(error).partition("\n")[0])
     try:
-        return theorem("proved", _method(comparison))
+        return theorem("proved", _proof_method(comparison))
     except RefutedError as refuted:
         bound = f"at most {refuted.bound}: " if refuted.bound else ""
-        return theorem("refuted", "search", bound + comparison.description(refuted.inputs))
+        return theorem(
+            "refuted", "search", bound + comparison.description(refuted.inputs)
+        )
     except (UnsupportedError, execution.CompilationError) as error:
         count = f"{counted(comparison.calls, 'input')} gave equal results"
         return theorem("unknown", count, str(error))
 
 
-def _lowered(module: ModuleOp, passes: str) -> ModuleOp:
+def _lowered_kernel(module: ModuleOp, passes: str) -> ModuleOp:
     """Return a module after passes, and after those that `compile` adds."""
     lowered = module.clone()
     apply_passes(lowered, passes, is_routine=True)
@@ -115,7 +117,7 @@ def _lowered(module: ModuleOp, passes: str) -> ModuleOp:
     return lowered
 
 
-def _method(comparison: KernelComparison) -> str:
+def _proof_method(comparison: KernelComparison) -> str:
     """
     Return the method of a proof.
 
@@ -169,7 +171,9 @@ def _decide_movement(comparison: KernelComparison) -> str:
         # A constant cannot be a digit and its complement.
         for values in (digits, base - 1 - digits):
             parts = np.split(values, np.cumsum(sizes)[:-1])
-            comparison.check([comparison.stored(i, part) for i, part in enumerate(parts)])
+            comparison.check(
+                [comparison.stored(i, part) for i, part in enumerate(parts)]
+            )
             calls += 1
         labels = labels // base
         if not labels.any():

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl_quant.numerics.arrays import Array
 
 from .affine_kernels import AffineProof
-from .elementwise_kernels import compare_results
+from .elementwise_kernels import MAX_CALLS, compare_results
 from .kernel_forms import has_different_constants
 from .terms import UnsupportedError
 
@@ -20,11 +20,10 @@ class MeanProof(AffineProof):
     def decide(self) -> str:
         """Return the method; see `kernels.decide`."""
         op: Any = self.comparison.kernel.op
-        height, width = op.filter_height.value.data, op.filter_width.value.data
+        self._window = op.filter_height.value.data, op.filter_width.value.data
+        height, width = self._window
         strides = op.stride_h.value.data, op.stride_w.value.data
         batch, rows, columns, channels = self.shape
-        if has_different_constants(self.comparison.form, [self.value]):
-            raise UnsupportedError("its code has different constants for elements")
         if strides != (height, width) and (rows, columns) != (height, width):
             raise UnsupportedError("its windows overlap")
         if rows % height or columns % width:
@@ -46,10 +45,15 @@ class MeanProof(AffineProof):
             if (change != bits * count).any():
                 self.refute_sums()
         total = count * (self.high - self.low) + 1
+        # Each element gets all sums if its constants may differ from those of others.
+        is_shared = not has_different_constants(self.comparison.form, [self.value])
+        step = numbers.size if is_shared else 1
+        if total > step * MAX_CALLS:
+            raise UnsupportedError("its code has different constants for elements")
 
         def inputs() -> Iterator[Sequence[Array]]:
-            for first in range(0, total, numbers.size):
-                sums = np.minimum(first + numbers, total - 1)[..., None]
+            for first in range(0, total, step):
+                sums = np.minimum(first + numbers * is_shared, total - 1)[..., None]
                 parts = [sums // count + (i < sums % count) for i in range(count)]
                 yield [self._windows(np.concatenate(parts, -1))]
 
@@ -58,8 +62,7 @@ class MeanProof(AffineProof):
 
     def _windows(self, offsets: Array) -> Array:
         """Return an argument, given the offsets `[batch, rows, columns, channels, i]`."""
-        op: Any = self.comparison.kernel.op
-        height, width = op.filter_height.value.data, op.filter_width.value.data
+        height, width = self._window
         batch, rows, columns, channels, _ = offsets.shape
         grid = offsets.reshape(batch, rows, columns, channels, height, width)
         image = grid.transpose(0, 1, 4, 2, 5, 3).reshape(self.shape)

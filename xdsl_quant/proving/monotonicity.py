@@ -7,12 +7,19 @@ Constants of channels have the bounds of all channels.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerType, i1
+from xdsl.dialects import arith, tosa
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    i1,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -21,7 +28,7 @@ from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
 from .kernel_forms import elements_of_constant
-from .terms import UnsupportedError
+from .terms import UnsupportedError, int_width
 
 
 @dataclass(frozen=True)
@@ -38,49 +45,74 @@ class Trend:
     """Value of whose magnitude it is a function, instead of the argument."""
 
 
-def check_monotonic(function: FuncOp, start: Trend) -> None:
+_COMPARISONS = "arith.cmpi", "tosa.greater", "tosa.greater_equal"
+"""Ops whose results are 0 or 1."""
+
+
+def check_monotonic(
+    function: FuncOp,
+    start: Trend,
+    fixed: Collection[SSAValue] = (),
+    result: SSAValue | None = None,
+) -> None:
     """
     Check that a function of one argument is non-decreasing, except for NaN.
 
     Args:
         function: function whose ops compute elementwise, with one block.
         start: bounds of the argument.
+        fixed: values that must be non-decreasing, too; the function is only checked for
+            arguments between which they do not change.
+        result: value of the function to check, by default its results.
 
     Raises:
         UnsupportedError: if an op is unknown, may overflow, or has no direction.
     """
     block = function.body.block
     argument = block.args[0]
-    _check_range(start, argument.type, "an argument")
+    _check_no_overflow(start, argument.type, "an argument")
     trends: dict[SSAValue, Trend] = {argument: start}
-    _interpret(block, trends)
+    _interpret(block, trends, fixed, result)
     last = block.last_op
     assert last is not None
-    for result in last.operands:
-        found = trends[result]
-        if found.direction < 0 or found.magnitude_of is not None:
-            raise UnsupportedError("its code is not a non-decreasing function")
+    for value in last.operands if result is None else [result]:
+        _check_direction(trends[value])
 
 
-def _interpret(block: Block, trends: dict[SSAValue, Trend]) -> None:
+def _check_direction(trend: Trend) -> None:
+    if trend.direction < 0 or trend.magnitude_of is not None:
+        raise UnsupportedError("its code is not a non-decreasing function")
+
+
+def _interpret(
+    block: Block,
+    trends: dict[SSAValue, Trend],
+    fixed: Collection[SSAValue] = (),
+    end: SSAValue | None = None,
+) -> None:
     for op in [*block.ops][:-1]:
         if isinstance(op, GenericOp):
-            trends[op.results[0]] = _of_generic(op, trends)
+            trends[op.results[0]] = _trend_of_generic(op, trends)
             continue
         if op_name(op) in ("tensor.empty", "tosa.const_shape"):
             continue
         if len(op.results) != 1:
             raise UnsupportedError(f"its code has '{op_name(op)}' of several results")
         (result,) = op.results
-        found = _of_constant(result)
+        found = _trend_of_constant(result)
         if found is None:
-            found = _of_op(op, trends)
-        if not isinstance(op, arith.CmpiOp):
-            _check_range(found, result.type, f"'{op_name(op)}'")
+            found = _trend_of_op(op, trends)
+        if op_name(op) not in _COMPARISONS:
+            _check_no_overflow(found, result.type, f"'{op_name(op)}'")
+        if result in fixed:
+            _check_direction(found)
+            found = Trend(found.low, found.high)
         trends[result] = found
+        if result is end:
+            return
 
 
-def _of_generic(op: GenericOp, trends: Mapping[SSAValue, Trend]) -> Trend:
+def _trend_of_generic(op: GenericOp, trends: Mapping[SSAValue, Trend]) -> Trend:
     inner = dict(trends)
     for argument, operand in zip(op.body.block.args, op.operands, strict=True):
         if operand in trends:
@@ -88,39 +120,40 @@ def _of_generic(op: GenericOp, trends: Mapping[SSAValue, Trend]) -> Trend:
     _interpret(op.body.block, inner)
     last = op.body.block.last_op
     assert last is not None
-    return _operand(inner, last.operands[0])
+    return _trend_of_operand(inner, last.operands[0])
 
 
-def _of_constant(value: SSAValue) -> Trend | None:
-    found: Any = elements_of_constant(value)
+def _trend_of_constant(value: SSAValue) -> Trend | None:
+    found = elements_of_constant(value)
     if isinstance(found, DenseIntOrFPElementsAttr):
         values: Sequence[float] = [*found.get_values()]
-    elif op_name(value.owner) == "arith.constant":
-        values = [found.value.data]
+    elif isinstance(found, IntegerAttr | FloatAttr):
+        values = [cast(float, cast(IntegerAttr, found).value.data)]
     else:
         return None
-    if any(isinstance(x, float) and not math.isfinite(x) for x in values):
-        raise UnsupportedError("its code has constants that are not finite")
+    if any(math.isnan(x) for x in values):
+        raise UnsupportedError("its code has a constant NaN")
     return Trend(min(values), max(values))
 
 
-def _operand(trends: Mapping[SSAValue, Trend], value: SSAValue) -> Trend:
+def _trend_of_operand(trends: Mapping[SSAValue, Trend], value: SSAValue) -> Trend:
     if value not in trends:
         raise UnsupportedError("its code uses values that are undefined")
     return trends[value]
 
 
-def _of_op(op: Operation, trends: Mapping[SSAValue, Trend]) -> Trend:
+def _trend_of_op(op: Operation, trends: Mapping[SSAValue, Trend]) -> Trend:
     name = op_name(op)
-    operands = [_operand(trends, value) for value in op.operands]
+    used = op.operands[:1] if name == "tosa.reshape" else op.operands
+    operands = [_trend_of_operand(trends, value) for value in used]
     if name == "math.copysign":
-        return _signed(op, operands)
+        return _signed_trend(op, operands)
     if name == "math.absf":
         return replace(
-            _magnitude(operands[0]), magnitude_of=op.operands[0], direction=1
+            _magnitude_trend(operands[0]), magnitude_of=op.operands[0], direction=1
         )
     _check_same_argument(operands, name)
-    found = _of_tosa(op, operands) if name.startswith("tosa.") else None
+    found = _trend_of_tosa(op, operands) if name.startswith("tosa.") else None
     if found is None and name in _FUNCTIONS:
         found = _FUNCTIONS[name](op, *operands)
     if found is None:
@@ -134,11 +167,11 @@ def _check_same_argument(operands: Sequence[Trend], name: str) -> None:
         raise UnsupportedError(f"its code has '{name}' of a number and a magnitude")
 
 
-def _check_range(trend: Trend, type_: Attribute, name: str) -> None:
+def _check_no_overflow(trend: Trend, type_: Attribute, name: str) -> None:
     element = scalar_or_element_type(type_)
     if not isinstance(element, IntegerType):
         return
-    half = 1 << element.width.data - 1
+    half = 1 << int_width(cast(Attribute, element)) - 1
     if trend.low < -half or trend.high >= half:
         raise UnsupportedError(f"its code has {name}, which may overflow")
 
@@ -154,7 +187,14 @@ def _direction(*directions: int) -> int:
     return found.pop() if found else 0
 
 
-def _sum(op: Operation, a: Trend, b: Trend) -> Trend:
+def _check_finite_constants(*operands: Trend) -> None:
+    for x in operands:
+        if not x.direction and (math.isinf(x.low) or math.isinf(x.high)):
+            raise UnsupportedError("its code computes with constants that are infinite")
+
+
+def _sum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_finite_constants(a, b)
     _check_floats_are_shifted(op, a, b)
     return Trend(
         _outward(op, a.low + b.low, -1),
@@ -163,8 +203,8 @@ def _sum(op: Operation, a: Trend, b: Trend) -> Trend:
     )
 
 
-def _difference(op: Operation, a: Trend, b: Trend) -> Trend:
-    return _sum(op, a, Trend(-b.high, -b.low, -b.direction, b.magnitude_of))
+def _difference_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+    return _sum_trend(op, a, Trend(-b.high, -b.low, -b.direction, b.magnitude_of))
 
 
 def _check_floats_are_shifted(op: Operation, a: Trend, b: Trend) -> None:
@@ -185,7 +225,8 @@ def _outward(op: Operation, bound: float, direction: int) -> float:
     return wider if math.isfinite(wider) else direction * math.inf
 
 
-def _product(op: Operation, a: Trend, b: Trend) -> Trend:
+def _product_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_finite_constants(a, b)
     if a.direction and b.direction:
         raise UnsupportedError("its code multiplies values that are not constant")
     if a.direction:
@@ -201,7 +242,8 @@ def _product(op: Operation, a: Trend, b: Trend) -> Trend:
     return Trend(low, high, b.direction * (1 if a.high > 0 else -1 if a.low < 0 else 1))
 
 
-def _quotient(op: Operation, a: Trend, b: Trend) -> Trend:
+def _quotient_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_finite_constants(a, b)
     if b.direction or b.low <= 0:
         raise UnsupportedError("its code has a divisor that is not positive")
     corners = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -210,12 +252,12 @@ def _quotient(op: Operation, a: Trend, b: Trend) -> Trend:
     )
 
 
-def _shifted_left(op: Operation, a: Trend, b: Trend) -> Trend:
+def _shifted_left_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     _check_shift(b)
-    return _product(op, Trend(1 << int(b.low), 1 << int(b.high)), a)
+    return _product_trend(op, Trend(1 << int(b.low), 1 << int(b.high)), a)
 
 
-def _shifted_right(op: Operation, a: Trend, b: Trend) -> Trend:
+def _shifted_right_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     _check_shift(b)
     corners = [int(x) >> int(y) for x in (a.low, a.high) for y in (b.low, b.high)]
     return Trend(min(corners), max(corners), a.direction)
@@ -226,17 +268,17 @@ def _check_shift(shift: Trend) -> None:
         raise UnsupportedError("its code has a shift that is not constant")
 
 
-def _maximum(op: Operation, a: Trend, b: Trend) -> Trend:
+def _maximum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     low, high = max(a.low, b.low), max(a.high, b.high)
     return Trend(low, high, _direction(a.direction, b.direction))
 
 
-def _minimum(op: Operation, a: Trend, b: Trend) -> Trend:
+def _minimum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     low, high = min(a.low, b.low), min(a.high, b.high)
     return Trend(low, high, _direction(a.direction, b.direction))
 
 
-def _comparison(op: Operation, a: Trend, b: Trend) -> Trend:
+def _comparison_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     if not isinstance(op, arith.CmpiOp):
         raise UnsupportedError("its code compares floats")
     # Signed predicates: slt, sle, sgt, sge.
@@ -247,45 +289,47 @@ def _comparison(op: Operation, a: Trend, b: Trend) -> Trend:
     return Trend(0, 1, _direction(sign * a.direction, -sign * b.direction))
 
 
-def _same(op: Operation, a: Trend) -> Trend:
+def _same_trend(op: Operation, a: Trend) -> Trend:
     return Trend(a.low, a.high, a.direction)
 
 
-def _sign_extended(op: Operation, a: Trend) -> Trend:
+def _sign_extended_trend(op: Operation, a: Trend) -> Trend:
     if scalar_or_element_type(op.operands[0].type) == i1:
         return Trend(-a.high, -a.low, -a.direction)
-    return _same(op, a)
+    return _same_trend(op, a)
 
 
-def _zero_extended(op: Operation, a: Trend) -> Trend:
+def _zero_extended_trend(op: Operation, a: Trend) -> Trend:
     if a.low < 0:
         raise UnsupportedError("its code extends negative values by zeros")
-    return _same(op, a)
+    return _same_trend(op, a)
 
 
-def _rounded(op: Operation, a: Trend) -> Trend:
+def _rounded_trend(op: Operation, a: Trend) -> Trend:
     low = math.floor(a.low) if math.isfinite(a.low) else a.low
-    return Trend(low, math.ceil(a.high) if math.isfinite(a.high) else a.high, a.direction)
+    return Trend(
+        low, math.ceil(a.high) if math.isfinite(a.high) else a.high, a.direction
+    )
 
 
-def _to_integer(op: Operation, a: Trend) -> Trend:
+def _to_integer_trend(op: Operation, a: Trend) -> Trend:
     if not math.isfinite(a.low) or not math.isfinite(a.high):
         raise UnsupportedError("its code converts floats that are not bounded")
     return Trend(math.trunc(a.low), math.trunc(a.high), a.direction)
 
 
-def _converted(op: Operation, a: Trend) -> Trend:
+def _converted_trend(op: Operation, a: Trend) -> Trend:
     return Trend(_outward(op, a.low, -1), _outward(op, a.high, 1), a.direction)
 
 
-def _magnitude(a: Trend) -> Trend:
+def _magnitude_trend(a: Trend) -> Trend:
     if a.magnitude_of is not None or a.direction < 0:
         raise UnsupportedError("its code has a magnitude without a direction")
     low = max(0.0, a.low, -a.high)
     return Trend(low, max(abs(a.low), abs(a.high)))
 
 
-def _signed(op: Operation, operands: Sequence[Trend]) -> Trend:
+def _signed_trend(op: Operation, operands: Sequence[Trend]) -> Trend:
     """Return the trend of `copysign(f(|x|), x)` for a non-negative function."""
     magnitude, sign = operands
     if magnitude.magnitude_of is not op.operands[1] or magnitude.direction < 0:
@@ -295,8 +339,13 @@ def _signed(op: Operation, operands: Sequence[Trend]) -> Trend:
     return Trend(-magnitude.high, magnitude.high, sign.direction)
 
 
-def _rescaled(
-    op: Any, x: Trend, multiplier: Trend, shift: Trend, x_zero: Trend, zero: Trend
+def _rescaled_trend(
+    op: tosa.RescaleOp,
+    x: Trend,
+    multiplier: Trend,
+    shift: Trend,
+    x_zero: Trend,
+    zero: Trend,
 ) -> Trend | None:
     """Return the trend of `tosa.rescale`, a rounded multiple that is clamped."""
     constants = multiplier, shift, x_zero, zero
@@ -306,55 +355,88 @@ def _rescaled(
         or op.rounding_mode.data == "INEXACT_ROUND"
         or any(each.direction for each in constants)
     )
-    if not has_known_form or multiplier.low < 0 or not 2 <= shift.low <= shift.high <= 62:
+    if (
+        not has_known_form
+        or multiplier.low < 0
+        or not 2 <= shift.low <= shift.high <= 62
+    ):
         return None
     largest = max(abs(x.low), abs(x.high)) + max(abs(x_zero.low), abs(x_zero.high))
     if int(largest * multiplier.high) >> int(shift.low) >= (1 << 31) - (1 << 16):
         return None
-    half = 1 << scalar_or_element_type(op.results[0].type).width.data - 1
+    half = 1 << int_width(scalar_or_element_type(op.results[0].type)) - 1
     return Trend(-half, half - 1, x.direction)
 
 
-def _of_tosa(op: Any, operands: Sequence[Trend]) -> Trend | None:
-    """Return the trend of a TOSA op; its properties have generic types."""
-    name = op_name(op)
-    if name == "tosa.rescale":
-        return _rescaled(op, *operands)
-    if name == "tosa.clamp":
+def _trend_of_tosa(op: Operation, operands: Sequence[Trend]) -> Trend | None:
+    if isinstance(op, tosa.RescaleOp):
+        return _rescaled_trend(op, *operands)
+    if isinstance(op, tosa.ClampOp):
         (x,) = operands
-        low, high = (each.value.data for each in (op.min_val, op.max_val))
-        return Trend(min(max(x.low, low), high), max(min(x.high, high), low), x.direction)
+        low, high = (float(each.value.data) for each in (op.min_val, op.max_val))
+        return Trend(
+            min(max(x.low, low), high), max(min(x.high, high), low), x.direction
+        )
+    name = op_name(op)
+    if name in ("tosa.greater", "tosa.greater_equal"):
+        a, b = operands
+        return Trend(0, 1, _direction(a.direction, -b.direction))
+    if name == "tosa.cast":
+        return _cast_trend(op, *operands)
+    if name == "tosa.gather":
+        table, index = operands
+        if table.direction or index.direction:
+            raise UnsupportedError("its code reads a table at an index that changes")
+        return Trend(table.low, table.high)
+    if name == "tosa.mul":
+        a, b, shift = operands
+        return None if shift.low or shift.high else _product_trend(op, a, b)
     return None
 
 
+def _cast_trend(op: Operation, x: Trend) -> Trend:
+    """Return the trend of `tosa.cast`, which rounds floats to integers half to even."""
+    operand, result = (
+        scalar_or_element_type(value.type) for value in (op.operands[0], op.results[0])
+    )
+    if isinstance(result, AnyFloat):
+        return _converted_trend(op, x)
+    if isinstance(operand, AnyFloat):
+        return _to_integer_trend(op, _rounded_trend(op, x))
+    return _zero_extended_trend(op, x) if operand == i1 else _same_trend(op, x)
+
+
 _FUNCTIONS: Mapping[str, Callable[..., Trend]] = {
-    "arith.addf": _sum,
-    "arith.addi": _sum,
-    "arith.cmpi": _comparison,
-    "arith.divf": _quotient,
-    "arith.extf": _converted,
-    "arith.extsi": _sign_extended,
-    "arith.extui": _zero_extended,
-    "arith.fptosi": _to_integer,
-    "arith.maximumf": _maximum,
-    "arith.maxnumf": _maximum,
-    "arith.maxsi": _maximum,
-    "arith.minimumf": _minimum,
-    "arith.minnumf": _minimum,
-    "arith.minsi": _minimum,
-    "arith.mulf": _product,
-    "arith.muli": _product,
-    "arith.shli": _shifted_left,
-    "arith.shrsi": _shifted_right,
-    "arith.sitofp": _converted,
-    "arith.subf": _difference,
-    "arith.subi": _difference,
-    "arith.truncf": _converted,
-    "arith.trunci": _same,
-    "math.ceil": _rounded,
-    "math.floor": _rounded,
-    "math.round": _rounded,
-    "math.roundeven": _rounded,
-    "math.trunc": _rounded,
-    "quant.scast": _same,
+    "arith.addf": _sum_trend,
+    "arith.addi": _sum_trend,
+    "arith.cmpi": _comparison_trend,
+    "arith.divf": _quotient_trend,
+    "arith.extf": _converted_trend,
+    "arith.extsi": _sign_extended_trend,
+    "arith.extui": _zero_extended_trend,
+    "arith.fptosi": _to_integer_trend,
+    "arith.maximumf": _maximum_trend,
+    "arith.maxnumf": _maximum_trend,
+    "arith.maxsi": _maximum_trend,
+    "arith.minimumf": _minimum_trend,
+    "arith.minnumf": _minimum_trend,
+    "arith.minsi": _minimum_trend,
+    "arith.mulf": _product_trend,
+    "arith.muli": _product_trend,
+    "arith.shli": _shifted_left_trend,
+    "arith.shrsi": _shifted_right_trend,
+    "arith.sitofp": _converted_trend,
+    "arith.subf": _difference_trend,
+    "arith.subi": _difference_trend,
+    "arith.truncf": _converted_trend,
+    "arith.trunci": _same_trend,
+    "math.ceil": _rounded_trend,
+    "math.floor": _rounded_trend,
+    "math.round": _rounded_trend,
+    "math.roundeven": _rounded_trend,
+    "math.trunc": _rounded_trend,
+    "quant.scast": _same_trend,
+    "tosa.add": _sum_trend,
+    "tosa.reshape": _same_trend,
+    "tosa.sub": _difference_trend,
 }

@@ -35,6 +35,8 @@ class ProductProof(AffineProof):
 
     def decide(self) -> str:
         """Return the method; see `kernels.decide`."""
+        if self.comparison.form.has_constants_of_pixels(self.value):
+            raise UnsupportedError("its code has different constants for pixels")
         classes = self.classes()
         first, start, ones = (
             f(self.base) for f in (self._sums, self.affine, self.dependences)
@@ -157,13 +159,15 @@ class ProductProof(AffineProof):
 
     def _compare_steps(self, least: Array, most: Array) -> int:
         """Compare two step functions where one of them changes; return the count."""
-        bounds = np.iinfo(self._result_dtype)
+        bounds = np.iinfo(self._result_dtype.name)
         code = self._code(_MAX_STEPS)
         # The first one is a result of all arguments.
         results = np.arange(bounds.min, bounds.max + 1)
 
         def formula(values: Array) -> Array:
-            return self._stored(values, np.broadcast_to(np.arange(least.size), values.shape))
+            return self._stored(
+                values, np.broadcast_to(np.arange(least.size), values.shape)
+            )
 
         steps = merged_steps(code, formula, least, most, results)
         for values in np.split(steps, len(steps) // _MAX_STEPS):
@@ -255,7 +259,8 @@ class ProductProof(AffineProof):
         rest = target - int(self._first[channel]) - int((coefficients * offsets).sum())
         for place in np.argsort(-np.abs(coefficients), kind="stable"):
             size = abs(int(coefficients[place]))
-            steps = min(rest // size, span) if size else 0
+            # Other pixels may have smaller or larger sums than the middle one.
+            steps = min(max(rest // size, 0), span) if size else 0
             rest -= steps * size
             offsets[place] += steps if coefficients[place] > 0 else -steps
         x = self.base.copy()

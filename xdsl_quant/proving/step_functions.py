@@ -10,7 +10,9 @@ StepFunction = Callable[[Array], Array]
 """Function of `int64` arrays `[steps, channels]`; each channel is non-decreasing."""
 
 
-def thresholds(function: StepFunction, low: Array, high: Array, results: Array) -> Array:
+def thresholds(
+    function: StepFunction, low: Array, high: Array, results: Array
+) -> Array:
     """
     Return the smallest arguments for which a function is at least some results.
 

@@ -1,0 +1,174 @@
+"""
+Wrong lowerings, written by hand, which no proof may accept.
+
+Each one replaces text in the code of a kernel. Random inputs are skipped: proofs must not
+depend on them.
+"""
+
+from typing import NamedTuple
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from tests.proving.kernel_mutants import LINALG, STABLEHLO, TOSA, module
+from xdsl_quant.proving.kernel_comparison import KernelComparison
+from xdsl_quant.proving.kernel_cutting import cut_kernels
+from xdsl_quant.proving.kernels import prove_kernel
+from xdsl_quant.runtime.loading import parse_module
+
+KERNELS = {kernel.op.name: kernel for kernel in cut_kernels(module())}
+
+
+class Wrong(NamedTuple):
+    """A wrong lowering."""
+
+    fault: str
+    kernel: str
+    passes: str
+    old: str
+    new: str
+
+    number: int = 0
+    """Number of the occurrence that is replaced."""
+
+    def mutate(self, lowered: ModuleOp) -> None:
+        """Replace the text in a module."""
+        parts = str(lowered).split(self.old)
+        assert len(parts) > self.number + 1, f"no {self.old!r} in {lowered}"
+        start, end = parts[: self.number + 1], parts[self.number + 1 :]
+        changed = parse_module(self.old.join(start) + self.new + self.old.join(end))
+        block = lowered.body.block
+        for op in [*block.ops]:
+            op.detach()
+            op.erase()
+        for op in [*changed.body.block.ops]:
+            op.detach()
+            block.add_op(op)
+
+
+CONVOLUTION, DEPTHWISE, POOL = "conv_2d", "depthwise_conv_2d", "average_pool_2d"
+DENSE = "fully_connected"
+BOUNDS = "[0, 1, 1, 0] [1, 4, 6, 2]"
+PADDING = "pad = array<i64: 1, 1, 1, 1>"
+PRODUCT = "arith.muli %13, %14 : i32\n      %16 = arith.addi %out_2, %15 : i32"
+NUDGE = "arith.subi %29, %33 : i32"
+
+WRONG = [
+    # Linalg: convolutions
+    Wrong("zero point", CONVOLUTION, LINALG, "constant -3 : i32", "constant -4 : i32"),
+    Wrong("padding value", CONVOLUTION, LINALG, "constant -3 : i8", "constant 0 : i8"),
+    Wrong("padding", CONVOLUTION, LINALG, BOUNDS, "[0, 0, 1, 0] [1, 4, 6, 2]"),
+    Wrong("padding", CONVOLUTION, LINALG, BOUNDS, "[0, 1, 2, 0] [1, 4, 6, 2]"),
+    Wrong("bias", CONVOLUTION, LINALG, "[-234, -4, -121]", "[-234, -5, -121]"),
+    Wrong("bias", CONVOLUTION, LINALG, "[-234, -4, -121]", "[-121, -4, -234]"),
+    Wrong("no lower clamp", CONVOLUTION, LINALG, "maxsi %40, %41", "maxsi %40, %40"),
+    Wrong("no upper clamp", CONVOLUTION, LINALG, "minsi %42, %43", "minsi %42, %42"),
+    Wrong("no rounding", CONVOLUTION, LINALG, "1073741824 : i64", "0 : i64"),
+    Wrong("half up", DEPTHWISE, LINALG, NUDGE, "arith.subi %29, %31 : i32"),
+    Wrong("logical shift", CONVOLUTION, LINALG, "shrsi %36", "shrui %36"),
+    Wrong("shift", CONVOLUTION, LINALG, "constant 5 : i32", "constant 6 : i32"),
+    Wrong("unsigned", CONVOLUTION, LINALG, "extsi %in : i8", "extui %in : i8"),
+    Wrong(
+        "unsigned weight", CONVOLUTION, LINALG, "extsi %in_1 : i8", "extui %in_1 : i8"
+    ),
+    Wrong("duplicate term", CONVOLUTION, LINALG, "addi %out_2, %15", "addi %15, %15"),
+    Wrong(
+        "duplicate term",
+        CONVOLUTION,
+        LINALG,
+        PRODUCT,
+        PRODUCT.replace("%16", "%twice").replace("%15 : i32", "%15 : i32", 1)
+        + "\n      %16 = arith.addi %twice, %15 : i32",
+    ),
+    Wrong("channels swapped", CONVOLUTION, LINALG, "d5), d6)>", "d5), (1 - d6))>"),
+    Wrong(
+        "window transposed", CONVOLUTION, LINALG, "(d3, d4, d5, d6)", "(d3, d5, d4, d6)"
+    ),
+    Wrong("no first value", CONVOLUTION, LINALG, "outs(%8 ", "outs(%7 "),
+    Wrong("squares", CONVOLUTION, LINALG, "muli %13, %14", "muli %13, %13"),
+    Wrong("scale", CONVOLUTION, LINALG, "1433394647", "1433304647"),
+    Wrong("axis of scales", CONVOLUTION, LINALG, "(d3)>", "((d3 * 0))>", 1),
+    Wrong("axis of scales", CONVOLUTION, LINALG, "(d3)>", "((d1 floordiv 2))>", 1),
+    Wrong(
+        "i16 sums",
+        CONVOLUTION,
+        LINALG,
+        "%16 = arith.addi %out_2, %15 : i32",
+        "%s = arith.trunci %out_2 : i32 to i16\n %e = arith.extsi %s : i16 to i32\n"
+        "%16 = arith.addi %e, %15 : i32",
+    ),
+    Wrong("dilation", DEPTHWISE, LINALG, "((d1 * 2) + d5)", "(d1 + (d5 * 2))"),
+    Wrong("weights", DEPTHWISE, LINALG, "(d5, d6, d3, d4)", "(d5, d6, (1 - d3), d4)"),
+    Wrong(
+        "multipliers",
+        DEPTHWISE,
+        LINALG,
+        "[1368236013, 2053962747]",
+        "[2053962747, 1368236013]",
+    ),
+    Wrong("shifts", DEPTHWISE, LINALG, "dense<[5, 7]>", "dense<[7, 5]>"),
+    # Linalg: other kernels
+    Wrong("ratio", DENSE, LINALG, "0.0097604546647272576", "0.0097"),
+    Wrong("rounding", DENSE, LINALG, "math.copysign %23, %19", "math.floor %19"),
+    Wrong(
+        "terms",
+        DENSE,
+        LINALG,
+        "(d0, d1, d2) -> (d2, d1)",
+        "(d0, d1, d2) -> ((47 - d2), d1)",
+    ),
+    Wrong("count", POOL, LINALG, "constant 6 : i32", "constant 5 : i32", 1),
+    Wrong("rounding", POOL, LINALG, "constant 3 : i32", "constant 2 : i32"),
+    Wrong("window", POOL, LINALG, "((d1 * 2) + d4)", "(d1 + d4)"),
+    Wrong("window", POOL, LINALG, "((d2 * 3) + d5)", "((d2 * 3) + (d5 * 0))"),
+    Wrong("channels", POOL, LINALG, "d5), d3)", "d5), (1 - d3))"),
+    Wrong("table index", "logistic", LINALG, "subi %4, %5", "addi %4, %5"),
+    Wrong("argument", "add", LINALG, "extsi %in_1 : i8", "extsi %in : i8"),
+    Wrong(
+        "constant",
+        "concatenation",
+        LINALG,
+        "concat dim(1) %1, %1 : (tensor<1x4x6x2xi8>, "
+        "tensor<1x4x6x2xi8>) -> tensor<1x8x6x2xi8>",
+        "empty() : tensor<1x8x6x2xi8>",
+    ),
+    # TOSA
+    Wrong("zero point", CONVOLUTION, TOSA, "dense<-3>", "dense<-2>"),
+    Wrong("padding", CONVOLUTION, TOSA, PADDING, "pad = array<i64: 0, 2, 1, 1>"),
+    Wrong("padding", CONVOLUTION, TOSA, PADDING, "pad = array<i64: 1, 1, 2, 0>"),
+    Wrong("clamp", CONVOLUTION, TOSA, "min_val = 7", "min_val = 6"),
+    Wrong("rounding", CONVOLUTION, TOSA, "DOUBLE_ROUND", "SINGLE_ROUND"),
+    Wrong("shift", CONVOLUTION, TOSA, "dense<36>", "dense<35>"),
+    Wrong("bias", CONVOLUTION, TOSA, "[-234, -4, -121]", "[-234, -4, -122]"),
+    Wrong(
+        "multipliers",
+        DEPTHWISE,
+        TOSA,
+        "[1368236013, 2053962747]",
+        "[2053962747, 1368236013]",
+    ),
+    Wrong("weights", DEPTHWISE, TOSA, "[67], [-34]", "[-34], [67]"),
+    Wrong("output zero point", DEPTHWISE, TOSA, "dense<7>", "dense<8>"),
+    Wrong("count", POOL, TOSA, "dense<6>", "dense<7>"),
+    Wrong("weight", POOL, TOSA, "dense<1>", "dense<2>"),
+    Wrong("argument", "add", TOSA, "tosa.rescale %1", "tosa.rescale %0"),
+    Wrong("multiplier", "quantize", TOSA, "1952257901", "1952257"),
+    # StableHLO
+    Wrong("padding value", CONVOLUTION, STABLEHLO, "dense<-3>", "dense<0>"),
+    Wrong("zero point", CONVOLUTION, STABLEHLO, "-3 : i32", "-4 : i32"),
+    Wrong("padding", CONVOLUTION, STABLEHLO, BOUNDS, "[0, 2, 1, 0] [1, 4, 6, 2]"),
+    Wrong("bias", CONVOLUTION, STABLEHLO, "[-234, -4, -121]", "[-234, -4, 879]"),
+    Wrong("clamp", CONVOLUTION, STABLEHLO, "dense<7>", "dense<-128>"),
+]
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.kernel}-{w.fault}")
+def test_wrong_lowering_is_not_proved(wrong: Wrong, monkeypatch: pytest.MonkeyPatch):
+    def skip(_: KernelComparison) -> None:
+        return
+
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", skip)
+    theorem = prove_kernel(KERNELS[f"tfl.{wrong.kernel}"], wrong.passes, wrong.mutate)
+    assert theorem.verdict != "proved"
+    assert theorem.method != "no code"
