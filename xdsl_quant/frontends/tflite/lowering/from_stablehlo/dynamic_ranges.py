@@ -51,6 +51,9 @@ class _DynamicRange(NamedTuple):
     scale: SSAValue
     has_zero_point: bool
 
+    dimensions: Sequence[int] = ()
+    """Dimensions of the value along which scales vary."""
+
 
 def _without(value: SSAValue, *op_types: type[Operation]) -> SSAValue:
     """Return the first operand of a chain of ops of these types, or the value."""
@@ -89,6 +92,7 @@ def _dynamic_range(value: SSAValue) -> _DynamicRange | None:
             and chosen.input is op.input
             and chosen.zero_point is own is zero_point
             and chosen.storage.storage_type_integral_width == 8
+            and not chosen.blocks
         ):
             return _DynamicRange(op.input, op.scale, own is not None)
     if isinstance(op, stablehlo.ClampOp) and zero_point is None:
@@ -118,12 +122,28 @@ def _symmetric_range(clamp: stablehlo.ClampOp) -> _DynamicRange | None:
         or magnitudes.operand is not quotient.lhs
     ):
         return None
+    reduced = largest.dimensions.get_values()
+    kept = [d for d in range(len(shape_of(quotient.lhs))) if d not in reduced]
+    if kept and not _varies_along(quotient.rhs, scale, kept):
+        return None
     limits = *bounds, steps
     is_filled = all(
         array is not None and bool((array == limit).all())
         for array, limit in zip(limits, (-127, 127, 127), strict=True)
     )
-    return _DynamicRange(quotient.lhs, scale, False) if is_filled else None
+    return _DynamicRange(quotient.lhs, scale, False, kept) if is_filled else None
+
+
+def _varies_along(
+    value: SSAValue, scale: SSAValue, dimensions: Sequence[int | None]
+) -> bool:
+    """Return True if a value contains scales along dimensions."""
+    op = value.owner
+    return (
+        isinstance(op, stablehlo.BroadcastInDimOp)
+        and op.operand is scale
+        and [*op.broadcast_dimensions.get_values()] == [*dimensions]
+    )
 
 
 def _scaled_product(value: SSAValue) -> tuple[_Product, Sequence[SSAValue]] | None:
@@ -149,10 +169,12 @@ def _is_aligned(value: SSAValue) -> bool:
     return not isinstance(op, stablehlo.ReshapeOp) or not shape_of(op.operand)
 
 
-def _weight_scales(factors: Sequence[SSAValue], scale: SSAValue) -> Array | None:
+def _weight_scales(
+    factors: Sequence[SSAValue], scale: SSAValue, dimensions: Sequence[int | None]
+) -> Array | None:
     """
     Return the product of the constant factors, which broadcasts to the result; `None` if
-    the others are not exactly the scale of the activations.
+    the others are not exactly the scales of the activations, along these dimensions.
     """
     scales, pending = np.ones((), np.float32), [*factors]
     dynamic: list[SSAValue] = []
@@ -164,6 +186,8 @@ def _weight_scales(factors: Sequence[SSAValue], scale: SSAValue) -> Array | None
         inner = _without(factor, stablehlo.BroadcastInDimOp, stablehlo.ReshapeOp)
         if isinstance(inner.owner, stablehlo.MultiplyOp) and _is_aligned(factor):
             pending += inner.owner.operands
+        elif dimensions and not _varies_along(factor, scale, dimensions):
+            return None
         else:
             dynamic.append(inner)
     return scales if dynamic == [scale] else None
@@ -243,7 +267,9 @@ def _restore(op: Operation) -> bool | None:
     if activations is None or weights is None:
         return None
     channels, axis = _channel_dimensions(product)
-    scales = _weight_scales(factors, activations.scale)
+    positions, _ = product.result_dimensions()
+    rows = [positions.get(d) for d in activations.dimensions]
+    scales = _weight_scales(factors, activations.scale, rows)
     if scales is not None:
         scales = _channel_scales(scales, len(shape_of(op.result)), channels)
     if scales is None or not (0 < scales.min() <= scales.max() < np.inf):
