@@ -426,13 +426,12 @@ def _all_samples(b: GraphBuilder, regions: _Regions) -> SSAValue:
     start = b.broadcast(b.scalar(regions.initial, element_type), shape)
     limit = b.compute(stablehlo.MultiplyOp, *limits)
     ((total,), _) = while_loop(b, limit, [start], step)
-    number = b.broadcast(b.compute(stablehlo.MultiplyOp, *counts), shape, [0])
-    if regions.op_type is stablehlo.AddOp:
-        number = b.compute(stablehlo.MaximumOp, number, 1)
-        return b.compute(stablehlo.DivideOp, total, number)
-    # Regions without samples.
-    is_empty = b.compare(ComparisonDirection.EQ, total, regions.initial)
-    return b.select(is_empty, 0, total)
+    if regions.op_type is stablehlo.MaximumOp:
+        # Regions without samples.
+        is_empty = b.compare(ComparisonDirection.EQ, total, regions.initial)
+        return b.select(is_empty, 0, total)
+    number = b.compute(stablehlo.MaximumOp, b.compute(stablehlo.MultiplyOp, *counts), 1)
+    return b.compute(stablehlo.DivideOp, total, b.broadcast(number, shape, [0]))
 
 
 SAMPLING: Mapping[str, Conversion] = {
