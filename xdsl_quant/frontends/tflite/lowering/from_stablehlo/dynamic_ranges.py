@@ -198,12 +198,10 @@ def _restore(op: Operation) -> bool | None:
     if activations is None or weights is None:
         return None
     channels, axis = _channel_dimensions(product)
-    if weights[1].ndim and axis != weights[0].ndim - 1:
-        return None
     scales = _weight_scales(factors, activations.scale)
     if scales is not None:
         scales = _channel_scales(scales, len(shape_of(op.result)), channels)
-    if scales is None:
+    if scales is None or (weights[1].ndim and axis != weights[0].ndim - 1):
         return None
     scales, zero_points = np.broadcast_arrays(scales, weights[1])
     dimension = axis if scales.ndim else None
