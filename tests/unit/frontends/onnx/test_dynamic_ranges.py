@@ -34,7 +34,7 @@ def _dynamic_graph(
 
 def _graph(kind: str) -> Graph:
     rng = np.random.default_rng(1)
-    dtype: DTypeLike = np.uint8 if kind == "u8 weights" else np.int8
+    dtype: DTypeLike = np.uint8 if kind.startswith("u8") else np.int8
     info = np.iinfo(dtype)
     if kind == "convolution":
         x = rng.normal(size=(1, 3, 6, 6)).astype(np.float32)
@@ -44,9 +44,12 @@ def _graph(kind: str) -> Graph:
         x = rng.normal(size=(1, 16)).astype(np.float32)
         weights = rng.integers(info.min + 1, info.max + 1, (16, 5), dtype)
         op_type = "MatMulInteger"
-    is_vector = kind == "scales of channels"
+    is_vector = "channels" in kind
     scale = rng.uniform(0.001, 0.01, 5 if is_vector else ()).astype(np.float32)
-    zero_point = np.full(scale.shape, 120 if kind == "u8 weights" else 0, dtype)
+    is_unsigned = dtype is np.uint8
+    zero_point = np.full(scale.shape, 120 if is_unsigned else 0, dtype)
+    if kind == "u8 channels":
+        zero_point[:2] = 100, 140
     return _dynamic_graph(op_type, x, weights, zero_point, scale)
 
 
@@ -67,6 +70,7 @@ def _compare(content: bytes, graph: Graph, tolerance: float) -> None:
         ("scales of channels", 1e-5, "fully_connected"),
         # LiteRT has no kernel for weights with a zero point: activations are floats.
         ("u8 weights", 2e-2, "dequantize"),
+        ("u8 channels", 2e-2, "dequantize"),
     ],
 )
 def test_results_of_litert(kind: str, tolerance: float, kernel: str):

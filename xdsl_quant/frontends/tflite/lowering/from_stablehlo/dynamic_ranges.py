@@ -91,6 +91,8 @@ def _scaled_product(value: SSAValue) -> tuple[_Product, Sequence[SSAValue]] | No
 def _is_aligned(value: SSAValue) -> bool:
     """Return True if a value is broadcast as NumPy does, or not at all."""
     op = value.owner
+    if isinstance(op, stablehlo.ConvertOp):
+        return _is_aligned(op.operand)
     if isinstance(op, stablehlo.BroadcastInDimOp):
         rank, own = len(shape_of(value)), len(shape_of(op.operand))
         is_aligned = op.broadcast_dimensions.get_values() == (*range(rank - own, rank),)
@@ -128,26 +130,30 @@ def _channel_scales(scales: Array, rank: int, channels: int) -> Array | None:
     return first.reshape(-1) if is_equal else None
 
 
-def _weights(value: SSAValue) -> tuple[Array, int] | None:
-    """Return constant weights as `i8`, and their zero point."""
-    zero_point, value = 0, _without(value, stablehlo.ConvertOp)
+def _weights(value: SSAValue) -> tuple[Array, Array] | None:
+    """Return constant weights as `i8`, and one zero point, or a vector for the columns."""
+    zero_points = np.zeros((), np.int64)
+    value = _without(value, stablehlo.ConvertOp)
     if isinstance(op := value.owner, stablehlo.SubtractOp):
+        if not _is_aligned(op.rhs):
+            return None
         known = constant_elements(
             _without(op.rhs, stablehlo.BroadcastInDimOp, stablehlo.ConvertOp)
         )
-        if known is None or not known.size or (known != known.flat[0]).any():
+        if known is None or not known.size or known.ndim > 1:
             return None
-        zero_point = int(known.flat[0])
+        is_equal = bool((known == known.flat[0]).all())
+        zero_points = (known.flat[0] if is_equal else known).astype(np.int64)
         value = _without(op.lhs, stablehlo.ConvertOp)
     elements = constant_elements(value)
     if elements is None or elements.dtype.name not in ("int8", "uint8"):
         return None
     weights = elements.astype(np.int64)
-    if np.abs(weights - zero_point).max(initial=0) < 128:
-        weights, zero_point = weights - zero_point, 0
+    if np.abs(weights - zero_points).max(initial=0) < 128:
+        weights, zero_points = weights - zero_points, np.zeros((), np.int64)
     elif elements.dtype.name == "uint8":
-        weights, zero_point = weights - 128, zero_point - 128
-    return weights.astype(np.int8), zero_point
+        weights, zero_points = weights - 128, zero_points - 128
+    return weights.astype(np.int8), zero_points
 
 
 def _channel_dimensions(op: _Product) -> tuple[int, int]:
@@ -195,12 +201,13 @@ def _restore(op: Operation) -> bool | None:
     scales = _weight_scales(factors, activations.scale)
     if scales is not None:
         scales = _channel_scales(scales, len(shape_of(op.result)), channels)
-    if scales is None:
+    if scales is None or (weights[1].ndim and axis != weights[0].ndim - 1):
         return None
+    scales, zero_points = np.broadcast_arrays(scales, weights[1])
     dimension = axis if scales.ndim else None
     type_ = uniform_type(
         QuantizationParameters(
-            scales, weights[1], storage="i8", quantized_dimension=dimension
+            scales, zero_points, storage="i8", quantized_dimension=dimension
         )
     )
     b = LoweringBuilder(InsertPoint.before(op), location=product.location)
