@@ -12,7 +12,10 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tests.oracles.certificates import networks, violations
 from xdsl_quant import execution
+from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
+from xdsl_quant.frontends.tflite.formulas.rows import softmax
 from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.numerics.parameters import QuantizationParameters
 from xdsl_quant.proving import Certificate, Region, certify
 from xdsl_quant.proving.certificates import witnesses
 from xdsl_quant.proving.certificates.bounds import Variables
@@ -28,6 +31,7 @@ from xdsl_quant.proving.certificates.linear_maps import (
 from xdsl_quant.proving.certificates.linear_maps import (
     Path as MapPath,
 )
+from xdsl_quant.proving.certificates.tfl_readers import softmax_error
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.loading import as_module
 
@@ -331,3 +335,23 @@ def test_slopes_bound_difference_quotients(name: str):
     error = 1e-12 * (1 + np.abs(results).max(axis=1))
     assert np.all(least - error <= results.min(axis=1))
     assert np.all(results.max(axis=1) <= most + error)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.023, 0.3])
+@pytest.mark.parametrize("length", [1, 3, 40])
+def test_softmax_kernel_is_within_its_error(scale: float, length: int):
+    rng = np.random.default_rng(4)
+    spread = rng.choice([2, 20, 256], (500, 1))
+    stored = rng.integers(0, 256, (500, length)) % spread - 128
+    operand = Quantized(stored, QuantizationParameters(np.float32(scale)))
+    result = QuantizationParameters(1 / 256, -128)
+    found = (softmax(operand, result) + 128) / 256
+    powers = np.exp(
+        float(np.float32(scale)) * (stored - stored.max(axis=1, keepdims=True))
+    )
+    exact = powers / powers.sum(axis=1, keepdims=True)
+    limit = softmax_error(float(np.float32(scale)), 1.0, length) + 0.5 / 256
+    # A result of 1 saturates to the largest stored value.
+    assert np.abs(found - np.minimum(exact, 255 / 256)).max() <= limit
+    # The error is that of 19 fractional bits, far below the rounding to stored values.
+    assert limit < 0.53 / 256
