@@ -45,7 +45,7 @@ def decide_elementwise(comparison: KernelComparison) -> str:
     ]:
         return _decide_floats(comparison)
     sizes = [high - low + 1 for low, high in comparison.ranges]
-    count, total = _element_count(comparison), prod(sizes)
+    count, total = _shared_size(comparison), prod(sizes)
     # Each element gets all values if its constants may differ from those of others.
     step = count if is_shared else 1
     if form.has_broadcasts(count) or total > min(_MAX_INPUTS, step * MAX_CALLS):
@@ -61,7 +61,7 @@ def decide_elementwise(comparison: KernelComparison) -> str:
     return f"all {total:,} inputs of an element"
 
 
-def _element_count(comparison: KernelComparison) -> int:
+def _shared_size(comparison: KernelComparison) -> int:
     """Return the number of elements of each argument and result."""
     results = [result.type for result in comparison.kernel.op.results]
     shapes = {shape_of(type_) for type_ in [*comparison.types, *results]}
