@@ -34,17 +34,20 @@ def merge_products(module: ModuleOp) -> None:
     """Merge products of stored vectors and the same constant matrix."""
     groups: dict[object, list[stablehlo.DotGeneralOp]] = {}
     for op in module.walk():
-        if isinstance(op, stablehlo.DotGeneralOp) and (key := _key(op)) is not None:
+        if (
+            isinstance(op, stablehlo.DotGeneralOp)
+            and (key := _product_key(op)) is not None
+        ):
             groups.setdefault(key, []).append(op)
     for ops in groups.values():
         if len(ops) > 1 and (moved := _ops_to_move(ops)) is not None:
             for op in moved:
                 op.detach()
                 Rewriter.insert_op(op, InsertPoint.before(ops[0]))
-            _merge(ops)
+            _merge_rows(ops)
 
 
-def _key(op: stablehlo.DotGeneralOp) -> object | None:
+def _product_key(op: stablehlo.DotGeneralOp) -> object | None:
     """Return a key that is equal for products to merge; `None` for other products."""
     extension, value = op.lhs.owner, op.rhs
     if not isinstance(extension, _Extension) or shape_of(op.lhs)[:1] != (1,):
@@ -92,7 +95,7 @@ def _can_move(op: Operation) -> bool:
     return op.name.split(".")[0] in _MOVED_DIALECTS or isinstance(op, _MOVED_OPS)
 
 
-def _merge(ops: Sequence[stablehlo.DotGeneralOp]) -> None:
+def _merge_rows(ops: Sequence[stablehlo.DotGeneralOp]) -> None:
     """Replace products by rows of one product, inserted before the first."""
     first = ops[0]
     builder = StableHLOBuilder(InsertPoint.before(first), location=first.location)
