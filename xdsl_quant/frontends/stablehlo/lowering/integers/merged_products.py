@@ -36,7 +36,7 @@ def merge_products(module: ModuleOp) -> None:
     for op in module.walk():
         if (
             isinstance(op, stablehlo.DotGeneralOp)
-            and (key := _product_key(op)) is not None
+            and (key := _vector_product_key(op)) is not None
         ):
             groups.setdefault(key, []).append(op)
     for ops in groups.values():
@@ -47,7 +47,7 @@ def merge_products(module: ModuleOp) -> None:
             _merge_rows(ops)
 
 
-def _product_key(op: stablehlo.DotGeneralOp) -> object | None:
+def _vector_product_key(op: stablehlo.DotGeneralOp) -> object | None:
     """Return a key that is equal for products to merge; `None` for other products."""
     extension, value = op.lhs.owner, op.rhs
     if not isinstance(extension, _Extension) or shape_of(op.lhs)[:1] != (1,):
