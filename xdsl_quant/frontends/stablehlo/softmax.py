@@ -46,10 +46,10 @@ def match_softmax(divide: stablehlo.DivideOp) -> RowOperand | None:
     largest = row_reduction(difference.rhs, stablehlo.MaximumOp)
     if largest is None or largest.axis != total.axis:
         return None
-    return largest if _is_same(largest.operand, difference.lhs) else None
+    return largest if _have_one_source(largest.operand, difference.lhs) else None
 
 
-def _is_same(x: SSAValue, y: SSAValue) -> bool:
+def _have_one_source(x: SSAValue, y: SSAValue) -> bool:
     """Return True for one value, or two dequantizations of one value."""
     sources = [
         value.owner.operands[0]
