@@ -310,7 +310,7 @@ def _order_quantized(
     return conversion(b, node, b.op(DequantizeCastOp, (source,), floats))
 
 
-def _clip(
+def _clip_stored(
     conversion: Conversion,
     b: GraphBuilder,
     node: Node,
@@ -350,7 +350,7 @@ def with_quantized_moves(
         name: partial(_order_quantized, conversions[name])
         for name in ("ArgMax", "ArgMin")
     }
-    clip = partial(_clip, conversions["Clip"])
+    clip = partial(_clip_stored, conversions["Clip"])
     return {**conversions, **moves, **orders, "Clip": clip}
 
 

@@ -102,11 +102,11 @@ def _is_narrowed(narrow: Attribute, type_: UniformType) -> bool:
     return (
         low <= narrow_low
         and narrow_high <= high
-        and _clipped(narrow, low, high) == type_
+        and _with_storage_range(narrow, low, high) == type_
     )
 
 
-def _clipped(type_: UniformType, low: int, high: int) -> UniformType:
+def _with_storage_range(type_: UniformType, low: int, high: int) -> UniformType:
     """Return a type with another storage range."""
     parameters = QuantizationParameters.from_type(type_)
     return uniform_type(replace(parameters, storage_min=low, storage_max=high))
@@ -138,7 +138,7 @@ def clip_quantized(
     low, high = max(int(low), own_low), min(int(high), own_high)
     if low >= high:
         return None
-    result_type = with_element_type(source.type, _clipped(type_, low, high))
+    result_type = with_element_type(source.type, _with_storage_range(type_, low, high))
     return stored_value(b, _add_cast(b, QuantizeCastOp(cast_op.input, result_type)))
 
 

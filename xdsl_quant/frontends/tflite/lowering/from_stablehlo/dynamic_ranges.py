@@ -47,7 +47,7 @@ class _DynamicRange(NamedTuple):
     has_zero_point: bool
 
 
-def _without(value: SSAValue, *op_types: type[Operation]) -> SSAValue:
+def _before_ops(value: SSAValue, *op_types: type[Operation]) -> SSAValue:
     """Return the first operand of a chain of ops of these types, or the value."""
     while isinstance(value.owner, op_types):
         value = value.owner.operands[0]
@@ -56,7 +56,7 @@ def _without(value: SSAValue, *op_types: type[Operation]) -> SSAValue:
 
 def _dynamic_range(value: SSAValue) -> _DynamicRange | None:
     """Return the activations of an integer product, less their zero points."""
-    value = _without(
+    value = _before_ops(
         value,
         stablehlo.SubtractOp,
         stablehlo.ConvertOp,
@@ -70,7 +70,7 @@ def _dynamic_range(value: SSAValue) -> _DynamicRange | None:
         if isinstance(rounded, stablehlo.RoundNearestEvenOp) and isinstance(
             quotient := rounded.operand.owner, stablehlo.DivideOp
         ):
-            scale = _without(quotient.rhs, stablehlo.BroadcastInDimOp)
+            scale = _before_ops(quotient.rhs, stablehlo.BroadcastInDimOp)
             return _DynamicRange(quotient.lhs, scale, False)
     return None
 
@@ -112,7 +112,7 @@ def _weight_scales(factors: Sequence[SSAValue], scale: SSAValue) -> Array | None
         if (array := known_elements(factor)) is not None:
             scales = scales * array
             continue
-        inner = _without(factor, stablehlo.BroadcastInDimOp, stablehlo.ReshapeOp)
+        inner = _before_ops(factor, stablehlo.BroadcastInDimOp, stablehlo.ReshapeOp)
         if isinstance(inner.owner, stablehlo.MultiplyOp) and _is_aligned(factor):
             pending += inner.owner.operands
         else:
@@ -133,18 +133,18 @@ def _channel_scales(scales: Array, rank: int, channels: int) -> Array | None:
 def _weights(value: SSAValue) -> tuple[Array, Array] | None:
     """Return constant weights as `i8`, and one zero point, or a vector for the columns."""
     zero_points = np.zeros((), np.int64)
-    value = _without(value, stablehlo.ConvertOp)
+    value = _before_ops(value, stablehlo.ConvertOp)
     if isinstance(op := value.owner, stablehlo.SubtractOp):
         if not _is_aligned(op.rhs):
             return None
         known = constant_elements(
-            _without(op.rhs, stablehlo.BroadcastInDimOp, stablehlo.ConvertOp)
+            _before_ops(op.rhs, stablehlo.BroadcastInDimOp, stablehlo.ConvertOp)
         )
         if known is None or not known.size or known.ndim > 1:
             return None
         is_equal = bool((known == known.flat[0]).all())
         zero_points = (known.flat[0] if is_equal else known).astype(np.int64)
-        value = _without(op.lhs, stablehlo.ConvertOp)
+        value = _before_ops(op.lhs, stablehlo.ConvertOp)
     elements = constant_elements(value)
     if elements is None or elements.dtype.name not in ("int8", "uint8"):
         return None
@@ -176,7 +176,11 @@ def restore_dynamic_ranges(module: ModuleOp) -> Sequence[RewritePattern]:
         Patterns for the converted module, whose kernels quantize the activations.
     """
     # A product is scaled by several factors: the last multiplication comes first.
-    found = [_restore(op) for op in reversed([*module.walk()]) if op.parent is not None]
+    found = [
+        _restore_product(op)
+        for op in reversed([*module.walk()])
+        if op.parent is not None
+    ]
     kinds = [each for each in found if each is not None]
     if not kinds:
         return ()
@@ -184,7 +188,7 @@ def restore_dynamic_ranges(module: ModuleOp) -> Sequence[RewritePattern]:
     return (UseStoredWeights(has_zero_points=any(kinds)),)
 
 
-def _restore(op: Operation) -> bool | None:
+def _restore_product(op: Operation) -> bool | None:
     """
     Restore a product. Return True if its activations have zero points, False if they have
     none, `None` for other ops.
