@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.frontends.onnx import read_onnx
-from xdsl_quant.frontends.tflite import write_tflite
+from xdsl_quant.frontends.tflite import TFLiteFileError, write_tflite
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.loading import apply_passes
@@ -19,14 +19,20 @@ from .quantized_models import Graph
 
 
 def _dynamic_graph(
-    op_type: str, x: Array, weights: Array, zero_point: Array, scale: Array
+    op_type: str,
+    x: Array,
+    weights: Array,
+    zero_point: Array,
+    scale: Array,
+    **attributes: int,
 ) -> Graph:
     """Return what `quantize_dynamic` writes for one product."""
     graph = Graph()
     value = graph.argument(x)
     stored = graph.node("DynamicQuantizeLinear", [value], 3)
     operands = [stored, graph.constant(weights), f"{stored}_2"]
-    total = graph.node(op_type, [*operands, graph.constant(zero_point)])
+    operands.append(graph.constant(zero_point))
+    total = graph.node(op_type, operands, **attributes)
     scales = graph.node("Mul", [f"{stored}_1", graph.constant(scale)])
     graph.node("Mul", [graph.node("Cast", [total], to=1), scales])
     return graph
@@ -36,21 +42,25 @@ def _graph(kind: str) -> Graph:
     rng = np.random.default_rng(1)
     dtype: DTypeLike = np.uint8 if kind.startswith("u8") else np.int8
     info = np.iinfo(dtype)
-    if kind == "convolution":
-        x = rng.normal(size=(1, 3, 6, 6)).astype(np.float32)
-        weights = rng.integers(-127, 128, (4, 3, 3, 3), np.int8)
+    attributes = dict[str, int]()
+    if "convolution" in kind:
+        attributes["group"] = groups = 2 if kind == "grouped convolution" else 1
+        x = rng.normal(size=(1, 4, 6, 6)).astype(np.float32)
+        weights = rng.integers(-127, 128, (4, 4 // groups, 3, 3), np.int8)
         op_type = "ConvInteger"
     else:
         x = rng.normal(size=(1, 16)).astype(np.float32)
         weights = rng.integers(info.min + 1, info.max + 1, (16, 5), dtype)
         op_type = "MatMulInteger"
+    if kind == "weights of -128":
+        weights[:, 2] = -128
     is_vector = "channels" in kind
     scale = rng.uniform(0.001, 0.01, 5 if is_vector else ()).astype(np.float32)
     is_unsigned = dtype is np.uint8
     zero_point = np.full(scale.shape, 120 if is_unsigned else 0, dtype)
     if kind == "u8 channels":
         zero_point[:2] = 100, 140
-    return _dynamic_graph(op_type, x, weights, zero_point, scale)
+    return _dynamic_graph(op_type, x, weights, zero_point, scale, **attributes)
 
 
 def _compare(content: bytes, graph: Graph, tolerance: float) -> None:
@@ -66,11 +76,14 @@ def _compare(content: bytes, graph: Graph, tolerance: float) -> None:
     [
         # The reference kernel has no zero points for one scale.
         ("convolution", 2e-2, "conv_2d"),
+        ("grouped convolution", 2e-2, "conv_2d"),
         ("matrix", 1e-5, "fully_connected"),
         ("scales of channels", 1e-5, "fully_connected"),
         # LiteRT has no kernel for weights with a zero point: activations are floats.
         ("u8 weights", 2e-2, "dequantize"),
         ("u8 channels", 2e-2, "dequantize"),
+        # It overflows.
+        ("weights of -128", 2e-2, "dequantize"),
     ],
 )
 def test_results_of_litert(kind: str, tolerance: float, kernel: str):
@@ -86,6 +99,34 @@ def test_results_of_litert(kind: str, tolerance: float, kernel: str):
         for use in op.results[0].uses
     }
     assert users == {f"tfl.{kernel}"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["no zero point", "another zero point", "scale of an argument", "scale of 0"],
+)
+def test_other_arithmetic_is_refused(kind: str):
+    """LiteRT's kernels choose the scale and the zero point themselves."""
+    x = np.random.default_rng(2).normal(size=(1, 4)).astype(np.float32)
+    weights, zero = np.eye(4, dtype=np.int8), np.zeros((), np.int8)
+    scale = np.array(0 if kind == "scale of 0" else 0.5, np.float32)
+    graph = _dynamic_graph("MatMulInteger", x, weights, zero, scale)
+    quantization, product, *others = graph.nodes
+    if kind == "no zero point":
+        product.input[2] = ""
+    elif kind == "another zero point":
+        product.input[2] = graph.constant(np.array(3, np.uint8))
+    elif kind == "scale of an argument":
+        graph.nodes = []
+        scale_name = graph.argument(scale)
+        operands = [quantization.input[0], scale_name, product.input[3]]
+        stored = graph.node("QuantizeLinear", operands)
+        product.input[0], product.input[2] = stored, product.input[3]
+        others[0].input[0] = scale_name
+        graph.nodes += [product, *others]
+    module = read_onnx(graph.model((1, 4)))
+    with pytest.raises(TFLiteFileError, match=r"'quant\.\w+' op has no conversion"):
+        write_tflite(module)
 
 
 def test_recipe():

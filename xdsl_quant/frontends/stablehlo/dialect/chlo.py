@@ -60,7 +60,7 @@ from .base import (
     StableHLOOp,
     dialect_of,
 )
-from .products import verify_product_shape
+from .products import verify_precisions, verify_product_shape
 from .rules import verify_count, verify_dimensions
 from .syntax import FUNCTIONAL_TYPE
 
@@ -399,7 +399,7 @@ class RaggedDotOp(StableHLOOp):
         verify_dimensions("lhs_ragged_dimensions", ragged, len(lhs))
         verify_count("lhs_ragged_dimensions", ragged, 1)
         verify_count("rhs_group_dimensions", group, int(ragged[0] not in used))
-        require(bool(sizes), "expects group_sizes of rank 1 or more")
+        self._verify_group_sizes(sizes, ragged[0], batch, contracting)
         shapes = [lhs[d] for d in used], [rhs[d] for d in rhs_used]
         if group:
             shapes[0].append(sizes[-1])
@@ -415,7 +415,32 @@ class RaggedDotOp(StableHLOOp):
             *(size for d, size in enumerate(rhs) if d not in rhs_used),
         ]
 
+    def _verify_group_sizes(
+        self,
+        sizes: Sequence[int],
+        ragged: int,
+        batch: Sequence[int],
+        contracting: Sequence[int],
+    ) -> None:
+        """
+        Verify that groups have one size each, or one for each index of the outer
+        dimensions: those of its kind before the ragged one, after batching ones.
+        """
+        shape = self.tensor_types[0].get_shape()
+        free = [d for d in range(len(shape)) if d not in (*batch, *contracting)]
+        kind = next(dims for dims in (batch, contracting, free) if ragged in dims)
+        outer = [*kind[: kind.index(ragged)]]
+        if kind is not batch:
+            outer = [*batch, *outer]
+        prefix = [shape[d] for d in outer]
+        require(
+            bool(sizes) and [*sizes[:-1]] in ([], prefix),
+            "expects group_sizes of rank 1, or with the sizes of the outer dimensions "
+            f"{prefix} first, got {[*sizes]}",
+        )
+
     def verify_(self) -> None:
+        verify_precisions(self.precision_config)
         verify_product_shape(self.inferred_shape(), self.tensor_types[-1])
 
 

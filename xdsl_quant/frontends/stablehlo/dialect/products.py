@@ -93,7 +93,7 @@ class ProductCoefficient(AffineOpCoefficient):
         return super().contracting_dimensions_of(op)
 
 
-def verify_precisions(config: ArrayAttr[PrecisionAttr] | None) -> None:
+def verify_precisions(config: ArrayAttr[Attribute] | None) -> None:
     """Raise `VerifyException` if there are more precisions than factors."""
     require(
         config is None or len(config) <= 2,

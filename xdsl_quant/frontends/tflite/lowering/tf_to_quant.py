@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, TensorType
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, TensorType
 from xdsl.ir import Operation, SSAValue, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant.fake_quantization import Storage, quantized_counterpart
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.frontends.tflite.dialect import FakeQuantOp
 from xdsl_quant.frontends.tflite.dialect.tf import (
     FakeQuantWithMinMaxVarsPerChannelOp,
@@ -67,6 +68,10 @@ class ConvertTFFakeQuant(CheckedPattern[TypeAttribute]):
         if not isinstance(op, TFFakeQuantOp | FakeQuantOp):
             return None
         problem, type_ = _PROBLEM, op.results[0].type
+        element_types = {*map(scalar_or_element_type, (op.operands[0].type, type_))}
+        if len(element_types) > 1 or not isinstance(element_types.pop(), AnyFloat):
+            found = f"'{op.operands[0].type}' and '{type_}'"
+            refuse(op, problem, f"expected tensors of one float type, found {found}")
         axis = None
         if isinstance(op, FakeQuantWithMinMaxVarsPerChannelOp):
             if not isinstance(type_, TensorType):

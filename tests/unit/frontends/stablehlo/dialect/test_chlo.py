@@ -109,6 +109,16 @@ RAGGED_DOT = (
             "operand #2 must be ranked tensor of 2/4/8/16",
         ),
         (
+            "tensor<2xi32>",
+            "tensor<1x2xi32>",
+            "with the sizes of the outer dimensions []",
+        ),
+        (
+            "precision_config = [",
+            "precision_config = [#chlo<precision HIGH>, ",
+            "got 3",
+        ),
+        (
             "rhs_group_dimensions = [0]",
             "rhs_group_dimensions = []",
             "expects 1 rhs_group",
@@ -123,6 +133,52 @@ def test_verification_of_ragged_products(old: str, new: str, message: str):
     text = f"func.func @f(%x: {x}, %w: {w}, %i: {i}) {{\n%0 = {op}\nreturn\n}}"
     with pytest.raises(IRError, match=re.escape(message)):
         parse_module(text)
+
+
+@pytest.mark.parametrize(
+    ("batch", "contracting", "ragged", "outer"),
+    [([0], [3], 2, [4, 5]), ([0], [1, 2], 2, [4, 5]), ([1, 0], [3], 0, [5])],
+)
+def test_sizes_of_groups(
+    batch: list[int], contracting: list[int], ragged: int, outer: list[int]
+):
+    """Each index of the outer dimensions may have its own groups, in their order."""
+    shape, group = [4, 5, 6, 8], ragged not in (*batch, *contracting)
+    weights = [2, *(shape[d] for d in (*batch, *contracting))]
+    result = [shape[d] for d in batch]
+    result += [size for d, size in enumerate(shape) if d not in (*batch, *contracting)]
+    result = [2] * (ragged in contracting) + result
+    first = int(group)
+    rhs = [*range(first, first + len(batch) + len(contracting))]
+    numbers = (
+        f"lhs_batching_dimensions = {batch}, "
+        f"rhs_batching_dimensions = {rhs[: len(batch)]}, "
+        f"lhs_contracting_dimensions = {contracting}, "
+        f"rhs_contracting_dimensions = {rhs[len(batch) :]}, "
+        f"lhs_ragged_dimensions = [{ragged}], "
+        f"rhs_group_dimensions = {[0] * group}"
+    )
+
+    def parse(sizes: list[int]) -> None:
+        x, w, i, r = (
+            f"tensor<{'x'.join(map(str, dims))}x{element}>"
+            for dims, element in (
+                (shape, "f32"),
+                (weights[1 - first :], "f32"),
+                (sizes, "i32"),
+                (result, "f32"),
+            )
+        )
+        parse_module(
+            f"func.func @f(%x: {x}, %w: {w}, %i: {i}) {{\n"
+            '%0 = "chlo.ragged_dot"(%x, %w, %i) <{ragged_dot_dimension_numbers = '
+            f"#chlo.ragged_dot<{numbers}>}}> : ({x}, {w}, {i}) -> {r}\nreturn\n}}"
+        )
+
+    parse([2])
+    parse([*outer, 2])
+    with pytest.raises(IRError, match=re.escape(f"dimensions {outer} first")):
+        parse([*outer, 6, 2])
 
 
 def test_text():

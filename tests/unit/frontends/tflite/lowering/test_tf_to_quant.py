@@ -83,6 +83,13 @@ def test_infinite_range_of_tensorflow_lite():
         apply_passes(parse_module(text), "tf-to-quant")
 
 
+@pytest.mark.parametrize("element_type", ["i32", "!quant.uniform<i8:f32, 0.5>"])
+def test_fake_quantization_of_stored_values(element_type: str):
+    text = lite_module("-1.0", "2.0", 8, "false").replace("xf32>", f"x{element_type}>")
+    with pytest.raises(IRError, match="expected tensors of one float type, found"):
+        apply_passes(parse_module(text), "tf-to-quant")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

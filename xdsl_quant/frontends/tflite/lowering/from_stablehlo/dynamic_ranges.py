@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, ModuleOp, TensorType
+from xdsl.dialects.tensor import FromElementsOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -20,9 +21,13 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
     uniform_type,
 )
-from xdsl_quant.dialects.quant.dynamic_ops import DynamicQuantizeCastOp
+from xdsl_quant.dialects.quant.dynamic_ops import (
+    ChooseParametersOp,
+    DynamicQuantizeCastOp,
+)
 from xdsl_quant.dialects.quant.types import PerTensorType, scalar_or_element_type
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
+from xdsl_quant.frontends.stablehlo.dialect.reduction import region_op
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.arrays import Array
@@ -54,25 +59,71 @@ def _before_ops(value: SSAValue, *op_types: type[Operation]) -> SSAValue:
     return value
 
 
-def _dynamic_range(value: SSAValue) -> _DynamicRange | None:
-    """Return the activations of an integer product, less their zero points."""
-    value = _before_ops(
+def _chosen(value: SSAValue) -> SSAValue:
+    """Return the number that ops broadcast, convert or make a tensor."""
+    return _before_ops(
         value,
-        stablehlo.SubtractOp,
-        stablehlo.ConvertOp,
+        stablehlo.BroadcastInDimOp,
         stablehlo.BitcastConvertOp,
+        stablehlo.ConvertOp,
+        FromElementsOp,
     )
+
+
+def _dynamic_range(value: SSAValue) -> _DynamicRange | None:
+    """
+    Return the activations of an integer product, less their zero points; `None` if kernels
+    of TensorFlow Lite quantize them in another way.
+    """
+    moves = stablehlo.ConvertOp, stablehlo.BitcastConvertOp
+    value, zero_point = _before_ops(value, *moves), None
+    if isinstance(difference := value.owner, stablehlo.SubtractOp):
+        value = _before_ops(difference.lhs, *moves)
+        zero_point = _chosen(difference.rhs)
     op = value.owner
     if isinstance(op, DynamicQuantizeCastOp):
-        return _DynamicRange(op.input, op.scale, op.zero_point is not None)
-    if isinstance(op, stablehlo.ClampOp):
-        rounded = op.operand.owner
-        if isinstance(rounded, stablehlo.RoundNearestEvenOp) and isinstance(
-            quotient := rounded.operand.owner, stablehlo.DivideOp
+        chosen = _chosen(op.scale).owner
+        own = None if op.zero_point is None else _chosen(op.zero_point)
+        if (
+            isinstance(chosen, ChooseParametersOp)
+            and chosen.input is op.input
+            and chosen.zero_point is own is zero_point
+            and chosen.storage.storage_type_integral_width == 8
         ):
-            scale = _before_ops(quotient.rhs, stablehlo.BroadcastInDimOp)
-            return _DynamicRange(quotient.lhs, scale, False)
+            return _DynamicRange(op.input, op.scale, own is not None)
+    if isinstance(op, stablehlo.ClampOp) and zero_point is None:
+        return _symmetric_range(op)
     return None
+
+
+def _symmetric_range(clamp: stablehlo.ClampOp) -> _DynamicRange | None:
+    """Return the activations that are divided by `max(abs(x)) / 127` and rounded."""
+    bounds = known_elements(clamp.min), known_elements(clamp.max)
+    rounded = clamp.operand.owner
+    if not isinstance(rounded, stablehlo.RoundNearestEvenOp) or not isinstance(
+        quotient := rounded.operand.owner, stablehlo.DivideOp
+    ):
+        return None
+    scale = _before_ops(quotient.rhs, stablehlo.BroadcastInDimOp)
+    ratio = scale.owner
+    if isinstance(ratio, stablehlo.MaximumOp) and known_elements(ratio.rhs) is not None:
+        ratio = ratio.lhs.owner
+    if not isinstance(ratio, stablehlo.DivideOp):
+        return None
+    largest, steps = ratio.lhs.owner, known_elements(ratio.rhs)
+    if (
+        not isinstance(largest, stablehlo.ReduceOp)
+        or not isinstance(region_op(largest), stablehlo.MaximumOp)
+        or not isinstance(magnitudes := largest.inputs[0].owner, stablehlo.AbsOp)
+        or magnitudes.operand is not quotient.lhs
+    ):
+        return None
+    limits = *bounds, steps
+    is_filled = all(
+        array is not None and bool((array == limit).all())
+        for array, limit in zip(limits, (-127, 127, 127), strict=True)
+    )
+    return _DynamicRange(quotient.lhs, scale, False) if is_filled else None
 
 
 def _scaled_product(value: SSAValue) -> tuple[_Product, Sequence[SSAValue]] | None:
@@ -127,7 +178,7 @@ def _channel_scales(scales: Array, rank: int, channels: int) -> Array | None:
     wide = scales.reshape([1] * (rank - scales.ndim) + [*scales.shape])
     first = wide[tuple(slice(None) if d == channels else slice(1) for d in range(rank))]
     is_equal = np.array_equal(np.broadcast_to(first, wide.shape), wide)
-    return first.reshape(-1) if is_equal else None
+    return first.reshape(-1 if first.size > 1 else ()) if is_equal else None
 
 
 def _weights(value: SSAValue) -> tuple[Array, Array] | None:
@@ -205,7 +256,15 @@ def _restore_product(op: Operation) -> bool | None:
     scales = _weight_scales(factors, activations.scale)
     if scales is not None:
         scales = _channel_scales(scales, len(shape_of(op.result)), channels)
-    if scales is None or (weights[1].ndim and axis != weights[0].ndim - 1):
+    if scales is None or not (0 < scales.min() <= scales.max() < np.inf):
+        return None
+    if (
+        isinstance(product, stablehlo.ConvolutionOp)
+        and product.feature_group_count.value.data > 1
+    ):
+        # The kernels have a scale for each channel.
+        scales = np.broadcast_to(scales, weights[0].shape[axis])
+    if weights[1].ndim and axis != weights[0].ndim - 1:
         return None
     scales, zero_points = np.broadcast_arrays(scales, weights[1])
     dimension = axis if scales.ndim else None
@@ -233,7 +292,7 @@ def _restore_product(op: Operation) -> bool | None:
 class UseStoredWeights(RewritePattern):
     """
     Let a product of floats and dequantized weights use the stored weights: its kernel
-    quantizes the activations.
+    quantizes the activations. LiteRT's kernels overflow for weights of -128.
     """
 
     has_zero_points: bool
@@ -255,6 +314,9 @@ class UseStoredWeights(RewritePattern):
         )
         assert isinstance(type_, ScaledQuantizedType)
         if is_refused or type_.get_zero_points().any() or not has_hybrid_kernel(op):
+            return
+        stored = constant_elements(cast.input)
+        if stored is None or stored.min(initial=0) == -128:
             return
         op.operands[1] = cast.input
         if isinstance(op, tfl.FullyConnectedOp):
