@@ -11,14 +11,14 @@ from xdsl_quant import execution
 from xdsl_quant.diagnostics import counted, op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.arrays import numpy_dtype, shape_of, shape_text
+from xdsl_quant.runtime.arrays import shape_of, shape_text
 from xdsl_quant.runtime.stateful_function import result_tuple
 
 from .kernel_comparison import KernelComparison, RefutedError
 from .kernel_forms import affine_part, has_different_constants
 from .monotonicity import Trend, check_monotonic
 from .step_functions import from_ordered_bits, merged_steps, ordered_bits, thresholds
-from .terms import UnsupportedError
+from .terms import UnsupportedError, int_width
 
 MAX_CALLS = 4096
 """Maximum number of calls of a kernel for all stored values."""
@@ -117,8 +117,9 @@ def _decide_floats(comparison: KernelComparison) -> str:
     if comparison.kernel.op.name != "tfl.quantize" or prod(shape) == 0:
         raise UnsupportedError("its formula is not known to be a step function")
     (zero,) = comparison.before([np.zeros(shape, np.float32)])
-    if zero.dtype.itemsize > 1:
-        raise UnsupportedError("has results of more than 8 bits")
+    # The order of the code's results is that of signed integers.
+    if zero.dtype != np.int8:
+        raise UnsupportedError("has results that are not signed integers of 8 bits")
     if comparison.form.has_broadcasts(prod(shape)):
         raise UnsupportedError("its code broadcasts elements")
 
@@ -177,8 +178,8 @@ def _pieces(
     changes = thresholds(lambda keys: inner(index, keys), low, high, results)
     first = np.unique(np.concatenate([low, changes.reshape(-1)]))
     last = np.append(first[1:] - 1, high)
-    bounds = np.iinfo(numpy_dtype(result.type).name)
+    half = 1 << int_width(scalar_or_element_type(result.type)) - 1
     extremes = inner(wide, np.stack([first, last]))
-    if extremes.min() < bounds.min or extremes.max() > bounds.max:
+    if extremes.min() < -half or extremes.max() >= half:
         raise UnsupportedError("its code may overflow in 'tosa.cast'")
     return first, last
