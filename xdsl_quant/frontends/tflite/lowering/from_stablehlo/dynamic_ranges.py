@@ -59,7 +59,7 @@ def _before_ops(value: SSAValue, *op_types: type[Operation]) -> SSAValue:
     return value
 
 
-def _chosen(value: SSAValue) -> SSAValue:
+def _chosen_parameter(value: SSAValue) -> SSAValue:
     """Return the number that ops broadcast, convert or make a tensor."""
     return _before_ops(
         value,
@@ -79,11 +79,11 @@ def _dynamic_range(value: SSAValue) -> _DynamicRange | None:
     value, zero_point = _before_ops(value, *moves), None
     if isinstance(difference := value.owner, stablehlo.SubtractOp):
         value = _before_ops(difference.lhs, *moves)
-        zero_point = _chosen(difference.rhs)
+        zero_point = _chosen_parameter(difference.rhs)
     op = value.owner
     if isinstance(op, DynamicQuantizeCastOp):
-        chosen = _chosen(op.scale).owner
-        own = None if op.zero_point is None else _chosen(op.zero_point)
+        chosen = _chosen_parameter(op.scale).owner
+        own = None if op.zero_point is None else _chosen_parameter(op.zero_point)
         if (
             isinstance(chosen, ChooseParametersOp)
             and chosen.input is op.input
@@ -239,6 +239,41 @@ def restore_dynamic_ranges(module: ModuleOp) -> Sequence[RewritePattern]:
     return (UseStoredWeights(has_zero_points=any(kinds)),)
 
 
+def _weight_type(
+    op: Operation, product: _Product, scales: Array | None, weights: tuple[Array, Array]
+) -> ScaledQuantizedType | None:
+    """
+    Return the type of the weights of a product; `None` if none exists.
+
+    Args:
+        op: the multiplication of the product by the scales.
+        product: the integer product.
+        scales: the scales of the weights.
+        weights: stored values and zero points.
+    """
+    channels, axis = _channel_dimensions(product)
+    if scales is not None:
+        scales = _channel_scales(scales, len(shape_of(op.results[0])), channels)
+    if scales is None or not (0 < scales.min() <= scales.max() < np.inf):
+        return None
+    stored, zero_points = weights
+    if (
+        isinstance(product, stablehlo.ConvolutionOp)
+        and product.feature_group_count.value.data > 1
+    ):
+        # The kernels have a scale for each channel.
+        scales = np.broadcast_to(scales, stored.shape[axis])
+    if zero_points.ndim and axis != stored.ndim - 1:
+        return None
+    scales, zero_points = np.broadcast_arrays(scales, zero_points)
+    dimension = axis if scales.ndim else None
+    return uniform_type(
+        QuantizationParameters(
+            scales, zero_points, storage="i8", quantized_dimension=dimension
+        )
+    )
+
+
 def _restore_product(op: Operation) -> bool | None:
     """
     Restore a product. Return True if its activations have zero points, False if they have
@@ -252,27 +287,11 @@ def _restore_product(op: Operation) -> bool | None:
     activations, weights = _dynamic_range(product.lhs), _weights(product.rhs)
     if activations is None or weights is None:
         return None
-    channels, axis = _channel_dimensions(product)
-    scales = _weight_scales(factors, activations.scale)
-    if scales is not None:
-        scales = _channel_scales(scales, len(shape_of(op.result)), channels)
-    if scales is None or not (0 < scales.min() <= scales.max() < np.inf):
-        return None
-    if (
-        isinstance(product, stablehlo.ConvolutionOp)
-        and product.feature_group_count.value.data > 1
-    ):
-        # The kernels have a scale for each channel.
-        scales = np.broadcast_to(scales, weights[0].shape[axis])
-    if weights[1].ndim and axis != weights[0].ndim - 1:
-        return None
-    scales, zero_points = np.broadcast_arrays(scales, weights[1])
-    dimension = axis if scales.ndim else None
-    type_ = uniform_type(
-        QuantizationParameters(
-            scales, zero_points, storage="i8", quantized_dimension=dimension
-        )
+    type_ = _weight_type(
+        op, product, _weight_scales(factors, activations.scale), weights
     )
+    if type_ is None:
+        return None
     b = LoweringBuilder(InsertPoint.before(op), location=product.location)
     constant = stablehlo.ConstantOp(
         elements_attr(weights[0], type_.storage_type),
