@@ -143,7 +143,7 @@ $(MLIR24_READY): Makefile
 
 prove: $(READY)
 	$(BIN)/python -m tests.proving
-	$(BIN)/python -m tests.oracles.certificates --inputs 100000 wine breast_cancer residual attention
+	$(BIN)/python -m tests.oracles.certificates --inputs 50000 breast_cancer residual attention
 
 prove-mutants: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut>=3.8,<3.9'

@@ -5,21 +5,20 @@ from math import inf, prod
 
 import numpy as np
 from xdsl.dialects.builtin import Float32Type
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from xdsl_quant import execution
 from xdsl_quant.diagnostics import counted, op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.arrays import numpy_dtype, shape_of, shape_text
+from xdsl_quant.runtime.arrays import shape_of, shape_text
 from xdsl_quant.runtime.stateful_function import result_tuple
 
 from .kernel_comparison import KernelComparison, RefutedError
 from .kernel_forms import affine_part, has_different_constants
 from .monotonicity import Trend, check_monotonic
 from .step_functions import from_ordered_bits, merged_steps, ordered_bits, thresholds
-from .terms import UnsupportedError
+from .terms import UnsupportedError, int_width
 
 MAX_CALLS = 4096
 """Maximum number of calls of a kernel for all stored values."""
@@ -46,23 +45,11 @@ def decide_elementwise(comparison: KernelComparison) -> str:
     ]:
         return _decide_floats(comparison)
     sizes = [high - low + 1 for low, high in comparison.ranges]
-    shapes = {shape_of(type_) for type_ in comparison.types}
-    (function,) = comparison.kernel.module.ops
-    assert isinstance(function, FuncOp)
-    shapes |= {shape_of(type_) for type_ in function.function_type.outputs}
-    count, total = prod(next(iter(shapes))), prod(sizes)
+    count, total = _shared_size(comparison), prod(sizes)
     # Each element gets all values if its constants may differ from those of others.
     step = count if is_shared else 1
-    if (
-        len(shapes) > 1
-        or form.has_broadcasts(count)
-        or total > _MAX_INPUTS
-        or total > step * MAX_CALLS
-    ):
-        raise UnsupportedError(
-            f"has {total:,} combinations of stored values for shapes "
-            f"{' and '.join(map(shape_text, shapes))}"
-        )
+    if form.has_broadcasts(count) or total > min(_MAX_INPUTS, step * MAX_CALLS):
+        raise UnsupportedError(f"has {total:,} combinations of stored values")
 
     def inputs() -> Iterable[Sequence[Array]]:
         for start in range(0, total, step):
@@ -72,6 +59,15 @@ def decide_elementwise(comparison: KernelComparison) -> str:
 
     compare_results(comparison, inputs())
     return f"all {total:,} inputs of an element"
+
+
+def _shared_size(comparison: KernelComparison) -> int:
+    """Return the number of elements of each argument and result."""
+    results = [result.type for result in comparison.kernel.op.results]
+    shapes = {shape_of(type_) for type_ in [*comparison.types, *results]}
+    if len(shapes) > 1:
+        raise UnsupportedError(f"has shapes {' and '.join(map(shape_text, shapes))}")
+    return prod(shapes.pop())
 
 
 def compare_results(
@@ -121,8 +117,9 @@ def _decide_floats(comparison: KernelComparison) -> str:
     if comparison.kernel.op.name != "tfl.quantize" or prod(shape) == 0:
         raise UnsupportedError("its formula is not known to be a step function")
     (zero,) = comparison.before([np.zeros(shape, np.float32)])
-    if zero.dtype.itemsize > 1:
-        raise UnsupportedError("has results of more than 8 bits")
+    # The order of the code's results is that of signed integers.
+    if zero.dtype != np.int8:
+        raise UnsupportedError("has results that are not signed integers of 8 bits")
     if comparison.form.has_broadcasts(prod(shape)):
         raise UnsupportedError("its code broadcasts elements")
 
@@ -154,26 +151,21 @@ def _pieces(
     evaluated: Callable[[Callable[[Sequence[Array]], tuple[Array, ...]], Array], Array],
 ) -> tuple[Array, Array]:
     """
-    Return the first and last numbers of intervals in which the code does not decrease.
-
-    Code that reads tables at an index is not monotonic, but is so for each index.
+    Return the first and last numbers of intervals in which the code does not decrease:
+    one interval, or one for each index at which the code reads tables.
     """
     form = comparison.form
     low, high = ordered_bits(np.array([[-inf], [inf]]))
-    indices = {
-        op.operands[1]
-        for op in form.tail(form.function.args)
-        if op_name(op) == "tosa.gather"
-    }
+    ops = form.tail(form.function.args)
+    indices = {op.operands[1] for op in ops if op_name(op) == "tosa.gather"}
     start, (result,) = Trend(-inf, inf, 1), form.results
     if not indices:
         check_monotonic(form.function, start)
         return low, high
     cast = result.owner
-    is_cast = isinstance(cast, Operation) and op_name(cast) == "tosa.cast"
-    if len(indices) > 1 or not is_cast:
+    if len(indices) > 1 or isinstance(cast, Block) or op_name(cast) != "tosa.cast":
         raise UnsupportedError("its code reads tables in an unknown form")
-    (wide,) = cast.operands
+    wide = cast.operands[0]
     check_monotonic(form.function, start, indices, wide)
 
     def inner(value: SSAValue, keys: Array) -> Array:
@@ -186,8 +178,8 @@ def _pieces(
     changes = thresholds(lambda keys: inner(index, keys), low, high, results)
     first = np.unique(np.concatenate([low, changes.reshape(-1)]))
     last = np.append(first[1:] - 1, high)
-    bounds = np.iinfo(numpy_dtype(result.type).name)
+    half = 1 << int_width(scalar_or_element_type(result.type)) - 1
     extremes = inner(wide, np.stack([first, last]))
-    if extremes.min() < bounds.min or extremes.max() > bounds.max:
+    if extremes.min() < -half or extremes.max() >= half:
         raise UnsupportedError("its code may overflow in 'tosa.cast'")
     return first, last

@@ -31,9 +31,8 @@ class MeanProof(AffineProof):
         start, ones = self.affine(self.base), self.dependences(self.base)
         for members in self.classes():
             x = self.input_with(members, 1)
-            if (self.dependences(x) - ones != 1).any() or (
-                self.affine(x) - start != 1
-            ).any():
+            changes = self.dependences(x) - ones, self.affine(x) - start
+            if any((change != 1).any() for change in changes):
                 self.refute_sums()
         grid = (batch, rows // height, columns // width, channels)
         numbers = np.arange(prod(grid)).reshape(grid)
@@ -44,6 +43,10 @@ class MeanProof(AffineProof):
             change = (self.affine(x) - start).reshape(grid)
             if (change != bits * count).any():
                 self.refute_sums()
+        return self._compare_sums(numbers, count)
+
+    def _compare_sums(self, numbers: Array, count: int) -> str:
+        """Compare the results for all sums, given numbers of the windows of a size."""
         total = count * (self.high - self.low) + 1
         # Each element gets all sums if its constants may differ from those of others.
         is_shared = not has_different_constants(self.comparison.form, [self.value])

@@ -28,6 +28,7 @@ from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
 from .kernel_forms import elements_of_constant
+from .scalars import check_flags
 from .terms import UnsupportedError, int_width
 
 
@@ -46,7 +47,10 @@ class Trend:
 
 
 _COMPARISONS = "arith.cmpi", "tosa.greater", "tosa.greater_equal"
-"""Ops whose results are 0 or 1."""
+"""Ops whose results are truth values: their trends are those of 0 and 1."""
+
+_USES_OF_TRUTH = "arith.extsi", "arith.extui", "tosa.cast", "tosa.reshape"
+"""Ops that may have truth values as operands; others may take true for -1."""
 
 
 def check_monotonic(
@@ -102,8 +106,7 @@ def _interpret(
         found = _trend_of_constant(result)
         if found is None:
             found = _trend_of_op(op, trends)
-        if op_name(op) not in _COMPARISONS:
-            _check_no_overflow(found, result.type, f"'{op_name(op)}'")
+        _check_no_overflow(found, result.type, f"'{op_name(op)}'")
         if result in fixed:
             _check_direction(found)
             found = Trend(found.low, found.high)
@@ -153,6 +156,8 @@ def _trend_of_op(op: Operation, trends: Mapping[SSAValue, Trend]) -> Trend:
             _magnitude_trend(operands[0]), magnitude_of=op.operands[0], direction=1
         )
     _check_same_argument(operands, name)
+    _check_truth_values(op)
+    check_flags(op)
     found = _trend_of_tosa(op, operands) if name.startswith("tosa.") else None
     if found is None and name in _FUNCTIONS:
         found = _FUNCTIONS[name](op, *operands)
@@ -167,9 +172,23 @@ def _check_same_argument(operands: Sequence[Trend], name: str) -> None:
         raise UnsupportedError(f"its code has '{name}' of a number and a magnitude")
 
 
+def _check_truth_values(op: Operation) -> None:
+    """Check that truth values are results of comparisons, and only extended."""
+    name, kind = op_name(op), scalar_or_element_type
+    is_made = kind(op.results[0].type) == i1
+    is_used = any(kind(value.type) == i1 for value in op.operands)
+    makers = (*_COMPARISONS, "tosa.reshape")
+    if (is_made and name not in makers) or (is_used and name not in _USES_OF_TRUTH):
+        raise UnsupportedError(f"its code has '{name}' of truth values")
+
+
 def _check_no_overflow(trend: Trend, type_: Attribute, name: str) -> None:
     element = scalar_or_element_type(type_)
     if not isinstance(element, IntegerType):
+        return
+    if element == i1:
+        if trend.low < 0 or trend.high > 1:
+            raise UnsupportedError("its code has truth values other than 0 and 1")
         return
     half = 1 << int_width(cast(Attribute, element)) - 1
     if trend.low < -half or trend.high >= half:
@@ -213,6 +232,10 @@ def _check_floats_are_shifted(op: Operation, a: Trend, b: Trend) -> None:
         raise UnsupportedError("its code adds floats that depend on the argument")
 
 
+_LIMIT = 2.0**127
+"""A number that is finite in `f32` and wider types."""
+
+
 def _outward(op: Operation, bound: float, direction: int) -> float:
     """Return a bound that rounding of a float op does not exceed."""
     type_ = scalar_or_element_type(op.results[0].type)
@@ -220,9 +243,12 @@ def _outward(op: Operation, bound: float, direction: int) -> float:
         return bound
     if type_.bitwidth < 32:
         raise UnsupportedError(f"its code computes with '{type_}'")
-    # These bounds need not be tight.
+    # These bounds need not be tight. Larger numbers may round to infinity.
+    bound = min(max(bound, -2 * _LIMIT), 2 * _LIMIT)
     wider = bound + direction * max(abs(bound) * 2.0**-8, 2.0**-120)
-    return wider if math.isfinite(wider) else direction * math.inf
+    if wider * direction >= _LIMIT:
+        return direction * math.inf
+    return min(max(wider, -_LIMIT), _LIMIT)
 
 
 def _product_trend(op: Operation, a: Trend, b: Trend) -> Trend:
@@ -253,27 +279,37 @@ def _quotient_trend(op: Operation, a: Trend, b: Trend) -> Trend:
 
 
 def _shifted_left_trend(op: Operation, a: Trend, b: Trend) -> Trend:
-    _check_shift(b)
+    _check_shift(op, b)
     return _product_trend(op, Trend(1 << int(b.low), 1 << int(b.high)), a)
 
 
 def _shifted_right_trend(op: Operation, a: Trend, b: Trend) -> Trend:
-    _check_shift(b)
+    _check_shift(op, b)
     corners = [int(x) >> int(y) for x in (a.low, a.high) for y in (b.low, b.high)]
     return Trend(min(corners), max(corners), a.direction)
 
 
-def _check_shift(shift: Trend) -> None:
-    if shift.direction or not 0 <= shift.low <= shift.high < 64:
+def _check_shift(op: Operation, shift: Trend) -> None:
+    width = int_width(scalar_or_element_type(op.results[0].type))
+    if shift.direction or not 0 <= shift.low <= shift.high < width:
         raise UnsupportedError("its code has a shift that is not constant")
 
 
+def _check_sign_of_zero(op: Operation, a: Trend, b: Trend) -> None:
+    """Check that `maxnumf` and `minnumf`, which may return either zero, have one zero."""
+    is_num = op_name(op) in ("arith.maxnumf", "arith.minnumf")
+    if is_num and a.low <= 0 <= a.high and b.low <= 0 <= b.high:
+        raise UnsupportedError(f"its code has '{op_name(op)}' of two zeros")
+
+
 def _maximum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_sign_of_zero(op, a, b)
     low, high = max(a.low, b.low), max(a.high, b.high)
     return Trend(low, high, _direction(a.direction, b.direction))
 
 
 def _minimum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+    _check_sign_of_zero(op, a, b)
     low, high = min(a.low, b.low), min(a.high, b.high)
     return Trend(low, high, _direction(a.direction, b.direction))
 
@@ -361,8 +397,11 @@ def _rescaled_trend(
         or not 2 <= shift.low <= shift.high <= 62
     ):
         return None
-    largest = max(abs(x.low), abs(x.high)) + max(abs(x_zero.low), abs(x_zero.high))
-    if int(largest * multiplier.high) >> int(shift.low) >= (1 << 31) - (1 << 16):
+    largest, offset = (int(max(abs(each.low), abs(each.high))) for each in (x, zero))
+    largest += int(max(abs(x_zero.low), abs(x_zero.high)))
+    scaled = (largest * int(multiplier.high) >> int(shift.low)) + 1
+    # Differences, products of 64 bits and sums with the zero point do not wrap.
+    if max(largest, scaled + offset) >= 1 << 31:
         return None
     half = 1 << int_width(scalar_or_element_type(op.results[0].type)) - 1
     return Trend(-half, half - 1, x.direction)
@@ -373,7 +412,7 @@ def _trend_of_tosa(op: Operation, operands: Sequence[Trend]) -> Trend | None:
         return _rescaled_trend(op, *operands)
     if isinstance(op, tosa.ClampOp):
         (x,) = operands
-        low, high = (float(each.value.data) for each in (op.min_val, op.max_val))
+        low, high = (each.value.data for each in (op.min_val, op.max_val))
         return Trend(
             min(max(x.low, low), high), max(min(x.high, high), low), x.direction
         )

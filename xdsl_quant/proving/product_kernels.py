@@ -134,7 +134,8 @@ class ProductProof(AffineProof):
 
     def _is_code_monotonic(self, least: Array, most: Array) -> bool:
         """Return True if the elementwise part is a step function of few steps."""
-        if self._result_dtype.itemsize > 1:
+        # The order of the code's results is that of signed integers.
+        if self._result_dtype != np.int8:
             return False
         module = elementwise_part(self.comparison.form, self.value, _MAX_STEPS)
         bounds = Trend(int(least.min()), int(most.max()), 1)

@@ -7,7 +7,7 @@ specify the sign of `maxnumf` and `minnumf` of 0.0 and -0.0: terms allow either 
 but the same sign for all ops of a kind and type.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -91,19 +91,28 @@ def check_supported(op: Operation) -> None:
     name = op_name(op)
     if name not in SCALAR_OPS or len(op.results) != 1:
         raise UnsupportedError(f"'{name}' op is unsupported in proofs")
-    _check_flags(op)
+    check_flags(op, _OVERFLOWS)
 
 
 _FLAGS = ("fastmath", "overflowFlags", "roundingmode", "exact", "isExact", "nonNeg")
 """Attributes that change the result of an op, or whether it is defined."""
 
 
-def _check_flags(op: Operation) -> None:
-    """Check that an op has no attributes in `_FLAGS`, which terms ignore."""
+def check_flags(op: Operation, overflows: Collection[str] = ()) -> None:
+    """
+    Check that an op has no attributes in `_FLAGS`, which proofs ignore.
+
+    Args:
+        op: scalar op.
+        overflows: names of ops that may have flags of overflows.
+
+    Raises:
+        UnsupportedError: if it has.
+    """
     given = {**op.attributes, **op.properties}
     for name in _FLAGS:
         flags = given.get(name)
-        if flags is None or (op_name(op) in _OVERFLOWS and name == "overflowFlags"):
+        if flags is None or (op_name(op) in overflows and name == "overflowFlags"):
             continue
         if flags in (FastMathFlagsAttr("none"), IntegerOverflowAttr("none")):
             continue

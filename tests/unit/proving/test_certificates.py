@@ -12,7 +12,10 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tests.oracles.certificates import networks, violations
 from xdsl_quant import execution
+from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
+from xdsl_quant.frontends.tflite.formulas.rows import softmax
 from xdsl_quant.machines.numpy import run_function
+from xdsl_quant.numerics.parameters import QuantizationParameters
 from xdsl_quant.proving import Certificate, Region, certify
 from xdsl_quant.proving.certificates import witnesses
 from xdsl_quant.proving.certificates.bounds import Variables
@@ -28,6 +31,7 @@ from xdsl_quant.proving.certificates.linear_maps import (
 from xdsl_quant.proving.certificates.linear_maps import (
     Path as MapPath,
 )
+from xdsl_quant.proving.certificates.tfl_readers import softmax_error
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.loading import as_module
 
@@ -82,8 +86,10 @@ def test_witnesses_have_other_classes():
     assert np.abs(argument - samples[number]).max() <= 1.5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
-    ("name", "least"), [("residual tfl", 0.02), ("attention tfl", 0.01)]
+    ("name", "least"),
+    [("residual tfl", 0.02), ("attention stablehlo", 0.002), ("attention tfl", 0.01)],
 )
 def test_bounds_hold_for_all_ops(
     name: str, least: float, monkeypatch: pytest.MonkeyPatch
@@ -113,6 +119,54 @@ def test_op_without_transfer_function_is_named():
     region = Region.box(np.zeros((1, 4)), np.ones((1, 4)))
     with pytest.raises(PassFailedException, match=r"'tfl\.sin' op cannot be"):
         certify(text, text, region)
+
+
+_MASKED = """
+func.func public @main(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
+  %mask = stablehlo.constant dense<[true, true, false]> : tensor<3xi1>
+  %least = stablehlo.constant dense<-1.0e9> : tensor<f32>
+  %lowest = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = func.call @where(%mask, %x, %least)
+    : (tensor<3xi1>, tensor<1x3xf32>, tensor<f32>) -> tensor<1x3xf32>
+  %1 = stablehlo.reduce(%0 init: %lowest) applies stablehlo.maximum across
+    dimensions = [1] : (tensor<1x3xf32>, tensor<f32>) -> tensor<1xf32>
+  %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<1xf32>) -> tensor<1x3xf32>
+  %3 = stablehlo.subtract %0, %2 : tensor<1x3xf32>
+  %4 = stablehlo.exponential %3 : tensor<1x3xf32>
+  %5 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across
+    dimensions = [1] : (tensor<1x3xf32>, tensor<f32>) -> tensor<1xf32>
+  %6 = stablehlo.broadcast_in_dim %5, dims = [0] : (tensor<1xf32>) -> tensor<1x3xf32>
+  %7 = stablehlo.divide %4, %6 : tensor<1x3xf32>
+  return %7 : tensor<1x3xf32>
+}
+func.func private @where(%mask: tensor<3xi1>, %x: tensor<1x3xf32>,
+    %y: tensor<f32>) -> tensor<1x3xf32> {
+  %0 = stablehlo.broadcast_in_dim %mask, dims = [1] : (tensor<3xi1>) -> tensor<1x3xi1>
+  %1 = stablehlo.broadcast_in_dim %y, dims = [] : (tensor<f32>) -> tensor<1x3xf32>
+  %2 = stablehlo.select %0, %x, %1 : tensor<1x3xi1>, tensor<1x3xf32>
+  return %2 : tensor<1x3xf32>
+}"""
+
+
+def test_masked_softmax_differs_from_itself_by_rounding_errors():
+    found = certify(_MASKED, _MASKED, _box(1, 0.01), tries=20)
+    assert 0 < found.error < 1e-3
+    (kernel,) = (each for each in found.kernels if each.op == "stablehlo.divide")
+    assert 0.5 < kernel.magnitude < 0.56
+
+
+def test_divisor_that_may_be_zero_is_refused():
+    text = """
+    func.func @main(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
+      %0 = stablehlo.tanh %x : tensor<1x3xf32>
+      %1 = stablehlo.divide %x, %0 : tensor<1x3xf32>
+      return %1 : tensor<1x3xf32>
+    }"""
+    region = Region.box(np.full((1, 3), 0.5), np.ones((1, 3)))
+    assert certify(text, text, region, tries=0).error < 1e-3
+    with pytest.raises(PassFailedException, match="'reciprocal' may be -"):
+        certify(text, text, _box(1, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -331,3 +385,23 @@ def test_slopes_bound_difference_quotients(name: str):
     error = 1e-12 * (1 + np.abs(results).max(axis=1))
     assert np.all(least - error <= results.min(axis=1))
     assert np.all(results.max(axis=1) <= most + error)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.023, 0.3])
+@pytest.mark.parametrize("length", [1, 3, 40])
+def test_softmax_kernel_is_within_its_error(scale: float, length: int):
+    rng = np.random.default_rng(4)
+    spread = rng.choice([2, 20, 256], (500, 1))
+    stored = rng.integers(0, 256, (500, length)) % spread - 128
+    operand = Quantized(stored, QuantizationParameters(np.float32(scale)))
+    result = QuantizationParameters(1 / 256, -128)
+    found = (softmax(operand, result) + 128) / 256
+    powers = np.exp(
+        float(np.float32(scale)) * (stored - stored.max(axis=1, keepdims=True))
+    )
+    exact = powers / powers.sum(axis=1, keepdims=True)
+    limit = softmax_error(float(np.float32(scale)), 1.0, length) + 0.5 / 256
+    # A result of 1 saturates to the largest stored value.
+    assert np.abs(found - np.minimum(exact, 255 / 256)).max() <= limit
+    # The error is that of 19 fractional bits, far below the rounding to stored values.
+    assert limit < 0.53 / 256

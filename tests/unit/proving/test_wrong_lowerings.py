@@ -162,13 +162,41 @@ WRONG = [
 ]
 
 
+def _skip(_: KernelComparison) -> None:
+    return
+
+
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.kernel}-{w.fault}")
 def test_wrong_lowering_is_not_proved(wrong: Wrong, monkeypatch: pytest.MonkeyPatch):
-    def skip(_: KernelComparison) -> None:
-        return
-
-    monkeypatch.setattr(KernelComparison, "check_random_inputs", skip)
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
     theorem = prove_kernel(KERNELS[f"tfl.{wrong.kernel}"], wrong.passes, wrong.mutate)
     assert theorem.verdict != "proved"
     assert theorem.method != "no code"
+
+
+def test_wrapped_bytes_are_not_proved(monkeypatch: pytest.MonkeyPatch):
+    # The code wraps where the formula saturates: as signed integers, it never decreases.
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+    type_ = "!quant.uniform<u8<200:255>:f32, 0.1:255>"
+    (kernel,) = cut_kernels(
+        parse_module(f"""func.func @main(%x: tensor<8xf32>) {{
+        %q = "tfl.quantize"(%x) <{{qtype = tensor<8x{type_}>}}> :
+          (tensor<8xf32>) -> tensor<8x{type_}>
+        func.return
+        }}""")
+    )
+
+    def mutate(lowered: ModuleOp) -> None:
+        bound, cast = (
+            "2.550000e+02 : f64\n      %15",
+            "%16 = arith.fptosi %15 : f64 to i32",
+        )
+        wrapped = f"""{cast.replace("%16", "%u")}
+        %c = arith.constant 256 : i32
+        %16 = arith.subi %u, %c : i32"""
+        wider = bound.replace("2.5", "3.0")
+        Wrong("", "", "", bound, wider).mutate(lowered)
+        Wrong("", "", "", cast, wrapped).mutate(lowered)
+
+    assert prove_kernel(kernel, LINALG, mutate).verdict != "proved"

@@ -179,6 +179,23 @@ func.func @main(%x: tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32> {
     }
 
 
+def test_scalars_of_torch_are_folded():
+    """They are `f64` constants of arith, which torch-mlir reshapes and converts."""
+    module = parse_module("""
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %c = arith.constant dense<[0.5]> : tensor<1xf64>
+  %s = stablehlo.reshape %c : (tensor<1xf64>) -> tensor<f64>
+  %f = stablehlo.convert %s : (tensor<f64>) -> tensor<f32>
+  %b = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<2xf32>
+  %0 = stablehlo.multiply %x, %b : tensor<2xf32>
+  func.return %0 : tensor<2xf32>
+}
+""")
+    prepare(module, entry_function(module))
+    names = [op.name for op in module.walk()]
+    assert not {"arith.constant", "stablehlo.reshape", "stablehlo.convert"} & {*names}
+
+
 NEUTRAL = [
     "multiply %x, %m",
     "multiply %m, %x",

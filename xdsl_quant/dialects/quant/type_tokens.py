@@ -80,7 +80,7 @@ class TypeTokens:
         make_plain: Callable[[str], TypeT | None] = lambda _: None,
     ) -> tuple[TypeT]:
         """
-        Parse the parameters of the type.
+        Parse the parameters of the type, or raise a `ParseError` with MLIR's message.
 
         Args:
             read: parses the text between the brackets.
@@ -90,9 +90,6 @@ class TypeTokens:
         Returns:
             The type in a tuple, where xDSL expects the parameters. Creating the type here
             gives its verification errors a location.
-
-        Raises:
-            ParseError: with MLIR's message and location.
         """
         start = self.parser.pos
         known: dict[str, TypeT] = vars(self.parser).setdefault("_quant_types", {})
@@ -107,16 +104,15 @@ class TypeTokens:
             parsed = read()
             self._expect(">")
             type_ = make(parsed)
-            if short:
-                known[text] = type_
-            return (type_,)
-        except ParseError:
+        except (ParseError, VerifyException) as e:
             # MLIR matches the brackets of the type before it parses the parameters.
             self.check_brackets(start)
-            raise
-        except VerifyException as e:
-            self.check_brackets(start)
+            if isinstance(e, ParseError):
+                raise
             self.parser.raise_error(str(e), self.name_pos)
+        if short:
+            known[text] = type_
+        return (type_,)
 
     # Tokens
 

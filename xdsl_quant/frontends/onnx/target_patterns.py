@@ -28,8 +28,12 @@ def normalization(op: Operation) -> Sequence[Operation] | None:
     """
     core = op
     for op_type in (stablehlo.AddOp, stablehlo.MultiplyOp):
-        if isinstance(core, op_type) and any(map(_is_constant, core.operands)):
-            value = next((x for x in core.operands if not _is_constant(x)), None)
+        if isinstance(core, op_type) and any(
+            map(_is_broadcast_constant, core.operands)
+        ):
+            value = next(
+                (x for x in core.operands if not _is_broadcast_constant(x)), None
+            )
             if value is None or not isinstance(
                 inner := observed(value).owner, Operation
             ):
@@ -37,14 +41,16 @@ def normalization(op: Operation) -> Sequence[Operation] | None:
             core = inner
     if not isinstance(core, stablehlo.DivideOp | stablehlo.MultiplyOp):
         return None
-    for source in _sources(core):
+    for source in _normalized_values(core):
         ops = _ops_between(source, op) or ()
         if any(isinstance(each, stablehlo.ReduceOp) for each in ops):
             return ops
     return None
 
 
-def _sources(op: stablehlo.DivideOp | stablehlo.MultiplyOp) -> Iterator[SSAValue]:
+def _normalized_values(
+    op: stablehlo.DivideOp | stablehlo.MultiplyOp,
+) -> Iterator[SSAValue]:
     """Yield the values that may be normalized: minuends first."""
     for value, root in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if not _is_root(root):
@@ -59,12 +65,12 @@ def _is_root(value: SSAValue) -> bool:
     op = observed(value).owner
     while isinstance(op, stablehlo.BroadcastInDimOp | stablehlo.ReshapeOp):
         op = observed(op.operands[0]).owner
-    if isinstance(op, stablehlo.DivideOp) and _is_constant(op.lhs):
+    if isinstance(op, stablehlo.DivideOp) and _is_broadcast_constant(op.lhs):
         return _is_root(op.rhs)
     return isinstance(op, stablehlo.SqrtOp | stablehlo.RsqrtOp)
 
 
-def _is_constant(value: SSAValue) -> bool:
+def _is_broadcast_constant(value: SSAValue) -> bool:
     op = observed(value).owner
     while isinstance(op, stablehlo.BroadcastInDimOp | stablehlo.ReshapeOp):
         op = observed(op.operands[0]).owner

@@ -11,6 +11,7 @@ from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
@@ -188,9 +189,11 @@ def _fold_moved_constant(op: Operation) -> None:
     if not isinstance(op, stablehlo.TransposeOp | stablehlo.ReshapeOp):
         return
     source, type_ = op.operands[0].owner, op.results[0].type
-    if not isinstance(source, stablehlo.ConstantOp) or not _is_float_tensor(type_):
+    # torch-mlir prints scalars as constants of arith.
+    is_constant = isinstance(source, stablehlo.ConstantOp | arith.ConstantOp)
+    if not is_constant or not _is_float_tensor(type_):
         return
-    elements = constant_elements(source.output)
+    elements = constant_elements(op.operands[0])
     assert elements is not None
     if isinstance(op, stablehlo.TransposeOp):
         elements = elements.transpose(op.permutation.get_values())
@@ -279,14 +282,14 @@ def _is_float_tensor(type_: Attribute) -> TypeGuard[TensorType[AnyFloat]]:
 
 
 def _constant_like(
-    source: stablehlo.ConstantOp, elements: NDArray[np.generic]
+    source: stablehlo.ConstantOp | arith.ConstantOp, elements: NDArray[np.generic]
 ) -> stablehlo.ConstantOp:
     """Return a constant with the element type, location and name of `source`."""
-    element_type = scalar_or_element_type(source.output.type)
+    element_type = scalar_or_element_type(source.results[0].type)
     assert isinstance(element_type, AnyFloat)
     constant = stablehlo.ConstantOp(elements_attr(elements, element_type))
     constant.location = source.location
-    constant.output.name_hint = source.output.name_hint
+    constant.output.name_hint = source.results[0].name_hint
     return constant
 
 

@@ -48,10 +48,11 @@ def match_softmax(divide: stablehlo.DivideOp) -> RowOperand | None:
     largest = row_reduction(difference.rhs, stablehlo.MaximumOp)
     if largest is None or largest.axis != total.axis:
         return None
-    return largest if _is_same(largest.operand, observed(difference.lhs)) else None
+    minuend = observed(difference.lhs)
+    return largest if _have_one_source(largest.operand, minuend) else None
 
 
-def _is_same(x: SSAValue, y: SSAValue) -> bool:
+def _have_one_source(x: SSAValue, y: SSAValue) -> bool:
     """Return True for one value, or two dequantizations of one value."""
     sources = [
         value.owner.operands[0]

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.interpreter import Interpreter, InterpreterFunctions
-from xdsl.interpreters import builtin, cf, func, scf
-from xdsl.interpreters import register_implementations as register_all_of_xdsl
 
 from xdsl_quant import xdsl_patches
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
@@ -52,6 +50,11 @@ def register_implementations(
             raises an exception, this is the cause of a
             [`HostFailure`][xdsl_quant.machines.numpy.host.HostFailure].
     """
+    # Imported here: lowerings import this module, and xDSL's functions of all dialects
+    # take a quarter of a second to import.
+    from xdsl.interpreters import builtin, cf, func, scf
+    from xdsl.interpreters import register_implementations as register_all_of_xdsl
+
     xdsl_patches.apply()
     if ctx is not None:
         register_all_of_xdsl(interpreter, ctx)

@@ -318,12 +318,12 @@ def _softmax(reader: Reader, op: Operation) -> Value:
         return finished(reader, op, result)
     if max(each.storage_type_integral_width for each in (source, target)) > 8:
         refuse_op(op, "stored values of more than 8 bits")
-    error = _softmax_error(float(source.get_scales()), beta, shape[-1])
+    error = softmax_error(float(source.get_scales()), beta, shape[-1])
     error = error / float(target.get_scales())
     return finished(reader, op, result, more_error=error)
 
 
-def _softmax_error(scale: float, beta: float, length: int) -> float:
+def softmax_error(scale: float, beta: float, length: int) -> float:
     """
     Return a bound of the error of the integer kernel before it rounds to stored values.
 

@@ -62,7 +62,9 @@ def _inline_calls_in(
     done.add(name)
     for call in [op for op in functions[name].walk() if composite_name(op) is not None]:
         callee, *_ = referenced_symbols(call)
-        is_kept = pattern_names(call)[-1] == _FAKE_QUANT or _is_kernel(call, targets)
+        is_kept = pattern_names(call)[-1] == _FAKE_QUANT or _is_kernel_call(
+            call, targets
+        )
         if callee not in functions or callee == name or is_kept:
             continue
         _inline_calls_in(callee, functions, done, targets)
@@ -70,7 +72,7 @@ def _inline_calls_in(
             inline_call(call, functions[callee])
 
 
-def _is_kernel(call: Operation, targets: Sequence[TargetSpec]) -> bool:
+def _is_kernel_call(call: Operation, targets: Sequence[TargetSpec]) -> bool:
     """
     Return True if a call or composite is a kernel, or part of one, of a target. Warn if the
     ports of its kernels do not fit.

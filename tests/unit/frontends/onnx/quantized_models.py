@@ -74,7 +74,8 @@ class Graph:
         graph = helper.make_graph(
             self.nodes, "graph", self.inputs, [output], self.constants
         )
-        opsets = {"": opset, "com.microsoft": 1}
+        domains = {node.domain for node in self.nodes}
+        opsets = {"com.microsoft": 1} | dict.fromkeys(domains, 1) | {"": opset}
         model = helper.make_model(
             graph,
             opset_imports=[helper.make_opsetid(*pair) for pair in opsets.items()],

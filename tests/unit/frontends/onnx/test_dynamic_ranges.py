@@ -40,7 +40,7 @@ def _dynamic_graph(
 
 def _graph(kind: str) -> Graph:
     rng = np.random.default_rng(1)
-    dtype: DTypeLike = np.uint8 if kind == "u8 weights" else np.int8
+    dtype: DTypeLike = np.uint8 if kind.startswith("u8") else np.int8
     info = np.iinfo(dtype)
     attributes = dict[str, int]()
     if "convolution" in kind:
@@ -54,9 +54,12 @@ def _graph(kind: str) -> Graph:
         op_type = "MatMulInteger"
     if kind == "weights of -128":
         weights[:, 2] = -128
-    is_vector = kind == "scales of channels"
+    is_vector = "channels" in kind
     scale = rng.uniform(0.001, 0.01, 5 if is_vector else ()).astype(np.float32)
-    zero_point = np.full(scale.shape, 120 if kind == "u8 weights" else 0, dtype)
+    is_unsigned = dtype is np.uint8
+    zero_point = np.full(scale.shape, 120 if is_unsigned else 0, dtype)
+    if kind == "u8 channels":
+        zero_point[:2] = 100, 140
     return _dynamic_graph(op_type, x, weights, zero_point, scale, **attributes)
 
 
@@ -78,6 +81,7 @@ def _compare(content: bytes, graph: Graph, tolerance: float) -> None:
         ("scales of channels", 1e-5, "fully_connected"),
         # LiteRT has no kernel for weights with a zero point: activations are floats.
         ("u8 weights", 2e-2, "dequantize"),
+        ("u8 channels", 2e-2, "dequantize"),
         # It overflows.
         ("weights of -128", 2e-2, "dequantize"),
     ],

@@ -44,6 +44,39 @@ def test_sums_of_32_bits_with_a_bias_wrap():
     assert not kernel_differences(graph, np.uint8).any()
 
 
+def test_inputs_of_an_unrolled_recurrence_are_one_product():
+    rng = np.random.default_rng(6)
+    graph = Graph()
+    parameters = [graph.constant(np.array(0.05, np.float32))]
+    parameters.append(graph.constant(np.array(120, np.uint8)))
+    input_weights, state_weights = (
+        graph.node("DequantizeLinear", weights(rng, (8, size), 0).names(graph), axis=0)
+        for size in (16, 8)
+    )
+    x = graph.argument(rng.integers(0, 256, (3, 16)).astype(np.uint8))
+
+    def requantized(value: str) -> str:
+        value = graph.node("QuantizeLinear", [value, *parameters])
+        return graph.node("DequantizeLinear", [value, *parameters])
+
+    state = ""
+    for row in range(3):
+        stored = graph.node("Gather", [x, graph.constant(np.array([row]))], axis=0)
+        value = graph.node("DequantizeLinear", [stored, *parameters])
+        value = graph.node("Gemm", [value, input_weights], transB=1)
+        if state:
+            product = graph.node("Gemm", [state, state_weights], transB=1)
+            terms = requantized(value), requantized(product)
+            value = graph.node("Add", terms)
+        state = requantized(value)
+    graph.nodes.pop()
+    assert not kernel_differences(graph, np.uint8).any()
+    module = read_onnx(graph.model((1, 8), np.uint8))
+    apply_passes(module, "stablehlo-legalize-qdq-to-integer", is_routine=True)
+    # A product of all inputs, and one of each state: those depend on each other.
+    assert str(module).count("stablehlo.dot_general") == 3
+
+
 def test_quantized_model():
     module = as_module("""
 func.func @main(%x: tensor<4x8xf32>) -> tensor<4x3xf32> {

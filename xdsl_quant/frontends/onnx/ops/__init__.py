@@ -13,6 +13,7 @@ from .fused import FUSED
 from .indexing import INDEXING
 from .normalization import NORMALIZATION
 from .products import PRODUCTS
+from .qonnx import QONNX
 from .quantized import QUANTIZED
 from .quantized_kernels import QUANTIZED_KERNELS, with_quantized_moves
 from .recurrent import RECURRENT
@@ -32,6 +33,7 @@ CONVERSIONS: Mapping[str, Conversion] = with_quantized_moves(
         **INDEXING,
         **NORMALIZATION,
         **PRODUCTS,
+        **QONNX,
         **QUANTIZED,
         **QUANTIZED_KERNELS,
         **RECURRENT,

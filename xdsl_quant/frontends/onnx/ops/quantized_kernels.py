@@ -12,7 +12,7 @@ optimizer silently takes the product when it fuses a Gemm.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import prod
+from math import inf, prod
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i32
@@ -28,6 +28,7 @@ from xdsl_quant.unsupported import Unsupported
 from .operand_checks import with_operand_checks
 from .stored_values import (
     Blocks,
+    clip_quantized,
     dequantize_stored,
     parameter_of,
     quantize_to_stored,
@@ -309,6 +310,29 @@ def _order_quantized(
     return conversion(b, node, b.op(DequantizeCastOp, (source,), floats))
 
 
+def _clip_stored(
+    conversion: Conversion,
+    b: GraphBuilder,
+    node: Node,
+    x: SSAValue,
+    low: SSAValue | None = None,
+    high: SSAValue | None = None,
+) -> SSAValue | Sequence[SSAValue | None]:
+    """Convert a clip of stored values, with which Brevitas writes narrow types."""
+    bounds = [-inf if low is None else None, inf if high is None else None]
+    for index, bound in enumerate((low, high)):
+        if bound is not None and (known := b.known(bound)) is not None:
+            bounds[index] = float(known.reshape(-1)[0]) if known.size else None
+    match bounds:
+        case [float(first), float(last)]:
+            clipped = clip_quantized(b, x, max(first, -(1 << 32)), min(last, 1 << 32))
+            if clipped is not None:
+                return clipped
+        case _:
+            pass
+    return conversion(b, node, x, low, high)
+
+
 def with_quantized_moves(
     conversions: Mapping[str, Conversion],
 ) -> Mapping[str, Conversion]:
@@ -326,7 +350,8 @@ def with_quantized_moves(
         name: partial(_order_quantized, conversions[name])
         for name in ("ArgMax", "ArgMin")
     }
-    return {**conversions, **moves, **orders}
+    clip = partial(_clip_stored, conversions["Clip"])
+    return {**conversions, **moves, **orders, "Clip": clip}
 
 
 _MOVES = frozenset(

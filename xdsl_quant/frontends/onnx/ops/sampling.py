@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
@@ -391,13 +392,10 @@ def _single_steps(
 
 
 def _all_samples(b: GraphBuilder, regions: _Regions) -> SSAValue:
-    """
-    Combine the samples of each bin if their number depends on the size of the region: a
-    loop takes one sample of each bin.
-    """
+    """Combine as many samples as a region has pixels: a loop takes one of each bin."""
     element_type = element_type_of(regions.images)
-    count, rows, columns = shape_of(regions.batch)[0], *regions.bins
-    shape = count, shape_of(regions.images)[1], rows * columns
+    channels, bin_count = shape_of(regions.images)[1], prod(regions.bins)
+    shape = shape_of(regions.batch)[0], channels, bin_count
     counts = [
         b.add(stablehlo.CeilOp(b.compute(stablehlo.DivideOp, extent, n)))
         for extent, n in zip(regions.extents, regions.bins, strict=True)
@@ -424,15 +422,15 @@ def _all_samples(b: GraphBuilder, regions: _Regions) -> SSAValue:
         return [b.select(is_used, value, states[0])], []
 
     start = b.broadcast(b.scalar(regions.initial, element_type), shape)
-    limit = b.compute(stablehlo.MultiplyOp, *limits)
-    ((total,), _) = while_loop(b, limit, [start], step)
-    number = b.broadcast(b.compute(stablehlo.MultiplyOp, *counts), shape, [0])
-    if regions.op_type is stablehlo.AddOp:
-        number = b.compute(stablehlo.MaximumOp, number, 1)
-        return b.compute(stablehlo.DivideOp, total, number)
-    # Regions without samples.
-    is_empty = b.compare(ComparisonDirection.EQ, total, regions.initial)
-    return b.select(is_empty, 0, total)
+    ((total,), _) = while_loop(
+        b, b.compute(stablehlo.MultiplyOp, *limits), [start], step
+    )
+    if regions.op_type is stablehlo.MaximumOp:
+        # Regions without samples.
+        is_empty = b.compare(ComparisonDirection.EQ, total, regions.initial)
+        return b.select(is_empty, 0, total)
+    number = b.compute(stablehlo.MaximumOp, b.compute(stablehlo.MultiplyOp, *counts), 1)
+    return b.compute(stablehlo.DivideOp, total, b.broadcast(number, shape, [0]))
 
 
 SAMPLING: Mapping[str, Conversion] = {

@@ -8,6 +8,7 @@ them: negative scales, a short last block.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias, cast
 
@@ -32,6 +33,7 @@ from xdsl_quant.dialects.quant import (
     DynamicQuantizeCastOp,
     QuantizeCastOp,
     StorageCastOp,
+    uniform_type,
 )
 from xdsl_quant.dialects.quant.ops import rounding_attributes
 from xdsl_quant.dialects.quant.storage_types import FloatStorageType
@@ -81,13 +83,63 @@ def _quantized_value(b: GraphBuilder, stored: SSAValue, type_: UniformType) -> S
     """Return the quantized value with these stored values."""
     source = quantized_source(stored)
     result_type = with_element_type(stored.type, type_)
-    if source is not None and source.type == result_type:
+    if source is not None and _is_narrowed(element_type_of(source), type_):
         return source
     attribute = constant_attr(stored)
     if attribute is not None and TENSOR_OR_PER_AXIS.accepts(result_type):
         attribute = reinterpret_elements(attribute, type_.storage_type)
         return b.add(stablehlo.ConstantOp(attribute, result_type))
     return b.op(StorageCastOp, (as_signless(b, stored),), result_type)
+
+
+def _is_narrowed(narrow: Attribute, type_: UniformType) -> bool:
+    """Return True for a type, or the same type with a narrower storage range."""
+    if narrow == type_:
+        return True
+    if not isinstance(narrow, UniformType) or not type_.has_integer_storage:
+        return False
+    (low, high), (narrow_low, narrow_high) = type_.storage_range, narrow.storage_range
+    return (
+        low <= narrow_low
+        and narrow_high <= high
+        and _with_storage_range(narrow, low, high) == type_
+    )
+
+
+def _with_storage_range(type_: UniformType, low: int, high: int) -> UniformType:
+    """Return a type with another storage range."""
+    parameters = QuantizationParameters.from_type(type_)
+    return uniform_type(replace(parameters, storage_min=low, storage_max=high))
+
+
+def clip_quantized(
+    b: GraphBuilder, stored: SSAValue, low: float, high: float
+) -> SSAValue | None:
+    """
+    Narrow the storage range of the cast that computes stored values, instead of clipping
+    them.
+
+    Args:
+        b: insertion point.
+        stored: the stored values.
+        low: smallest stored value.
+        high: largest stored value.
+
+    Returns:
+        The clipped stored values; `None` if no cast to an integer type computes them.
+    """
+    source = quantized_source(stored)
+    if source is None or not isinstance(cast_op := source.owner, QuantizeCastOp):
+        return None
+    type_ = element_type_of(source)
+    if not isinstance(type_, UniformType) or not type_.has_integer_storage:
+        return None
+    own_low, own_high = type_.storage_range
+    low, high = max(int(low), own_low), min(int(high), own_high)
+    if low >= high:
+        return None
+    result_type = with_element_type(source.type, _with_storage_range(type_, low, high))
+    return stored_value(b, _add_cast(b, QuantizeCastOp(cast_op.input, result_type)))
 
 
 def quantized_source(stored: SSAValue) -> SSAValue | None:

@@ -282,8 +282,51 @@ def _power_norm(
     return b.convert(norm, element_type_of(x))
 
 
+# Sums of blocks
+
+
+def _columns_to_image(
+    b: GraphBuilder, node: Node, x: SSAValue, image: SSAValue, block: SSAValue
+) -> SSAValue:
+    """Add the blocks of an image, of which each column has one; see `Fold` of PyTorch."""
+    sizes, kernel = b.integers(image, "image sizes"), b.integers(block, "block sizes")
+    rank, (samples, rows, _) = len(sizes), b.static_shape(x)
+    ones = [1] * rank
+    strides = node.integers("strides") or ones
+    dilations = node.integers("dilations") or ones
+    pads = node.integers("pads") or [0] * 2 * rank
+    if {*map(len, (kernel, strides, dilations, pads[::2]))} != {rank}:
+        raise Unsupported("has block sizes or attributes of different lengths")
+    if min(*sizes, *kernel, *strides, *dilations) < 1 or rows % prod(kernel):
+        raise Unsupported(f"cannot divide {rows} rows into blocks of {[*kernel]}")
+    counts = [
+        (size + sum(pads[d::rank]) - (n - 1) * dilations[d] - 1) // strides[d] + 1
+        for d, (size, n) in enumerate(zip(sizes, kernel, strict=True))
+    ]
+    shape = samples, rows // prod(kernel), *counts
+    blocks = b.reshape_to(x, (*shape[:2], *kernel, *counts))
+    parts: list[SSAValue] = []
+    for position in np.ndindex(*kernel):
+        limits = (*shape[:2], *(p + 1 for p in position), *counts)
+        part = b.slice(blocks, [0, 0, *position, *[0] * rank], limits)
+        low = [position[d] * dilations[d] - pads[d] for d in range(rank)]
+        high = [
+            sizes[d] - low[d] - (counts[d] - 1) * strides[d] - 1 for d in range(rank)
+        ]
+        padded = stablehlo.PadOp(
+            b.reshape_to(part, shape),
+            b.scalar(0, element_type_of(x)),
+            edge_padding_low=[0, 0, *low],
+            edge_padding_high=[0, 0, *high],
+            interior_padding=[0, 0, *(stride - 1 for stride in strides)],
+        )
+        parts.append(b.add(padded))
+    return reduce(lambda x, y: b.add(stablehlo.AddOp(x, y)), parts)
+
+
 WINDOWS: Mapping[str, Conversion] = {
     "AveragePool": _average_windows,
+    "Col2Im": _columns_to_image,
     "GlobalAveragePool": _global_average_pool,
     "GlobalLpPool": _global_lp_pool,
     "GlobalMaxPool": _global_max_pool,

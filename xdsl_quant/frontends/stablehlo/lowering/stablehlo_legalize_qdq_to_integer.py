@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
@@ -22,11 +23,13 @@ from xdsl_quant.dialects.quant.ops import rounding_attributes
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.building import StableHLOBuilder
 from xdsl_quant.frontends.stablehlo.dialect.products import ProductOp
+from xdsl_quant.pass_outcome import PassOutcome
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern, PatternPass
 
 from .adoption import adopt_ops
 from .integers.elementwise import Form, Multiplication, replace_with_form
+from .integers.merged_products import merge_products
 from .integers.qdq_groups import QDQGroup, QuantizeOp, qdq_group
 from .stablehlo_legalize_quant_to_integer import integer_patterns
 
@@ -122,3 +125,8 @@ class StablehloLegalizeQdqToIntegerPass(PatternPass):
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         adopt_ops(module)
         return super().candidates(module)
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> PassOutcome:
+        outcome = super().rewrite(ctx, op)
+        merge_products(op)
+        return outcome

@@ -44,7 +44,7 @@ def _ranges_with_margin(lows: Array, highs: Array) -> tuple[Array, Array]:
 _PROBLEM = "cannot be converted"
 
 
-def _bound(op: Operation, name: str, value: SSAValue | FloatAttr) -> Array:
+def _finite_bound(op: Operation, name: str, value: SSAValue | FloatAttr) -> Array:
     """Return a bound of the range of each channel, or refuse the op."""
     if isinstance(value, FloatAttr):
         elements = np.array(value.value.data)
@@ -77,7 +77,7 @@ class ConvertTFFakeQuant(CheckedPattern[TypeAttribute]):
             if not isinstance(type_, TensorType):
                 refuse(op, problem, f"expected a ranked tensor, found type '{type_}'")
             axis = len(type_.get_shape()) - 1
-        bounds = _bound(op, "min", op.min), _bound(op, "max", op.max)
+        bounds = _finite_bound(op, "min", op.min), _finite_bound(op, "max", op.max)
         bits = op.num_bits.value.data
         storage = Storage(
             next(width for width in (4, 8, 16) if bits <= width),

@@ -116,6 +116,26 @@ def test_positions_of_stored_values(op_type: str):
     assert "quant.scast" not in {op.name for op in module.walk()}
 
 
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"), [(np.int8, -127, 127), (np.uint8, 0, 15)]
+)
+def test_clips_of_stored_values(dtype: DTypeLike, low: int, high: int):
+    # As Brevitas writes narrow types.
+    graph = Graph()
+    x = np.random.default_rng(0).normal(0, 9, (3, 40)).astype(np.float32)
+    x[0, :3] = np.nan, np.inf, -np.inf
+    parameters = [
+        graph.constant(np.array(0.1, np.float32)),
+        graph.constant(np.array(3, dtype)),
+    ]
+    q = graph.node("QuantizeLinear", [graph.argument(x), *parameters])
+    bounds = [graph.constant(np.array(bound, dtype)) for bound in (low, high)]
+    graph.node("DequantizeLinear", [graph.node("Clip", [q, *bounds]), *parameters])
+    text = str(check_graph(graph, is_compiled=True))
+    assert f"<{low}:{high}>:f32" in text
+    assert "quant.scast" not in text
+
+
 # Sums of products of integers
 
 

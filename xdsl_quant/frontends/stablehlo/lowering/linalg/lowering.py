@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from types import UnionType
 from typing import (
-    Any,
     ClassVar,
     Generic,
     NamedTuple,
@@ -95,7 +95,7 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
     `quant.scast`, signed and unsigned integers by `unrealized_conversion_cast`.
     """
 
-    op_type: ClassVar[Any]
+    op_type: ClassVar[type[Operation] | UnionType]
     """Class or union of classes of the lowered ops: the argument of the generic base."""
 
     def __init_subclass__(cls) -> None:

@@ -55,16 +55,16 @@ class _DynamicRange(NamedTuple):
     """Dimensions of the value along which scales vary."""
 
 
-def _without(value: SSAValue, *op_types: type[Operation]) -> SSAValue:
+def _before_ops(value: SSAValue, *op_types: type[Operation]) -> SSAValue:
     """Return the first operand of a chain of ops of these types, or the value."""
     while isinstance(value.owner, op_types):
         value = value.owner.operands[0]
     return value
 
 
-def _chosen(value: SSAValue) -> SSAValue:
+def _chosen_parameter(value: SSAValue) -> SSAValue:
     """Return the number that ops broadcast, convert or make a tensor."""
-    return _without(
+    return _before_ops(
         value,
         stablehlo.BroadcastInDimOp,
         stablehlo.BitcastConvertOp,
@@ -79,14 +79,14 @@ def _dynamic_range(value: SSAValue) -> _DynamicRange | None:
     of TensorFlow Lite quantize them in another way.
     """
     moves = stablehlo.ConvertOp, stablehlo.BitcastConvertOp
-    value, zero_point = _without(value, *moves), None
+    value, zero_point = _before_ops(value, *moves), None
     if isinstance(difference := value.owner, stablehlo.SubtractOp):
-        value = _without(difference.lhs, *moves)
-        zero_point = _chosen(difference.rhs)
+        value = _before_ops(difference.lhs, *moves)
+        zero_point = _chosen_parameter(difference.rhs)
     op = value.owner
     if isinstance(op, DynamicQuantizeCastOp):
-        chosen = _chosen(op.scale).owner
-        own = None if op.zero_point is None else _chosen(op.zero_point)
+        chosen = _chosen_parameter(op.scale).owner
+        own = None if op.zero_point is None else _chosen_parameter(op.zero_point)
         if (
             isinstance(chosen, ChooseParametersOp)
             and chosen.input is op.input
@@ -108,7 +108,7 @@ def _symmetric_range(clamp: stablehlo.ClampOp) -> _DynamicRange | None:
         quotient := rounded.operand.owner, stablehlo.DivideOp
     ):
         return None
-    scale = _without(quotient.rhs, stablehlo.BroadcastInDimOp)
+    scale = _before_ops(quotient.rhs, stablehlo.BroadcastInDimOp)
     ratio = scale.owner
     if isinstance(ratio, stablehlo.MaximumOp) and known_elements(ratio.rhs) is not None:
         ratio = ratio.lhs.owner
@@ -162,6 +162,8 @@ def _scaled_product(value: SSAValue) -> tuple[_Product, Sequence[SSAValue]] | No
 def _is_aligned(value: SSAValue) -> bool:
     """Return True if a value is broadcast as NumPy does, or not at all."""
     op = value.owner
+    if isinstance(op, stablehlo.ConvertOp):
+        return _is_aligned(op.operand)
     if isinstance(op, stablehlo.BroadcastInDimOp):
         rank, own = len(shape_of(value)), len(shape_of(op.operand))
         is_aligned = op.broadcast_dimensions.get_values() == (*range(rank - own, rank),)
@@ -183,7 +185,7 @@ def _weight_scales(
         if (array := known_elements(factor)) is not None:
             scales = scales * array
             continue
-        inner = _without(factor, stablehlo.BroadcastInDimOp, stablehlo.ReshapeOp)
+        inner = _before_ops(factor, stablehlo.BroadcastInDimOp, stablehlo.ReshapeOp)
         if isinstance(inner.owner, stablehlo.MultiplyOp) and _is_aligned(factor):
             pending += inner.owner.operands
         elif dimensions and not _varies_along(factor, scale, dimensions):
@@ -203,26 +205,30 @@ def _channel_scales(scales: Array, rank: int, channels: int) -> Array | None:
     return first.reshape(-1 if first.size > 1 else ()) if is_equal else None
 
 
-def _weights(value: SSAValue) -> tuple[Array, int] | None:
-    """Return constant weights as `i8`, and their zero point."""
-    zero_point, value = 0, _without(value, stablehlo.ConvertOp)
+def _weights(value: SSAValue) -> tuple[Array, Array] | None:
+    """Return constant weights as `i8`, and one zero point, or a vector for the columns."""
+    zero_points = np.zeros((), np.int64)
+    value = _before_ops(value, stablehlo.ConvertOp)
     if isinstance(op := value.owner, stablehlo.SubtractOp):
-        known = constant_elements(
-            _without(op.rhs, stablehlo.BroadcastInDimOp, stablehlo.ConvertOp)
-        )
-        if known is None or not known.size or (known != known.flat[0]).any():
+        if not _is_aligned(op.rhs):
             return None
-        zero_point = int(known.flat[0])
-        value = _without(op.lhs, stablehlo.ConvertOp)
+        known = constant_elements(
+            _before_ops(op.rhs, stablehlo.BroadcastInDimOp, stablehlo.ConvertOp)
+        )
+        if known is None or not known.size or known.ndim > 1:
+            return None
+        is_equal = bool((known == known.flat[0]).all())
+        zero_points = (known.flat[0] if is_equal else known).astype(np.int64)
+        value = _before_ops(op.lhs, stablehlo.ConvertOp)
     elements = constant_elements(value)
     if elements is None or elements.dtype.name not in ("int8", "uint8"):
         return None
     weights = elements.astype(np.int64)
-    if np.abs(weights - zero_point).max(initial=0) < 128:
-        weights, zero_point = weights - zero_point, 0
+    if np.abs(weights - zero_points).max(initial=0) < 128:
+        weights, zero_points = weights - zero_points, np.zeros((), np.int64)
     elif elements.dtype.name == "uint8":
-        weights, zero_point = weights - 128, zero_point - 128
-    return weights.astype(np.int8), zero_point
+        weights, zero_points = weights - 128, zero_points - 128
+    return weights.astype(np.int8), zero_points
 
 
 def _channel_dimensions(op: _Product) -> tuple[int, int]:
@@ -245,7 +251,11 @@ def restore_dynamic_ranges(module: ModuleOp) -> Sequence[RewritePattern]:
         Patterns for the converted module, whose kernels quantize the activations.
     """
     # A product is scaled by several factors: the last multiplication comes first.
-    found = [_restore(op) for op in reversed([*module.walk()]) if op.parent is not None]
+    found = [
+        _restore_product(op)
+        for op in reversed([*module.walk()])
+        if op.parent is not None
+    ]
     kinds = [each for each in found if each is not None]
     if not kinds:
         return ()
@@ -253,7 +263,42 @@ def restore_dynamic_ranges(module: ModuleOp) -> Sequence[RewritePattern]:
     return (UseStoredWeights(has_zero_points=any(kinds)),)
 
 
-def _restore(op: Operation) -> bool | None:
+def _weight_type(
+    op: Operation, product: _Product, scales: Array | None, weights: tuple[Array, Array]
+) -> ScaledQuantizedType | None:
+    """
+    Return the type of the weights of a product; `None` if none exists.
+
+    Args:
+        op: the multiplication of the product by the scales.
+        product: the integer product.
+        scales: the scales of the weights.
+        weights: stored values and zero points.
+    """
+    channels, axis = _channel_dimensions(product)
+    if scales is not None:
+        scales = _channel_scales(scales, len(shape_of(op.results[0])), channels)
+    if scales is None or not (0 < scales.min() <= scales.max() < np.inf):
+        return None
+    stored, zero_points = weights
+    if (
+        isinstance(product, stablehlo.ConvolutionOp)
+        and product.feature_group_count.value.data > 1
+    ):
+        # The kernels have a scale for each channel.
+        scales = np.broadcast_to(scales, stored.shape[axis])
+    if zero_points.ndim and axis != stored.ndim - 1:
+        return None
+    scales, zero_points = np.broadcast_arrays(scales, zero_points)
+    dimension = axis if scales.ndim else None
+    return uniform_type(
+        QuantizationParameters(
+            scales, zero_points, storage="i8", quantized_dimension=dimension
+        )
+    )
+
+
+def _restore_product(op: Operation) -> bool | None:
     """
     Restore a product. Return True if its activations have zero points, False if they have
     none, `None` for other ops.
@@ -266,26 +311,13 @@ def _restore(op: Operation) -> bool | None:
     activations, weights = _dynamic_range(product.lhs), _weights(product.rhs)
     if activations is None or weights is None:
         return None
-    channels, axis = _channel_dimensions(product)
     positions, _ = product.result_dimensions()
     rows = [positions.get(d) for d in activations.dimensions]
-    scales = _weight_scales(factors, activations.scale, rows)
-    if scales is not None:
-        scales = _channel_scales(scales, len(shape_of(op.result)), channels)
-    if scales is None or not (0 < scales.min() <= scales.max() < np.inf):
-        return None
-    if (
-        isinstance(product, stablehlo.ConvolutionOp)
-        and product.feature_group_count.value.data > 1
-    ):
-        # The kernels have a scale for each channel.
-        scales = np.broadcast_to(scales, weights[0].shape[axis])
-    dimension = axis if scales.ndim else None
-    type_ = uniform_type(
-        QuantizationParameters(
-            scales, weights[1], storage="i8", quantized_dimension=dimension
-        )
+    type_ = _weight_type(
+        op, product, _weight_scales(factors, activations.scale, rows), weights
     )
+    if type_ is None:
+        return None
     b = LoweringBuilder(InsertPoint.before(op), location=product.location)
     constant = stablehlo.ConstantOp(
         elements_attr(weights[0], type_.storage_type),

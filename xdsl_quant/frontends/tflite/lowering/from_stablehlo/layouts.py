@@ -429,7 +429,7 @@ class SinkReshape(RewritePattern):
             return
         b = TFLBuilder(InsertPoint.before(op), location=op.location)
         operands = [
-            source or _with_height(b, operand)
+            source or _constant_with_height(b, operand)
             for source, operand in zip(sources, op.operands, strict=True)
         ]
         first, *others = shape = shape_of(op.results[0])
@@ -453,7 +453,7 @@ def _image_with_height(value: SSAValue) -> SSAValue | None:
     return op.input if is_image else None
 
 
-def _with_height(b: TFLBuilder, value: SSAValue) -> SSAValue:
+def _constant_with_height(b: TFLBuilder, value: SSAValue) -> SSAValue:
     """Insert the height into a constant of rank 3; others broadcast as they are."""
     if len(shape := shape_of(value)) != 3:
         return value
