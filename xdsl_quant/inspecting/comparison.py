@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.diagnostics import counted, op_name, shortened_text, table
-from xdsl_quant.dialects.quant import BlockScaledQuantizedType
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType, QuantizeCastOp
 from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
     UniformType,
@@ -47,13 +47,13 @@ from xdsl_quant.runtime.arrays import (
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.runtime.entry_function import ops_in_execution_order
 
+from .layouts import in_layout, may_be_equal, moved_channels
 from .value_matching import (
     ComparedModel,
     MatchedValue,
     ModelValue,
     UnmatchedLayer,
     ValueMatching,
-    may_be_equal,
     uncast,
 )
 
@@ -100,6 +100,9 @@ class ComparedValue:
 
     weight_sqnr: float = math.nan
     """SQNR of the op's largest compared constant in dB; NaN without one."""
+
+    match: str = "position"
+    """`name`, `position` or `kernel order`; with `, transposed` for another layout."""
 
     @property
     def added_noise(self) -> float:
@@ -158,6 +161,9 @@ class Comparison:
             ("layer", "op", "stored", "SQNR", "inputs", "weights", ""),
             *(_comparison_row(layer, is_worst=layer in worst) for layer in layers),
         ]
+        if any(layer.match not in _PLAIN_MATCHES for layer in layers):
+            matches = ["matched by", *(layer.match for layer in layers)]
+            rows = [(*r[:-1], m, r[-1]) for r, m in zip(rows, matches, strict=True)]
         results = ", ".join(
             f"{name} exact" if sqnr == math.inf else f"{name} {decibels(sqnr)} dB"
             for name, sqnr in self.results.items()
@@ -181,6 +187,9 @@ class Comparison:
             ]
         )
 
+
+_PLAIN_MATCHES = "name", "position"
+"""Matches of the same op in the same layout, which the table counts only."""
 
 _MAX_WORST = 3
 
@@ -325,12 +334,26 @@ def _record(
         float_value, quantized_value = pair.float_value, pair.quantized_value
         if not float_value.is_constant:
             record(float_value.value, pair.key)
-            record(quantized_value.value, pair.key)
+            record(_value_after_cast(pair), pair.key)
         elif (error := _constant_error(float_value, quantized_value)) is not None:
             errors[pair.key] = error
     for model in (float_model, quantized):
         record_results(model.function, OUTPUT, model.result_order)
     return errors
+
+
+def _value_after_cast(pair: MatchedValue) -> SSAValue:
+    """
+    Return the compared value of the quantized model: after its cast, if the range of the
+    cast may replace an activation of the float model.
+    """
+    value = pair.quantized_value.value
+    if op_name(pair.float_value.op) == op_name(pair.quantized_value.op):
+        return value
+    casts = [use.operation for use in value.uses]
+    if not casts or not all(isinstance(op, QuantizeCastOp) for op in casts):
+        return value
+    return casts[0].results[0]
 
 
 def _compared_values(
@@ -390,13 +413,14 @@ def _measure(
         for key, values in expected.items():
             if (actual_values := actual.get(key)) is None:
                 continue
-            if values.shape != actual_values.shape:
+            moved = in_layout(actual_values, values.shape)
+            if moved is None:
                 raise ValueError(
                     f"{key} has shape {[*values.shape]} in the float model and "
                     f"{[*actual_values.shape]} in the quantized one; compare models of the "
                     "same sizes"
                 )
-            errors.setdefault(key, Error()).add(values, actual_values)
+            errors.setdefault(key, Error()).add(values, moved)
 
 
 def _compared_value(
@@ -406,7 +430,11 @@ def _compared_value(
     weight_error: Error | None,
 ) -> ComparedValue:
     float_value, quantized_value = pair.float_value, pair.quantized_value
-    type_ = scalar_or_element_type(quantized_value.value.type)
+    value = _value_after_cast(pair)
+    type_ = scalar_or_element_type(value.type)
+    if not isinstance(type_, UniformType):
+        # The result of a `quant.dcast`.
+        type_ = scalar_or_element_type(uncast(value).type)
     return ComparedValue(
         float_value.name,
         op_name(float_value.op),
@@ -417,8 +445,9 @@ def _compared_value(
         0.0 if error is None else error.signal,
         0.0 if error is None else error.noise,
         float_value.depends_on_constants,
-        pair.is_by_name,
+        pair.match == "name",
         math.nan if weight_error is None else weight_error.sqnr,
+        f"{pair.match}{', transposed' if pair.is_transposed else ''}",
     )
 
 
@@ -479,7 +508,7 @@ def _check_signatures(
     for number, types in enumerate(zip(float_types, quantized_types, strict=True)):
         if len({*map(represents_floats, types)}) > 1:
             remedy = "floats or quantized types, which have scales"
-        elif noun == "argument" and not may_be_equal(*map(shape_of, types)):
+        elif noun == "argument" and not _have_same_elements(*map(shape_of, types)):
             remedy = f"{noun}s of the same sizes"
         else:
             continue
@@ -487,6 +516,10 @@ def _check_signatures(
             f"{noun} {number} has type '{shortened(types[1])}' in the quantized model and "
             f"type '{shortened(types[0])}' in the float model; compare models with {remedy}"
         )
+
+
+def _have_same_elements(shape: Sequence[int], other: Sequence[int]) -> bool:
+    return len(shape) == len(other) and moved_channels(shape, other) is not None
 
 
 class SwappedModelsError(ValueError):
@@ -515,6 +548,12 @@ def _quantized_op(model: ComparedModel) -> Operation | None:
     )
 
 
+def _shape_in_layout(known: Attribute, type_: Attribute) -> Sequence[int]:
+    """Return the sizes of the second type in the layout of the first."""
+    shape, sizes = [*shape_of(known)], [*shape_of(type_)]
+    return sizes if may_be_equal(shape, sizes) else [*sizes[:1], *shape[1:]]
+
+
 def _sampled_function(float_model: ComparedModel, quantized: ComparedModel) -> FuncOp:
     """Return a function with the argument types of the float model, and static sizes."""
     function = min(
@@ -528,7 +567,7 @@ def _sampled_function(float_model: ComparedModel, quantized: ComparedModel) -> F
     if function is float_model.function:
         return function
     types = [
-        TensorType(scalar_or_element_type(known), shape_of(type_))
+        TensorType(scalar_or_element_type(known), _shape_in_layout(known, type_))
         for known, type_ in zip(
             float_model.argument_types, quantized.argument_types, strict=True
         )

@@ -5,7 +5,12 @@ Values are matched by location name (tensor name in TensorFlow Lite files), else
 position: the n-th result of the ops with the same name and shape, if both models have
 the same number of these ops, in the whole model or between two matched values. Ops of
 different dialects match if they have the same kind. A contraction, its bias and its
-activation match one fused op. Constants match if ops with the same name use them.
+activation match one fused op: the n-th kernel of the same kind, size and weight size.
+Constants match if ops with the same name use them.
+
+Models may have other layouts of channels (NCHW and NHWC). Values whose shape does not
+tell their layout are then not matched, nor those after a reshape that mixes channels
+and positions.
 """
 
 from __future__ import annotations
@@ -15,8 +20,11 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import TypeVar
+from math import prod
+from typing import Literal, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -41,6 +49,7 @@ from xdsl_quant.dialects.quant.traits import (
     Multiplies,
     MultipliesAndAccumulates,
     OrdersElements,
+    Reduces,
     Subtracts,
     has_quantization_trait,
 )
@@ -52,6 +61,15 @@ from xdsl_quant.runtime.entry_function import entry_function, ops_in_execution_o
 from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
     candidates,
     is_tensor_with_values,
+)
+
+from .layouts import (
+    are_in_other_layouts,
+    have_ambiguous_layout,
+    in_layout,
+    layout_key,
+    may_be_equal,
+    moved_channels,
 )
 
 
@@ -151,11 +169,24 @@ class ComparedModel:
             # Let the call of the function raise the error.
             return arguments
         numbers = zip(self.argument_order, arguments, strict=True)
-        return tuple(argument for _, argument in sorted(numbers, key=lambda x: x[0]))
+        ordered = [value for _, value in sorted(numbers, key=lambda x: x[0])]
+        types = self.function.function_type.inputs.data
+        return tuple(map(_in_layout_of_type, ordered, types))
 
     @property
     def layers(self) -> Sequence[ModelValue]:
         return [value for value in self.values if value.is_layer]
+
+    @cached_property
+    def mixed_values(self) -> frozenset[SSAValue]:
+        """Values after a reshape of channels and positions, up to the next kernel."""
+        mixed = set[SSAValue]()
+        for op in ops_in_execution_order(self.module, self.function):
+            if has_quantization_trait(op, MultipliesAndAccumulates, Reduces):
+                continue
+            if not mixed.isdisjoint(op.operands) or _mixes_channels(op):
+                mixed |= {*op.results}
+        return frozenset(mixed)
 
     def _values(self) -> Iterator[ModelValue]:
         ops = ops_in_execution_order(self.module, self.function)
@@ -175,6 +206,16 @@ class ComparedModel:
                 yield ModelValue(value, function, candidate.key)
 
 
+def _in_layout_of_type(argument: ArrayLike, type_: Attribute) -> ArrayLike:
+    """Transpose an argument of a model with another layout of channels."""
+    shape, expected = np.shape(argument), [-1, *[*shape_of(type_)][1:]]
+    if len(shape) != len(expected) or may_be_equal(shape, expected):
+        return argument
+    moved = in_layout(argument, expected)
+    # Let the call of the function raise an error.
+    return argument if moved is None else moved
+
+
 def _signature_names(function: FuncOp, key: str) -> Sequence[str]:
     """Return the names of the arguments or results of a TensorFlow Lite model."""
     names = function.attributes.get("tf.entry_function")
@@ -182,6 +223,10 @@ def _signature_names(function: FuncOp, key: str) -> Sequence[str]:
         return []
     text = names.data.get(key)
     return text.data.split(",") if isinstance(text, StringAttr) else []
+
+
+Match: TypeAlias = Literal["name", "position", "kernel order"]
+"""How two values were matched."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +238,12 @@ class MatchedValue:
 
     float_value: ModelValue
     quantized_value: ModelValue
-    is_by_name: bool
+    match: Match
+
+    @property
+    def is_transposed(self) -> bool:
+        """True if the models have other layouts of channels."""
+        return are_in_other_layouts(self.quantized_value.shape, self.float_value.shape)
 
 
 @dataclass(frozen=True)
@@ -236,17 +286,32 @@ class ValueMatching:
     reasons: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Known reasons why values of either model are not matched."""
 
+    have_other_layouts: bool = False
+    """True if the models have other layouts of channels."""
+
     @staticmethod
     def of(float_model: ComparedModel, quantized: ComparedModel) -> ValueMatching:
         """Match the values of two models."""
         matching = ValueMatching(float_model, quantized)
-        matching._match_names()
-        matching._match_positions(_name_and_shape)
-        matching._match_positions(_name_of_op)
-        matching._match_fused_layers()
-        matching._match_positions(_kind_and_shape)
-        matching._match_constants()
+        types = float_model.argument_types, quantized.argument_types
+        matching.have_other_layouts = any(
+            are_in_other_layouts(*map(shape_of, each))
+            for each in zip(*types, strict=True)
+        )
+        matching._match_all()
+        pairs = matching.pairs.values()
+        if not matching.have_other_layouts and any(p.is_transposed for p in pairs):
+            matching = ValueMatching(float_model, quantized, have_other_layouts=True)
+            matching._match_all()
         return matching
+
+    def _match_all(self) -> None:
+        self._match_names()
+        self._match_positions(_name_and_shape)
+        self._match_positions(_name_of_op)
+        self._match_fused_layers()
+        self._match_positions(_kind_and_shape)
+        self._match_constants()
 
     def in_order(self) -> Sequence[MatchedValue]:
         """Return the matched values in the execution order of the float model."""
@@ -278,31 +343,45 @@ class ValueMatching:
         return (value for value in model.values if not self._is_matched(value))
 
     def _match(
-        self, value: ModelValue, other: ModelValue, *, is_by_name: bool = False
+        self, value: ModelValue, other: ModelValue, match: Match = "position"
     ) -> bool:
         if (
             value.value in self.pairs
             or other.value in self.counterparts
             or value.is_constant != other.is_constant
-            or not may_be_equal(value.shape, other.shape)
+            or not self._have_equal_elements(value, other)
         ):
             return False
         key = f"{_VALUE}{len(self.pairs)}"
-        self.pairs[value.value] = MatchedValue(key, value, other, is_by_name)
+        self.pairs[value.value] = MatchedValue(key, value, other, match)
         self.counterparts[other.value] = value.value
         for each in (value, other):
             self.reasons.pop(each.value, None)
         return True
 
+    def _have_equal_elements(self, value: ModelValue, other: ModelValue) -> bool:
+        """Return True if two values have the same elements in a known order."""
+        if value.is_constant:
+            return may_be_equal(value.shape, other.shape)
+        if moved_channels(other.shape, value.shape) is None:
+            return False
+        if not self.have_other_layouts:
+            return True
+        mixed = value.value in self.float_model.mixed_values
+        if mixed or other.value in self.quantized.mixed_values:
+            reason = "the order of elements differs after a reshape"
+        elif have_ambiguous_layout(value.shape, other.shape):
+            reason = "the shape does not tell the layout of channels"
+        else:
+            return True
+        self.reasons[value.value] = self.reasons[other.value] = reason
+        return False
+
     def _match_names(self) -> None:
-        by_name: dict[tuple[str, str] | None, ModelValue] = {}
-        for value in self.quantized.values:
-            # A tensor and its casts have the same location: take the first.
-            by_name.setdefault(value.tensor_name, value)
-        by_name.pop(None, None)
-        for value in self.float_model.values:
-            if (other := by_name.get(value.tensor_name)) is not None:
-                self._match(value, other, is_by_name=True)
+        named, others = (_named_values(m) for m in (self.float_model, self.quantized))
+        for key, value in named.items():
+            if (other := others.get(key)) is not None:
+                self._match(value, other, "name")
 
     def _match_positions(self, key: _Key) -> None:
         """
@@ -342,8 +421,11 @@ class ValueMatching:
         groups, others = map(self._fused_layers, (self.float_model, self.quantized))
         for layer, other in _pairs_of_equal_groups(groups, others):
             if not _have_equal_activations(layer, other):
+                if op_name(layer[0].op) != op_name(other[0].op):
+                    self.reasons[layer[-1].value] = _OTHER_ACTIVATION
+                    self.reasons[other[-1].value] = _OTHER_ACTIVATION
                 continue
-            if self._match(layer[-1], other[-1]):
+            if self._match(layer[-1], other[-1], "kernel order"):
                 for value in chain(layer[:-1], other[:-1]):
                     if not self._is_matched(value):
                         self.reasons[value.value] = "fused in the other model"
@@ -363,7 +445,8 @@ class ValueMatching:
             ]
             known |= {each.value for each in layer}
             if not self._is_matched(layer[-1]):
-                groups[value.place, kind_of(value.op), layer[-1].shape].append(layer)
+                key = kind_of(value.op), layout_key(layer[-1].shape)
+                groups[value.place, key, weight_key(value.op)].append(layer)
         return groups
 
     def _is_matched(self, value: ModelValue) -> bool:
@@ -387,8 +470,25 @@ class ValueMatching:
                     self._match(values[0], values[1])
 
 
+_OTHER_ACTIVATION = "another activation in the other model"
+
 _KINDS = MultipliesAndAccumulates, Adds, Subtracts, Multiplies, Divides
 """Traits of ops that have the same kind in all dialects."""
+
+
+def _named_values(model: ComparedModel) -> Mapping[Hashable, ModelValue]:
+    """
+    Return the value of each name. All ops of a node have the name of its result, and so
+    do casts of this result: take the last value that no cast returns.
+    """
+    named: dict[Hashable, ModelValue] = {}
+    for value in model.values:
+        if value.tensor_name is None:
+            continue
+        key = value.tensor_name, value.depends_on_constants, value.place
+        if value.is_layer or key not in named:
+            named[key] = value
+    return named
 
 
 def kind_of(op: Operation) -> str:
@@ -396,7 +496,11 @@ def kind_of(op: Operation) -> str:
     for trait_type in _KINDS:
         if has_quantization_trait(op, trait_type):
             return trait_type.__name__
-    return op_name(op).rpartition(".")[2]
+    name = op_name(op).rpartition(".")[2]
+    is_maximum = name == "reduce_window" and any(
+        inner.name.endswith(".maximum") for inner in op.walk()
+    )
+    return "max_pool_2d" if is_maximum else name
 
 
 def _name_and_shape(value: ModelValue) -> Hashable:
@@ -411,10 +515,21 @@ def _kind_and_shape(value: ModelValue) -> Hashable:
     if has_quantization_trait(value.op, *_KINDS):
         # These ops may be fused with others.
         return None
-    return kind_of(value.op), value.shape
+    return kind_of(value.op), layout_key(value.shape)
 
 
 _T = TypeVar("_T")
+
+
+def weight_key(op: Operation) -> Hashable:
+    """Return a key that is equal for constant operands of an op in any layout."""
+    shapes = (
+        tuple(sorted(size for size in shape_of(operand.type) if size != 1))
+        for operand in op.operands
+        if has_quantization_trait(op, MultipliesAndAccumulates)
+        and _depends_on_constants(operand)
+    )
+    return max(shapes, key=prod, default=())
 
 
 def _pairs_of_equal_groups(
@@ -463,6 +578,17 @@ def _fused_results(value: ModelValue) -> Iterator[SSAValue]:
         result = op.results[0]
 
 
+def _mixes_channels(op: Operation) -> bool:
+    """Return True for reshapes of more than one dimension besides the batch."""
+    if not has_quantization_trait(op, MovesElements) or not op.operands:
+        return False
+    sizes, others = (
+        [size for size in shape_of(value.type)[1:] if size != 1]
+        for value in (op.operands[0], op.results[0])
+    )
+    return len(sizes) > 1 and len(sizes) != len(others)
+
+
 def _is_activation(op: Operation) -> bool:
     return has_quantization_trait(op, Clamps) or (
         has_quantization_trait(op, OrdersElements)
@@ -473,9 +599,15 @@ def _is_activation(op: Operation) -> bool:
 def _have_equal_activations(
     layer: Sequence[ModelValue], other: Sequence[ModelValue]
 ) -> bool:
-    """Return True if the activations of two layers are equal, or of other dialects."""
+    """
+    Return True if the activations of two layers are equal. In other dialects, the range
+    of the quantized layer may replace the activation, but not add one.
+    """
+    names = _activation_name(layer), _activation_name(other)
     dialects = {op_name(each[0].op).partition(".")[0] for each in (layer, other)}
-    return len(dialects) > 1 or _activation_name(layer) == _activation_name(other)
+    if len(dialects) > 1:
+        return names[0] != "none" or names[1] == "none"
+    return names[0] == names[1]
 
 
 def _activation_name(layer: Sequence[ModelValue]) -> str:
@@ -483,13 +615,6 @@ def _activation_name(layer: Sequence[ModelValue]) -> str:
         return kind_of(layer[-1].op)
     fused = layer[0].op.get_attr_or_prop("fused_activation_function")
     return fused.data.lower() if isinstance(fused, StringAttr) else "none"
-
-
-def may_be_equal(shape: Sequence[int], other_shape: Sequence[int]) -> bool:
-    """Return True if two shapes are equal, apart from dynamic sizes."""
-    return len(shape) == len(other_shape) and all(
-        a == b or min(a, b) < 0 for a, b in zip(shape, other_shape, strict=True)
-    )
 
 
 _COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArrayBase)

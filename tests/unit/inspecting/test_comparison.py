@@ -464,6 +464,7 @@ def test_json():
         "is_constant": True,
         "is_by_name": False,
         "weight_sqnr": None,
+        "match": "position",
     }
 
 

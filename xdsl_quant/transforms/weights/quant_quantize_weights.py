@@ -161,19 +161,20 @@ def _nearest_divisor(number: int, wanted: float) -> int:
 
 
 @dataclass(frozen=True)
-class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
-    """
-    Add `quant.qcast` and `quant.dcast` to the constant weight of a contraction. Raises
-    `PassFailedException` for non-finite weights, and on creation for invalid options.
-    """
+class QuantizedWeightOptions:
+    """Options of the pass and of its pattern."""
 
     bits: int = 8
+    """Bits per stored weight, 2 to 8."""
 
     granularity: Granularity = "axis"
-    """Elements that share a scale."""
+    """
+    Elements that share a scale: all weights of a contraction (`tensor`), an output
+    channel (`axis`), or a block of a channel (`block`).
+    """
 
     block_size: int = 32
-    """Approximate number of weights per scale with `block`."""
+    """Approximate number of weights per scale with `granularity=block`."""
 
     range: Literal["min-max", "mse"] = "min-max"
     """Range that a scale covers: all its weights, or that with the least squared error."""
@@ -185,6 +186,16 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
     """
     Type of the scales of blocks: `f16` creates `!quant.block_scaled` types, with scales
     that `bf16` represents, too, as TensorFlow Lite stores them.
+    """
+
+
+@dataclass(frozen=True)
+class QuantizeWeight(
+    QuantizedWeightOptions, CheckedPattern["tuple[Weight, Attribute]"]
+):
+    """
+    Add `quant.qcast` and `quant.dcast` to the constant weight of a contraction. Raises
+    `PassFailedException` for non-finite weights, and on creation for invalid options.
     """
 
     _quantized: dict[tuple[SSAValue, Attribute], SSAValue] = field(
@@ -284,36 +295,12 @@ def _casts(
 
 
 @dataclass(frozen=True)
-class QuantQuantizeWeightsPass(PatternPass):
+class QuantQuantizeWeightsPass(QuantizedWeightOptions, PatternPass):
     """Quantize and dequantize each constant weight of a contraction."""
 
     name = "quant-quantize-weights"
     pattern_type = QuantizeWeight
     expected = "contractions with constant float weights"
-
-    bits: int = 8
-    """Bits per stored weight, 2 to 8."""
-
-    granularity: Granularity = "axis"
-    """
-    Elements that share a scale: all weights of a contraction (`tensor`), an output
-    channel (`axis`), or a block of a channel (`block`).
-    """
-
-    block_size: int = 32
-    """Approximate number of weights per scale with `granularity=block`."""
-
-    range: Literal["min-max", "mse"] = "min-max"
-    """Range that a scale covers: all its weights, or that with the least squared error."""
-
-    narrow_range: bool = True
-    """`False` to also store the smallest value of the storage type."""
-
-    scales: Literal["expressed", "f16"] = "expressed"
-    """
-    Type of the scales of blocks: `f16` creates `!quant.block_scaled` types, with scales
-    that `bf16` represents, too, as TensorFlow Lite stores them.
-    """
 
     def candidates(self, module: ModuleOp) -> Sequence[Operation]:
         has_tables = self.granularity == "block"

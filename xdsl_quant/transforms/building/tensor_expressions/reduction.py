@@ -158,26 +158,15 @@ def _bounds(
     count: int,
     bounds: Bounds,
 ) -> Bounds:
-    """Return the bounds of the integer accumulators and results of a reduction."""
-    if kind == "prod":
+    """
+    Return the bounds of the integer accumulators and results of a reduction; constant
+    weights tighten those of a sum of products.
+    """
+    if kind == "prod" or bounds == ANY_INTEGER:
         return ANY_INTEGER
     if kind != "sum":
         return bounds
-    low, high = _sum_bounds(arrays, result, sizes, count, bounds)
-    return min(low, 0), max(high, 0)
-
-
-def _sum_bounds(
-    arrays: Sequence[tuple[TensorExpression, Sequence[Name]]],
-    result: Sequence[Name],
-    sizes: Mapping[Name, int],
-    count: int,
-    bounds: Bounds,
-) -> Bounds:
-    """Return the bounds of a sum of products, tightened by constant weights."""
-    if bounds == ANY_INTEGER:
-        return bounds
-    low, high = bounds[0] * count, bounds[1] * count
+    low, high = min(bounds[0] * count, 0), max(bounds[1] * count, 0)
     constants = [(x, names) for x, names in arrays if isinstance(x, ConstantArray)]
     if len(arrays) != 2 or len(constants) != 1:
         return low, high
