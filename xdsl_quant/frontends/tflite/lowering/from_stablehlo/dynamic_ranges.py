@@ -263,7 +263,7 @@ def restore_dynamic_ranges(module: ModuleOp) -> Sequence[RewritePattern]:
     return (UseStoredWeights(has_zero_points=any(kinds)),)
 
 
-def _weight_type(
+def _stored_weight_type(
     op: Operation, product: _Product, scales: Array | None, weights: tuple[Array, Array]
 ) -> ScaledQuantizedType | None:
     """
@@ -313,7 +313,7 @@ def _restore_product(op: Operation) -> bool | None:
         return None
     positions, _ = product.result_dimensions()
     rows = [positions.get(d) for d in activations.dimensions]
-    type_ = _weight_type(
+    type_ = _stored_weight_type(
         op, product, _weight_scales(factors, activations.scale, rows), weights
     )
     if type_ is None:
