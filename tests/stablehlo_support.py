@@ -129,8 +129,15 @@ OP_FILES = {
 }
 """Files with the code of ops, by what it is for."""
 
-OTHER_FILES = ("dialect/shardy.py", "lowering/integers/qdq_groups.py")
-"""Files of another dialect, and of groups of float ops between casts."""
+OTHER_FILES = (
+    "dialect/shardy.py",
+    "lowering/integers/qdq_groups.py",
+    "lowering/integers/merged_products.py",
+)
+"""
+Files of another dialect, and of `stablehlo-legalize-qdq-to-integer`: groups of float ops
+between casts, and products of them that are merged.
+"""
 
 
 def lines_per_op() -> dict[str, float]:
