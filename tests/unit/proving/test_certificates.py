@@ -10,6 +10,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
+from tests.oracles.certificate_mutants import CHECKS
 from tests.oracles.certificates import networks, violations
 from xdsl_quant import execution
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
@@ -385,6 +386,11 @@ def test_slopes_bound_difference_quotients(name: str):
     error = 1e-12 * (1 + np.abs(results).max(axis=1))
     assert np.all(least - error <= results.min(axis=1))
     assert np.all(results.max(axis=1) <= most + error)
+
+
+@pytest.mark.parametrize("part", ["relaxations", "roundings", "maps"])
+def test_parts_of_the_analysis_hold_for_drawn_values(part: str):
+    assert CHECKS[part]()
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.023, 0.3])
