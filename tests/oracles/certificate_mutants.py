@@ -113,20 +113,21 @@ def observed(name: str, count: int, seed: int) -> Observed:
     single = [runner(module, None, (1, *shape[1:])) for module in modules]
     for low, high, region in zip(*ends, found, strict=True):
         worst = np.array(region.argument)
-        results = [_errors_and_results(*(run(worst) for run in single), 1)]
+        results = [_errors_and_results([run(worst) for run in single], 1)]
         for step in (0.0, *[1 / 255] * bool(network.limits), *[0.0] * (count - 1)):
             drawn = drawn_inputs(low, high, step, BATCH, rng)
-            both = (run(drawn.ravel()) for run in runs)
-            results.append(_errors_and_results(*both, BATCH))
+            both = [run(drawn.ravel()) for run in runs]
+            results.append(_errors_and_results(both, BATCH))
         least.append(np.concatenate(results).min(axis=0))
         most.append(np.concatenate(results).max(axis=0))
     low, high = regions.flattened(ends[0].shape[1])
     return Observed(*modules, low, high, np.array(least), np.array(most))
 
 
-def _errors_and_results(quantized: Floats, number: Floats, rows: int) -> Floats:
-    number = number.reshape(rows, -1)
-    return np.concatenate([quantized.reshape(rows, -1) - number, number], axis=1)
+def _errors_and_results(runs: Sequence[Floats], rows: int) -> Floats:
+    """Return the errors and the float results of a quantized and a float network."""
+    quantized, number = (run.reshape(rows, -1) for run in runs)
+    return np.concatenate([quantized - number, number], axis=1)
 
 
 # Mutants
@@ -293,11 +294,8 @@ def are_maps_consistent() -> bool:
         if not np.allclose(lhs.minus(rhs).apply(values), change):
             return False
         rows = rng.normal(size=(2, lhs.outputs))
-        products = (
-            np.vdot(lhs.transpose(rows), values),
-            np.vdot(rows, lhs.apply(values)),
-        )
-        if not np.isclose(*products):
+        product_of_rows = float(np.vdot(lhs.transpose(rows), values))
+        if not np.isclose(product_of_rows, float(np.vdot(rows, lhs.apply(values)))):
             return False
     return True
 
