@@ -3,8 +3,9 @@ Mutants of the analysis of certificates, held against errors of drawn inputs.
 
 `python -m tests.oracles.certificate_mutants --count 60` changes one operator, function or
 constant in the transfer functions or the back substitution at a time. A mutant is `refuted`
-if an error of a drawn input exceeds its bound or it raises an error, `harmless` if none of
-its bounds is tighter than before, and `open` otherwise.
+if an error or a float result of a drawn input exceeds its bound, if a relaxation does not
+contain drawn values, or if it raises an error. It is `harmless` if none of its bounds is
+tighter than before, and `open` otherwise.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import argparse
 import ast
 import copy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +30,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.proving import certify
+from xdsl_quant.proving import Region, certify
 from xdsl_quant.proving.certificates.attacks import runner
 from xdsl_quant.runtime.entry_function import entry_function
 
@@ -44,10 +48,11 @@ MUTATED = (
 NETWORKS = (
     *("wine tfl", "breast_cancer stablehlo", "digits mlp stablehlo", "residual tfl"),
     *("wine_batch_norm tfl", "attention tfl", "attention stablehlo"),
+    "wine_saturated tfl",
 )
 
-REGIONS = 6
-"""Number of regions of each network."""
+REGIONS, POINTS = 4, 2
+"""Number of balls of each network, and of regions of one input, which are tightest."""
 
 _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
@@ -77,7 +82,7 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True)
 class Observed:
-    """A network, and the errors of drawn inputs."""
+    """A network, and the errors and float results of drawn inputs."""
 
     quantized: ModuleOp
     float_module: ModuleOp
@@ -85,7 +90,7 @@ class Observed:
     high: Floats
 
     least: Floats
-    """Smallest errors `[regions, results]`."""
+    """Smallest errors, then smallest float results: `[regions, 2 * results]`."""
 
     most: Floats
 
@@ -93,27 +98,36 @@ class Observed:
 def observed(name: str, count: int, seed: int) -> Observed:
     """Run a network on drawn inputs of its regions."""
     network = networks()[name]()
-    network = replace(network, centers=network.centers[:REGIONS])
+    points = network.centers[:POINTS].astype(np.float64)
+    balls = replace(network, centers=network.centers[:REGIONS]).region
+    ends = (np.concatenate([end, points]) for end in (balls.low, balls.high))
+    regions = Region(*ends)
     modules, batched = network.modules(1), network.modules(BATCH)
     shape = BATCH, *network.centers.shape[1:]
     runs = [runner(module, None, shape) for module in batched]
-    ends = network.region.float_ends(int(np.prod(shape[1:])))
+    ends = regions.float_ends(int(np.prod(shape[1:])))
     rng = np.random.default_rng(seed)
     least, most = list[Floats](), list[Floats]()
     # The search of the certificate finds larger errors than draws.
-    found = certify(*modules, network.region, tries=200).regions
+    found = certify(*modules, regions, tries=200).regions
     single = [runner(module, None, (1, *shape[1:])) for module in modules]
     for low, high, region in zip(*ends, found, strict=True):
         worst = np.array(region.argument)
-        errors = [(single[0](worst) - single[1](worst))[np.newaxis]]
+        results = [_errors_and_results([run(worst) for run in single], 1)]
         for step in (0.0, *[1 / 255] * bool(network.limits), *[0.0] * (count - 1)):
             drawn = drawn_inputs(low, high, step, BATCH, rng)
-            first, second = (run(drawn.ravel()).reshape(BATCH, -1) for run in runs)
-            errors.append(first - second)
-        least.append(np.concatenate(errors).min(axis=0))
-        most.append(np.concatenate(errors).max(axis=0))
-    low, high = network.region.flattened(ends[0].shape[1])
+            both = [run(drawn.ravel()) for run in runs]
+            results.append(_errors_and_results(both, BATCH))
+        least.append(np.concatenate(results).min(axis=0))
+        most.append(np.concatenate(results).max(axis=0))
+    low, high = regions.flattened(ends[0].shape[1])
     return Observed(*modules, low, high, np.array(least), np.array(most))
+
+
+def _errors_and_results(runs: Sequence[Floats], rows: int) -> Floats:
+    """Return the errors and the float results of a quantized and a float network."""
+    quantized, number = (run.reshape(rows, -1) for run in runs)
+    return np.concatenate([quantized - number, number], axis=1)
 
 
 # Mutants
@@ -188,8 +202,123 @@ def are_slopes_bounded() -> bool:
     return True
 
 
+def _contains(variable: Any, value: Floats, operands: Mapping[Any, Floats]) -> bool:
+    """Return True if a value is within the box and the linear bounds of its variable."""
+    linear = variable.constant
+    for operand, coefficient in variable.terms:
+        if isinstance(coefficient, np.ndarray):
+            linear = linear + coefficient * operands[operand]
+        else:
+            linear = linear + coefficient.apply(operands[operand])
+    distance = np.abs(value - linear) - variable.radius - variable.slack
+    is_inside = (variable.low <= value) & (value <= variable.high)
+    return bool(np.all(is_inside & (distance <= 0)))
+
+
+def are_relaxations_bounded() -> bool:
+    """Return True if drawn products and softmax, and differences, are within bounds."""
+    bounds, relaxations = (
+        import_module(f"{PACKAGE}.{name}") for name in ("bounds", "relaxations")
+    )
+    rng = np.random.default_rng(2)
+    shape = 200, 4
+    variables = bounds.Variables(shape[0])
+    inputs: list[Any] = []
+    for _ in range(4):
+        low, width = rng.normal(0, 2, shape), np.exp(rng.normal(-2, 2, shape))
+        # Without width, rounding errors are all of the bound.
+        width = np.where(rng.random((shape[0], 1)) < 0.5, width, 0.0)
+        inputs.append(variables.input(low, low + width))
+    pairs = [bounds.ValuePair(*inputs[:2]), bounds.ValuePair(*inputs[2:])]
+    products = relaxations.product_pair(variables, *pairs)
+    softmax = relaxations.softmax_pair(variables, pairs[0], shape[1])
+    for _ in range(100):
+        share = rng.random((4, *shape))
+        share = np.where(rng.random(share.shape) < 0.5, np.rint(share), share)
+        drawn = {
+            each: each.low + part * (each.high - each.low)
+            for each, part in zip(inputs, share, strict=True)
+        }
+        first, change, second, more = drawn.values()
+        # Products that are rounded to `f32`, as far as they may be.
+        unit = rng.choice([-1, 1]) * 2.0**-24
+        changed = (first + change) * (second + more)
+        for pair, before, after in (
+            (products, first * second * (1 + unit), changed * (1 - unit)),
+            (softmax, _softmax(first), _softmax(first + change)),
+        ):
+            if not _contains(pair.number, before, drawn):
+                return False
+            if not _contains(pair.difference, after - before, drawn):
+                return False
+    return True
+
+
+def are_roundings_bounded() -> bool:
+    """Return True if bounds of rounding errors are at least the exact largest errors."""
+    maps, analysing, networking, pairing = (
+        import_module(f"{PACKAGE}.{name}")
+        for name in ("linear_maps", "analysis", "networks", "pairing")
+    )
+    for bits, count in product((24, 53), (1, 2, 7, 64, 4096, 10**5, 10**6)):
+        exact = Fraction(count, 2**bits - count)
+        if Fraction(maps.growth(count, 2.0**-bits)) < exact:
+            return False
+    bound = analysing._rounding_error
+    for count in (1, 2, 7, 64):
+        path = maps.Path([maps.Matrix(1, np.full((count, 1), 3.0))])
+        base, zero = networking.Value(None, (count,)), np.zeros(1)
+        affine = pairing.Affine([(base, path)], zero, zero)
+        # A product and `count - 1` sums, each rounded up; the constant is 0.
+        exact = 3 * count * ((1 + Fraction(1, 2**24)) ** count - 1)
+        if Fraction(bound(affine, [np.ones(count)])[0]) < exact:
+            return False
+    return True
+
+
+def are_maps_consistent() -> bool:
+    """Return True if differences and transposes of linear maps agree with their results."""
+    maps = import_module(f"{PACKAGE}.linear_maps")
+    rng = np.random.default_rng(2)
+    paddings = (1, 0), (0, 1)
+    window = maps.WindowGeometry((1, 5, 4, 4), (2, 1), (1, 2), paddings)
+    for kind, shape in (
+        (partial(maps.Matrix, 2), (4, 3)),
+        (partial(maps.Convolution, window), (2, 2, 2, 2, 3)),
+        (partial(maps.Convolution, window), (2, 2, 1, 4, 3)),
+        (maps.ElementScaling, (7,)),
+    ):
+        lhs, rhs = (kind(rng.normal(size=shape)) for _ in range(2))
+        values = rng.normal(size=(2, lhs.inputs))
+        change = lhs.apply(values) - rhs.apply(values)
+        if not np.allclose(lhs.minus(rhs).apply(values), change):
+            return False
+        rows = rng.normal(size=(2, lhs.outputs))
+        product_of_rows = float(np.vdot(lhs.transpose(rows), values))
+        if not np.isclose(product_of_rows, float(np.vdot(rows, lhs.apply(values)))):
+            return False
+    return True
+
+
+def _softmax(values: Floats) -> Floats:
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+CHECKS = {
+    "slopes": are_slopes_bounded,
+    "relaxations": are_relaxations_bounded,
+    "roundings": are_roundings_bounded,
+    "maps": are_maps_consistent,
+}
+"""Checks of parts of the analysis, which import the package as it is now."""
+
+
 def bounds_of(networks_: Sequence[Observed]) -> list[tuple[Floats, Floats]]:
-    """Return bounds of the errors of the results by the package as it is imported now."""
+    """
+    Return bounds of the errors and of the float results by the package as it is imported
+    now.
+    """
     import_module(PACKAGE)
     reading, pairing, analysing = (
         import_module(f"{PACKAGE}.{name}")
@@ -201,12 +330,16 @@ def bounds_of(networks_: Sequence[Observed]) -> list[tuple[Floats, Floats]]:
         read = [reading.read_network(entry_function(module)) for module in modules]
         pairs = pairing.Pairing.of(*read)
         analysis = analysing.Analysis.of(pairs, each.low, each.high)
-        difference = analysis.result().difference
-        everything = np.ones(difference.low.shape, np.bool_)
-        low, high = analysis.variables.refine([difference], everything)
-        found.append(
-            (np.maximum(low, difference.low), np.minimum(high, difference.high))
-        )
+        pair = analysis.result()
+        everything = np.ones(pair.number.low.shape, np.bool_)
+        ends: list[tuple[Floats, Floats]] = []
+        for variable in (pair.difference, pair.number):
+            low, high = analysis.variables.refine([variable], everything)
+            ends.append(
+                (np.maximum(low, variable.low), np.minimum(high, variable.high))
+            )
+        low, high = (np.concatenate(each, axis=1) for each in zip(*ends, strict=True))
+        found.append((low, high))
     return found
 
 
@@ -224,8 +357,9 @@ def verdict(
     sys.meta_path.insert(0, finder)
     try:
         found = bounds_of(networks_)
-        if not are_slopes_bounded():
-            return "refuted (slopes)"
+        for part, holds in CHECKS.items():
+            if not holds():
+                return f"refuted ({part})"
     except Exception as e:  # A mutant may fail in any way.
         return f"refuted ({type(e).__name__})"
     finally:

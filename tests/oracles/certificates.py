@@ -2,7 +2,7 @@
 Certificates of networks, compared with errors of drawn inputs.
 
 `python -m tests.oracles.certificates --inputs 10000000` draws corners, random points and
-points between stored values of regions of thirteen networks, and counts inputs whose error
+points between stored values of regions of fourteen networks, and counts inputs whose error
 exceeds the certified bound, or whose class differs although it is certified.
 """
 
@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -83,7 +83,7 @@ _CONVOLUTION = (
 )
 _POOL = (
     "{filter_height = 2 : i32, filter_width = 2 : i32, stride_h = %d : i32, "
-    'stride_w = %d : i32, padding = "%s", fused_activation_function = "NONE"}'
+    'stride_w = %d : i32, padding = "%s", fused_activation_function = "%s"}'
 )
 
 
@@ -112,9 +112,11 @@ def residual_text(batch: int, seed: int = 0) -> str:
     c = add(f"add {activation}", [(a, wide), (b, wide)], wide)
     c = add(f"mul {activation}", [(c, wide), lines.weights(8)], wide)
     c = add(f"sub {activation}", [(c, wide), lines.weights(8)], wide)
-    c = add("max_pool_2d " + _POOL % (2, 2, "VALID"), [(c, wide)], image(3, 3, 8))
+    pool = "max_pool_2d " + _POOL % (2, 2, "VALID", "RELU")
+    c = add(pool, [(c, wide)], image(3, 3, 8))
     small = image(3, 3, 8)
-    d = add("average_pool_2d " + _POOL % (1, 1, "SAME"), [(c, small)], small)
+    pool = "average_pool_2d " + _POOL % (1, 1, "SAME", "NONE")
+    d = add(pool, [(c, small)], small)
     d = add("gelu {approximate = false}", [(d, small)], small)
     e = add("tanh {}", [(c, small)], small)
     joined = '{axis = 3 : i32, fused_activation_function = "NONE"}'
@@ -139,6 +141,7 @@ def networks() -> Mapping[str, Callable[[], CertifiedNetwork]]:
         found[f"{name} tfl"] = partial(_classifier, name, tfl_text)
     for name in load_networks():
         found[f"digits {name} stablehlo"] = partial(_digits, name)
+    found["wine_saturated tfl"] = _saturated
     found["residual tfl"] = residual
     found["attention tfl"] = partial(_attention, tfl_attention_text)
     found["attention stablehlo"] = partial(_attention, stablehlo_attention_text)
@@ -156,6 +159,15 @@ def _classifier(name: str, form: Callable[..., str]) -> CertifiedNetwork:
         1 / 16 if is_image else 0.05,
         (0.0, 1.0) if is_image else None,
     )
+
+
+def _saturated() -> CertifiedNetwork:
+    """Return a classifier of arguments around the ends of the calibrated range."""
+    network = _classifier("wine", tfl_text)
+    ends = network.samples.min(), network.samples.max()
+    shape = 20, *network.samples.shape[1:]
+    centers = np.random.default_rng(1).choice(ends, shape).astype(np.float32)
+    return replace(network, centers=centers, radius=0.3)
 
 
 def _digits(name: str) -> CertifiedNetwork:

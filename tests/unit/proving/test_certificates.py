@@ -10,6 +10,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
+from tests.oracles.certificate_mutants import CHECKS
 from tests.oracles.certificates import networks, violations
 from xdsl_quant import execution
 from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
@@ -167,6 +168,28 @@ def test_divisor_that_may_be_zero_is_refused():
     assert certify(text, text, region, tries=0).error < 1e-3
     with pytest.raises(PassFailedException, match="'reciprocal' may be -"):
         certify(text, text, _box(1, 1.0))
+
+
+def test_tables_are_bounded_where_their_function_has_no_result():
+    text = """
+    func.func @main(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
+      %0 = stablehlo.rsqrt %x : tensor<1x3xf32>
+      return %0 : tensor<1x3xf32>
+    }"""
+    stored, inverse = (
+        f"tensor<1x3x!quant.uniform<i8:f32, {scale}:-128>>" for scale in (0.05, 0.03)
+    )
+    quantized = f"""
+    func.func @main(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {{
+      %0 = stablehlo.uniform_quantize %x : (tensor<1x3xf32>) -> {stored}
+      %1 = stablehlo.rsqrt %0 : ({stored}) -> {inverse}
+      %2 = stablehlo.uniform_dequantize %1 : ({inverse}) -> tensor<1x3xf32>
+      return %2 : tensor<1x3xf32>
+    }}"""
+    # Arguments below half of a scale are stored as 0, whose result saturates.
+    region = Region.box(np.full((1, 3), 0.02), np.full((1, 3), 0.1))
+    found = certify(quantized, text, region, tries=40)
+    assert 1.5 < found.observed <= found.error < 5
 
 
 @pytest.mark.parametrize(
@@ -385,6 +408,11 @@ def test_slopes_bound_difference_quotients(name: str):
     error = 1e-12 * (1 + np.abs(results).max(axis=1))
     assert np.all(least - error <= results.min(axis=1))
     assert np.all(results.max(axis=1) <= most + error)
+
+
+@pytest.mark.parametrize("part", ["relaxations", "roundings", "maps"])
+def test_parts_of_the_analysis_hold_for_drawn_values(part: str):
+    assert CHECKS[part]()
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.023, 0.3])

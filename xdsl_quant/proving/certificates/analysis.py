@@ -137,13 +137,24 @@ class Analysis:
         for base, path in mine.terms:
             terms.append((self.pairs[base].difference, path))
         terms += self._changes(mine, other)
-        error = error + self._float_error(quantized, mine)
+        own_error = self._float_error(quantized, mine)
         difference = self.variables.define(
             terms,
             mine.constant - other.constant,
-            error + _MARGIN * (np.abs(mine.constant) + other.magnitude),
+            error + own_error + _MARGIN * (np.abs(mine.constant) + other.magnitude),
         )
-        return ValuePair(number, difference)
+        return ValuePair(number, difference, self._limits(mine, own_error))
+
+    def _limits(self, affine: Affine, error: Floats | float) -> tuple[Floats, Floats]:
+        """Return bounds of a sum of quantized values, from their bounds alone."""
+        own = Variables(self.variables.regions)
+        terms = [
+            (own.input(*self.pairs[base].quantized), path)
+            for base, path in affine.terms
+        ]
+        error = error + _MARGIN * np.abs(affine.constant)
+        total = own.define(terms, affine.constant, error)
+        return total.low, total.high
 
     def _float_error(self, quantized: Value, affine: Affine) -> Floats | float:
         """Return the error of a sum that the quantized network computes in `f32`."""
@@ -340,31 +351,31 @@ class Analysis:
             assert value.op is not None
             refuse(value.op, "cannot be bounded", f"function '{value.name}'")
         number, difference = operand.number, operand.difference
-        low, high = operand.ends
-        _check_domain(value, function, low, high)
+        inputs = operand.quantized
+        # A table has results for all stored values, also where the function has none.
+        own = operand.ends if value.table is None else (number.low, number.high)
+        _check_domain(value, function, *own)
         result = self._relaxed(number, function)
+        errors, limits = _results(value.table, function, *inputs)
+        is_defined = operand.ends[0] > function.domain
+        is_defined &= np.isfinite(errors[0]) & np.isfinite(errors[1])
+        first, last = (np.where(is_defined, error, 0.0) for error in errors)
+        low, high = (np.where(is_defined, end, number.low) for end in operand.ends)
         smallest, largest = function.slopes(low, high)
         slope, swing = (smallest + largest) / 2, (largest - smallest) / 2
-        radius = swing * difference.magnitude
-        radius = radius + function.error(number.low, number.high)
-        inputs = operand.quantized
-        error_high = function.error(*inputs)
-        error_low = -error_high
-        if value.table is not None:
-            error_low, error_high = _table_errors(value.table, function, *inputs)
-        offset = (error_low + error_high) / 2
-        radius = radius + (error_high - error_low) / 2
         sizes = number.magnitude + difference.magnitude
         steepest = np.maximum(np.abs(smallest), np.abs(largest))
+        radius = swing * difference.magnitude + (last - first) / 2
+        radius = radius + function.error(number.low, number.high)
         radius = radius + _MARGIN * (1 + sizes) * (1 + steepest)
-        changed = self.variables.define([(difference, slope)], offset, radius)
-        least, most = function.range(*inputs)
-        margin = _MARGIN * (1 + np.abs(least) + np.abs(most))
-        limits = least + error_low - margin, most + error_high + margin
         margin = _MARGIN * (1 + result.magnitude)
-        changed.tighten(
-            limits[0] - result.high - margin, limits[1] - result.low + margin
-        )
+        change = limits[0] - result.high - margin, limits[1] - result.low + margin
+        offset = np.where(is_defined, first + last, change[0] + change[1]) / 2
+        around = (change[1] - change[0]) / 2 + _MARGIN * np.abs(offset)
+        slope = np.where(is_defined, slope, 0.0)
+        radius = np.where(is_defined, radius, around)
+        changed = self.variables.define([(difference, slope)], offset, radius)
+        changed.tighten(*change)
         return ValuePair(result, changed, limits)
 
     def _relaxed(self, number: Variable, function: Elementwise) -> Variable:
@@ -511,23 +522,35 @@ def _negation(path: Path, base: Value) -> Path:
     return Path([ElementScaling(np.full(count, -1.0))])
 
 
-def _table_errors(
-    table: Table, function: Elementwise, low: Floats, high: Floats
-) -> tuple[Floats, Floats]:
+def _results(
+    table: Table | None, function: Elementwise, low: Floats, high: Floats
+) -> tuple[_Ends, _Ends]:
     """
-    Return bounds of the errors of a table on intervals of its inputs: the extremes of all
-    stored values that are reachable.
+    Return bounds of the errors and of the results of a table, or of a function in `f32`, on
+    intervals of its inputs. Errors of a table are not finite outside of the domain.
     """
-    errors = table.results - function.compute(table.inputs)
+    if table is not None:
+        with np.errstate(all="ignore"):
+            errors = table.results - function.compute(table.inputs)
+        errors, ends = (
+            _table_range(table, each, low, high) for each in (errors, table.results)
+        )
+    else:
+        error = function.error(low, high)
+        errors, ends = (-error, error), function.range(low, high)
+        ends = ends[0] - error, ends[1] + error
+    margin = _MARGIN * (1 + np.abs(ends[0]) + np.abs(ends[1]))
+    return errors, (ends[0] - margin, ends[1] + margin)
+
+
+def _table_range(table: Table, numbers: Floats, low: Floats, high: Floats) -> _Ends:
+    """Return the extremes of numbers of all stored values that intervals reach."""
     step = table.inputs[1] - table.inputs[0]
-    last = len(errors) - 1
+    last = len(numbers) - 1
     # One more stored value on each side, as the division rounds.
     start = np.clip(np.floor((low - table.inputs[0]) / step) - 1, 0, last).astype(int)
     end = np.clip(np.ceil((high - table.inputs[0]) / step) + 1, 0, last).astype(int)
-    return (
-        -_range_maximum(-errors, start, end),
-        _range_maximum(errors, start, end),
-    )
+    return -_range_maximum(-numbers, start, end), _range_maximum(numbers, start, end)
 
 
 def _range_maximum(values: Floats, start: np.ndarray, end: np.ndarray) -> Floats:
