@@ -131,7 +131,13 @@ def _decide_floats(comparison: KernelComparison) -> str:
     def evaluated(
         function: Callable[[Sequence[Array]], tuple[Array, ...]], keys: Array
     ) -> Array:
-        found = [function(x)[0].reshape(-1) for x in calls(from_ordered_bits(keys))]
+        found: list[Array] = []
+        for x in calls(from_ordered_bits(keys)):
+            try:
+                found.append(function(x)[0].reshape(-1))
+            except ValueError:
+                # A check in the code failed, e.g. of an index of a table.
+                raise RefutedError(x) from None
         return np.concatenate(found)[: keys.size].reshape(keys.shape)
 
     low, high = _pieces(comparison, evaluated)

@@ -180,7 +180,10 @@ class KernelComparison:
 
     def _lone_element(self, inputs: Sequence[Array]) -> Sequence[Array]:
         """Return an argument whose elements are equal, if the results still differ."""
-        wrong = self.after(inputs)[0] != self.before(inputs)[0]
+        try:
+            wrong = self.after(inputs)[0] != self.before(inputs)[0]
+        except ValueError:
+            return inputs
         if len(inputs) == 1 and inputs[0].shape == wrong.shape and wrong.any():
             alone = [np.full_like(inputs[0], inputs[0][wrong][0])]
             return inputs if self.is_equal(alone) else alone

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tests.proving.kernel_mutants import LINALG, STABLEHLO, TOSA, module
 from xdsl_quant.proving.kernel_comparison import KernelComparison
-from xdsl_quant.proving.kernel_cutting import cut_kernels
+from xdsl_quant.proving.kernel_cutting import ModelKernel, cut_kernels
 from xdsl_quant.proving.kernels import prove_kernel
 from xdsl_quant.runtime.loading import parse_module
 
@@ -175,28 +175,40 @@ def test_wrong_lowering_is_not_proved(wrong: Wrong, monkeypatch: pytest.MonkeyPa
     assert theorem.method != "no code"
 
 
+def _quantization(storage: str) -> ModelKernel:
+    """Return a kernel that quantizes eight numbers of `f32`."""
+    zero_point = 255 if storage.startswith("u") else 5
+    type_ = f"tensor<8x!quant.uniform<{storage}:f32, 0.1:{zero_point}>>"
+    module = parse_module(f"""func.func @main(%x: tensor<8xf32>) {{
+      %q = "tfl.quantize"(%x) <{{qtype = {type_}}}> : (tensor<8xf32>) -> {type_}
+      func.return
+    }}""")
+    (kernel,) = cut_kernels(module)
+    return kernel
+
+
 def test_wrapped_bytes_are_not_proved(monkeypatch: pytest.MonkeyPatch):
     # The code wraps where the formula saturates: as signed integers, it never decreases.
     monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
-    type_ = "!quant.uniform<u8<200:255>:f32, 0.1:255>"
-    (kernel,) = cut_kernels(
-        parse_module(f"""func.func @main(%x: tensor<8xf32>) {{
-        %q = "tfl.quantize"(%x) <{{qtype = tensor<8x{type_}>}}> :
-          (tensor<8xf32>) -> tensor<8x{type_}>
-        func.return
-        }}""")
-    )
 
     def mutate(lowered: ModuleOp) -> None:
-        bound, cast = (
-            "2.550000e+02 : f64\n      %15",
-            "%16 = arith.fptosi %15 : f64 to i32",
-        )
+        bound = "2.550000e+02 : f64\n      %15"
+        cast = "%16 = arith.fptosi %15 : f64 to i32"
         wrapped = f"""{cast.replace("%16", "%u")}
         %c = arith.constant 256 : i32
         %16 = arith.subi %u, %c : i32"""
-        wider = bound.replace("2.5", "3.0")
-        Wrong("", "", "", bound, wider).mutate(lowered)
+        Wrong("", "", "", bound, bound.replace("2.5", "3.0")).mutate(lowered)
         Wrong("", "", "", cast, wrapped).mutate(lowered)
 
-    assert prove_kernel(kernel, LINALG, mutate).verdict != "proved"
+    theorem = prove_kernel(_quantization("u8<200:255>"), LINALG, mutate)
+    assert theorem.verdict == "unknown"
+    assert "not signed" in theorem.details
+
+
+def test_index_out_of_a_table_is_refuted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+    first = "dense<-128> : tensor<1xi32>"
+    wrong = Wrong("", "", "", first, first.replace("8", "7", 1))
+    theorem = prove_kernel(_quantization("i8"), TOSA, wrong.mutate)
+    assert theorem.verdict == "refuted"
+    assert "out-of-bounds" in theorem.details
