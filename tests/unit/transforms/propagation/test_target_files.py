@@ -296,7 +296,8 @@ MISTAKES = [
     (
         KERNEL.replace("ops = ", 'name = "x"\npatterns = ').replace("a.b", "@mine"),
         "3",
-        "unknown pattern of a plugin, found '@mine', available: none; install the plugin "
+        "unknown pattern of a plugin, found '@mine', available: 'onnx.normalization', "
+        "'onnx.softmax', 'stablehlo.dynamic-softmax'; install the plugin "
         "that defines it",
     ),
     (
