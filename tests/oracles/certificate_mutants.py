@@ -282,20 +282,21 @@ def are_maps_consistent() -> bool:
     rng = np.random.default_rng(2)
     paddings = (1, 0), (0, 1)
     window = maps.WindowGeometry((1, 5, 4, 4), (2, 1), (1, 2), paddings)
-    for kind, shape in (
+    kinds: Sequence[tuple[Any, tuple[int, ...]]] = (
         (partial(maps.Matrix, 2), (4, 3)),
         (partial(maps.Convolution, window), (2, 2, 2, 2, 3)),
         (partial(maps.Convolution, window), (2, 2, 1, 4, 3)),
         (maps.ElementScaling, (7,)),
-    ):
+    )
+    for kind, shape in kinds:
         lhs, rhs = (kind(rng.normal(size=shape)) for _ in range(2))
         values = rng.normal(size=(2, lhs.inputs))
         change = lhs.apply(values) - rhs.apply(values)
         if not np.allclose(lhs.minus(rhs).apply(values), change):
             return False
         rows = rng.normal(size=(2, lhs.outputs))
-        product_of_rows = float(np.vdot(lhs.transpose(rows), values))
-        if not np.isclose(product_of_rows, float(np.vdot(rows, lhs.apply(values)))):
+        sums = (lhs.transpose(rows) * values).sum(), (rows * lhs.apply(values)).sum()
+        if not np.isclose(float(sums[0]), float(sums[1])):
             return False
     return True
 
