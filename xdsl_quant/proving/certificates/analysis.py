@@ -356,7 +356,7 @@ class Analysis:
         own = operand.ends if value.table is None else (number.low, number.high)
         _check_domain(value, function, *own)
         result = self._relaxed(number, function)
-        errors, limits = _results(value.table, function, *inputs)
+        errors, limits = _bounded_results(value.table, function, *inputs)
         is_defined = operand.ends[0] > function.domain
         is_defined &= np.isfinite(errors[0]) & np.isfinite(errors[1])
         first, last = (np.where(is_defined, error, 0.0) for error in errors)
@@ -522,7 +522,7 @@ def _negation(path: Path, base: Value) -> Path:
     return Path([ElementScaling(np.full(count, -1.0))])
 
 
-def _results(
+def _bounded_results(
     table: Table | None, function: Elementwise, low: Floats, high: Floats
 ) -> tuple[_Ends, _Ends]:
     """
