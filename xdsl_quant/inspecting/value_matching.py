@@ -226,7 +226,7 @@ def _signature_names(function: FuncOp, key: str) -> Sequence[str]:
 
 
 Match: TypeAlias = Literal["name", "position", "kernel order"]
-"""How two values were matched."""
+"""Way in which two values were matched."""
 
 
 @dataclass(frozen=True)

@@ -130,17 +130,16 @@ class ValidBounds(OpTrait):
 
     def verify(self, op: Operation) -> None:
         for value in (*op.operands, *op.results):
-            match value.type:
-                case TensorType(encoding=TypeExtensionsAttr() as extensions) as type_:
-                    shape, bounds = type_.get_shape(), extensions.bounds.get_values()
-                    require(
-                        len(bounds) == len(shape)
-                        and all(DYNAMIC_INDEX in pair for pair in zip(shape, bounds)),
-                        f"'{op.name}' op expects a bound or '?' of each dynamic dimension "
-                        f"and '?' of each static one, got '{type_}'",
-                    )
-                case _:
-                    pass
+            if isinstance(type_ := value.type, TensorType) and isinstance(
+                encoding := type_.encoding, TypeExtensionsAttr
+            ):
+                shape, bounds = type_.get_shape(), encoding.bounds.get_values()
+                require(
+                    len(bounds) == len(shape)
+                    and all(DYNAMIC_INDEX in pair for pair in zip(shape, bounds)),
+                    f"'{op.name}' op expects a bound or '?' of each dynamic dimension "
+                    f"and '?' of each static one, got '{type_}'",
+                )
 
 
 # Ops
@@ -173,12 +172,11 @@ class StableHLOOp(IRDLOperation, ABC):
 
     def __init_subclass__(cls, elements: TypeKind[RankedTensor] | None = None) -> None:
         super().__init_subclass__()
-        if elements is None:
-            return
-        for name in ("operand", "lhs", "rhs"):
-            if hasattr(cls, name):
-                setattr(cls, name, operand_def(elements))
-        cls.result = result_def(elements)
+        if elements is not None:
+            for name in ("operand", "lhs", "rhs"):
+                if hasattr(cls, name):
+                    setattr(cls, name, operand_def(elements))
+            cls.result = result_def(elements)
 
     def __init__(
         self,
@@ -211,8 +209,7 @@ class StableHLOOp(IRDLOperation, ABC):
     @property
     def tensor_types(self) -> tuple[RankedTensor, ...]:
         """Types of operands and results, for ops on tensors only."""
-        types = (*self.operand_types, *self.result_types)
-        return cast(tuple[RankedTensor, ...], types)
+        return cast(tuple[RankedTensor, ...], (*self.operand_types, *self.result_types))
 
     def inferred_types(self) -> Sequence[Attribute]:
         """Infer result types; actual scales, zero points and dynamic sizes may differ."""

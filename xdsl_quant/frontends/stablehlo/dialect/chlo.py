@@ -400,9 +400,8 @@ class RaggedDotOp(StableHLOOp):
         verify_count("lhs_ragged_dimensions", ragged, 1)
         verify_count("rhs_group_dimensions", group, int(ragged[0] not in used))
         self._verify_group_sizes(sizes, ragged[0], batch, contracting)
-        shapes = [lhs[d] for d in used], [rhs[d] for d in rhs_used]
-        if group:
-            shapes[0].append(sizes[-1])
+        groups = sizes[-1:] if group else ()
+        shapes = [*(lhs[d] for d in used), *groups], [rhs[d] for d in rhs_used]
         require(
             are_compatible_shapes(*shapes),
             "expects equal batching and contracting dimensions of lhs and rhs, and a "
@@ -429,10 +428,8 @@ class RaggedDotOp(StableHLOOp):
         shape = self.tensor_types[0].get_shape()
         free = [d for d in range(len(shape)) if d not in (*batch, *contracting)]
         kind = next(dims for dims in (batch, contracting, free) if ragged in dims)
-        outer = [*kind[: kind.index(ragged)]]
-        if kind is not batch:
-            outer = [*batch, *outer]
-        prefix = [shape[d] for d in outer]
+        outer = () if kind is batch else batch
+        prefix = [shape[d] for d in (*outer, *kind[: kind.index(ragged)])]
         require(
             bool(sizes) and [*sizes[:-1]] in ([], prefix),
             "expects group_sizes of rank 1, or with the sizes of the outer dimensions "

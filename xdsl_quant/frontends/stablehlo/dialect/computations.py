@@ -81,8 +81,7 @@ class MapOp(InferredTypeOp):
             f"{', '.join(map(str, dimensions))}",
         )
         shape = merged_shape(type_.get_shape() for type_ in types)
-        element_type = cast(RankedTensor, returned[0]).element_type
-        return TensorType(element_type, shape)
+        return TensorType(cast(RankedTensor, returned[0]).element_type, shape)
 
     def _verify_computation(
         self, types: Sequence[RankedTensor], returned: Sequence[Attribute]
