@@ -201,3 +201,18 @@ def test_index_out_of_a_table_is_refuted(monkeypatch: pytest.MonkeyPatch):
     theorem = prove_kernel(_quantization("i8"), TOSA, wrong.mutate)
     assert theorem.verdict == "refuted"
     assert "out-of-bounds" in theorem.details
+
+
+def test_index_of_a_sum_out_of_a_table(monkeypatch: pytest.MonkeyPatch):
+    cast = "%45 = arith.trunci %44 : i32 to i8"
+    lookup = f"""%t = arith.constant dense<{[*range(127)]}> : tensor<127xi8>
+      %i = arith.index_cast %44 : i32 to index
+      %45 = tensor.extract %t[%i] : tensor<127xi8>"""
+    wrong = Wrong("", "", "", cast, lookup)
+    kernel = KERNELS["tfl.conv_2d"]
+    assert prove_kernel(kernel, LINALG, wrong.mutate).verdict == "refuted"
+    # The sums are bounds, which no input may reach.
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+    theorem = prove_kernel(kernel, LINALG, wrong.mutate)
+    assert theorem.verdict == "unknown"
+    assert "out-of-bounds" in theorem.details
