@@ -19,6 +19,7 @@ from xdsl_quant.runtime.stateful_function import result_tuple
 
 from .kernel_cutting import ModelKernel
 from .kernel_forms import KernelForm
+from .tensors import static_shape
 from .terms import UnsupportedError
 
 _RANDOM_INPUTS = 6
@@ -54,14 +55,17 @@ class KernelComparison:
         Compile the code.
 
         Raises:
-            CompilationError: if it cannot be compiled.
+            UnsupportedError: if an argument or result has a dynamic shape.
+            CompilationError: if the code cannot be compiled.
         """
         self.kernel, self.lowered, self.calls = kernel, lowered, 0
-        self.recorded = RecordedFunction(kernel.module)
-        self._after = execution.compile(lowered)
         (function,) = kernel.module.ops
         assert isinstance(function, FuncOp)
         self.types = [*function.function_type.inputs]
+        for type_ in (*self.types, *function.function_type.outputs):
+            static_shape(type_)
+        self.recorded = RecordedFunction(kernel.module)
+        self._after = execution.compile(lowered)
 
     @cached_property
     def form(self) -> KernelForm:

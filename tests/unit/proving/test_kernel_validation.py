@@ -223,3 +223,12 @@ def test_indices_without_results_are_open(op: str):
     theorem = prove_kernel(kernel, LINALG)
     assert theorem.verdict == "unknown"
     assert "no result" in theorem.details
+
+
+def test_dynamic_shapes_are_open():
+    kernel, *_ = cut_kernels(
+        parse_module(Path("docs/examples/dynamic.mlir").read_text())
+    )
+    theorem = prove_kernel(kernel, LINALG)
+    assert theorem.verdict == "unknown"
+    assert "dynamic size" in theorem.details
