@@ -70,7 +70,7 @@ def in_layout(values: ArrayLike, expected: _Shape) -> Array | None:
 
     Args:
         values: an array of shape `(N, ...)`.
-        expected: the shape of the result, of which `N` may be negative (unknown).
+        expected: the shape of the result; sizes are negative if unknown.
     """
     array = np.asarray(values)
     moved = moved_channels(array.shape, expected)
@@ -81,7 +81,10 @@ def in_layout(values: ArrayLike, expected: _Shape) -> Array | None:
     inner = array.reshape([*array.shape[:1], *_inner_sizes(array.shape)])
     if moved:
         inner = np.moveaxis(inner, *((-1, 1) if moved > 0 else (1, -1)))
-    return inner.reshape([*array.shape[:1], *expected[1:]])
+    # Several sizes may be unknown.
+    sizes = iter(inner.shape[1:])
+    inner_sizes = (1 if size == 1 else next(sizes) for size in expected[1:])
+    return inner.reshape([*array.shape[:1], *inner_sizes])
 
 
 def _inner_sizes(shape: _Shape) -> _Shape:

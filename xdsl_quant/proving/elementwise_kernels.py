@@ -48,8 +48,13 @@ def decide_elementwise(comparison: KernelComparison) -> str:
     count, total = _shared_size(comparison), prod(sizes)
     # Each element gets all values if its constants may differ from those of others.
     step = count if is_shared else 1
-    if form.has_broadcasts(count) or total > min(_MAX_INPUTS, step * MAX_CALLS):
-        raise UnsupportedError(f"has {total:,} combinations of stored values")
+    if form.has_broadcasts(count):
+        raise UnsupportedError("its code broadcasts elements")
+    if total > min(_MAX_INPUTS, step * MAX_CALLS):
+        raise UnsupportedError(
+            f"has {total:,} combinations of stored values for "
+            f"{counted(count, 'element')}"
+        )
 
     def inputs() -> Iterable[Sequence[Array]]:
         for start in range(0, total, step):

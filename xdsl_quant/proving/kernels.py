@@ -92,7 +92,7 @@ def prove_kernel(
         mutate(lowered)
     try:
         comparison = KernelComparison(kernel, lowered)
-    except execution.CompilationError as error:
+    except (UnsupportedError, execution.CompilationError) as error:
         return theorem("unknown", "no code", str(error).partition("\n")[0])
     try:
         return theorem("proved", _proof_method(comparison))

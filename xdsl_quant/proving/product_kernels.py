@@ -153,7 +153,12 @@ class ProductProof(AffineProof):
 
         def results(values: Array) -> Array:
             argument = values.reshape(shape_of(type_)).astype(numpy_dtype(type_))
-            (found,) = result_tuple(code(argument))
+            try:
+                (found,) = result_tuple(code(argument))
+            except ValueError as error:
+                # A check in the code failed, e.g. of an index of a table. The
+                # accumulators are bounds: an input need not reach them.
+                raise UnsupportedError(f"its code may fail: {error}") from None
             return found.view(self._result_dtype).reshape(values.shape)
 
         return results

@@ -116,6 +116,9 @@ def test_arrays_in_another_layout():
     back = in_layout(moved, x.shape)
     assert back is not None
     np.testing.assert_array_equal(back, x)
+    unknown = in_layout(x, (-1, -1, -1, 3))
+    assert unknown is not None
+    np.testing.assert_array_equal(unknown, moved)
     assert in_layout(x, (2, 5, 4, 3)) is None
     scalar = in_layout(np.float32(3), ())
     assert scalar is not None

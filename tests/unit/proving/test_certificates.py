@@ -49,6 +49,14 @@ def wine() -> tuple[ModuleOp, Certificate]:
     return quantized, certify(quantized, EXAMPLES / "wine.tflite", region, tries=30)
 
 
+def test_region_of_a_model_with_several_rows():
+    region = Region.calibrated(as_module(EXAMPLES / "layers_int8.tflite"))
+    assert region.low.shape == (1, 4, 6)
+    assert np.all(region.low < region.high)
+    with pytest.raises(ValueError, match="quantized model first"):
+        Region.calibrated(as_module(EXAMPLES / "layers.tflite"))
+
+
 def test_certificate_bounds_what_the_search_finds(wine: tuple[ModuleOp, Certificate]):
     _, found = wine
     assert len(found.regions) == 8

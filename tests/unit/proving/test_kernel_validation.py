@@ -203,3 +203,32 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     found = [line.split(":")[0].strip() for line in captured.out.splitlines()[1:]]
     assert found == ["proved", "proved", "unknown"]
     assert captured.err == f"{path}: error: 1 claim not proved\n"
+
+
+@pytest.mark.parametrize("op", ["tfl.gather", "tfl.embedding_lookup"])
+def test_indices_without_results_are_open(op: str):
+    axes = " <{axis = 0 : i32, batch_dims = 0 : i32}>" if op == "tfl.gather" else ""
+    order = ("%t", "%i") if op == "tfl.gather" else ("%i", "%t")
+    types = {"%t": "tensor<3x2xf32>", "%i": "tensor<4xi32>"}
+    (kernel,) = cut_kernels(
+        parse_module(f"""
+    func.func @main(%i: tensor<4xi32>) -> tensor<4x2xf32> {{
+      %t = "tfl.pseudo_const"() <{{value = dense<1.0> : tensor<3x2xf32>}}> :
+        () -> tensor<3x2xf32>
+      %0 = "{op}"({", ".join(order)}){axes} :
+        ({", ".join(types[name] for name in order)}) -> tensor<4x2xf32>
+      return %0 : tensor<4x2xf32>
+    }}""")
+    )
+    theorem = prove_kernel(kernel, LINALG)
+    assert theorem.verdict == "unknown"
+    assert "no result" in theorem.details
+
+
+def test_dynamic_shapes_are_open():
+    kernel, *_ = cut_kernels(
+        parse_module(Path("docs/examples/dynamic.mlir").read_text())
+    )
+    theorem = prove_kernel(kernel, LINALG)
+    assert theorem.verdict == "unknown"
+    assert "dynamic size" in theorem.details

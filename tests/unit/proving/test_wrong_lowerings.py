@@ -52,6 +52,7 @@ BOUNDS = "[0, 1, 1, 0] [1, 4, 6, 2]"
 PADDING = "pad = array<i64: 1, 1, 1, 1>"
 PRODUCT = "arith.muli %13, %14 : i32\n      %16 = arith.addi %out_2, %15 : i32"
 NUDGE = "arith.subi %29, %33 : i32"
+SWAPPED_MULTIPLIERS = "[1368236013, 2053962747]", "[2053962747, 1368236013]"
 
 WRONG = [
     # Linalg: convolutions
@@ -99,13 +100,7 @@ WRONG = [
     ),
     Wrong("dilation", DEPTHWISE, LINALG, "((d1 * 2) + d5)", "(d1 + (d5 * 2))"),
     Wrong("weights", DEPTHWISE, LINALG, "(d5, d6, d3, d4)", "(d5, d6, (1 - d3), d4)"),
-    Wrong(
-        "multipliers",
-        DEPTHWISE,
-        LINALG,
-        "[1368236013, 2053962747]",
-        "[2053962747, 1368236013]",
-    ),
+    Wrong("multipliers", DEPTHWISE, LINALG, *SWAPPED_MULTIPLIERS),
     Wrong("shifts", DEPTHWISE, LINALG, "dense<[5, 7]>", "dense<[7, 5]>"),
     # Linalg: other kernels
     Wrong("ratio", DENSE, LINALG, "0.0097604546647272576", "0.0097"),
@@ -140,13 +135,7 @@ WRONG = [
     Wrong("rounding", CONVOLUTION, TOSA, "DOUBLE_ROUND", "SINGLE_ROUND"),
     Wrong("shift", CONVOLUTION, TOSA, "dense<36>", "dense<35>"),
     Wrong("bias", CONVOLUTION, TOSA, "[-234, -4, -121]", "[-234, -4, -122]"),
-    Wrong(
-        "multipliers",
-        DEPTHWISE,
-        TOSA,
-        "[1368236013, 2053962747]",
-        "[2053962747, 1368236013]",
-    ),
+    Wrong("multipliers", DEPTHWISE, TOSA, *SWAPPED_MULTIPLIERS),
     Wrong("weights", DEPTHWISE, TOSA, "[67], [-34]", "[-34], [67]"),
     Wrong("output zero point", DEPTHWISE, TOSA, "dense<7>", "dense<8>"),
     Wrong("count", POOL, TOSA, "dense<6>", "dense<7>"),
@@ -211,4 +200,19 @@ def test_index_out_of_a_table_is_refuted(monkeypatch: pytest.MonkeyPatch):
     wrong = Wrong("", "", "", first, first.replace("8", "7", 1))
     theorem = prove_kernel(_quantization("i8"), TOSA, wrong.mutate)
     assert theorem.verdict == "refuted"
+    assert "out-of-bounds" in theorem.details
+
+
+def test_index_of_a_sum_out_of_a_table(monkeypatch: pytest.MonkeyPatch):
+    cast = "%45 = arith.trunci %44 : i32 to i8"
+    lookup = f"""%t = arith.constant dense<{[*range(127)]}> : tensor<127xi8>
+      %i = arith.index_cast %44 : i32 to index
+      %45 = tensor.extract %t[%i] : tensor<127xi8>"""
+    wrong = Wrong("", "", "", cast, lookup)
+    kernel = KERNELS["tfl.conv_2d"]
+    assert prove_kernel(kernel, LINALG, wrong.mutate).verdict == "refuted"
+    # The sums are bounds, which no input may reach.
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+    theorem = prove_kernel(kernel, LINALG, wrong.mutate)
+    assert theorem.verdict == "unknown"
     assert "out-of-bounds" in theorem.details

@@ -40,16 +40,13 @@ from .networks import (
     scaled_type,
 )
 from .pairing import Affine, Pairing, expand
-from .relaxations import product_pair, softmax_pair
+from .relaxations import MARGIN, center_and_radius, product_pair, softmax_pair
 
 _Ends: TypeAlias = tuple[Floats, Floats]
 """Smallest and largest result of a clamp."""
 
 _SUM_LIMIT = 2.0**127
 """Sums from here on might exceed `f32`."""
-
-_MARGIN = 2.0**-40
-"""Bound of the relative rounding errors of the few operations of a relaxation."""
 
 
 @dataclass
@@ -141,7 +138,7 @@ class Analysis:
         difference = self.variables.define(
             terms,
             mine.constant - other.constant,
-            error + own_error + _MARGIN * (np.abs(mine.constant) + other.magnitude),
+            error + own_error + MARGIN * (np.abs(mine.constant) + other.magnitude),
         )
         return ValuePair(number, difference, self._limits(mine, own_error))
 
@@ -152,7 +149,7 @@ class Analysis:
             (own.input(*self.pairs[base].quantized), path)
             for base, path in affine.terms
         ]
-        error = error + _MARGIN * np.abs(affine.constant)
+        error = error + MARGIN * np.abs(affine.constant)
         total = own.define(terms, affine.constant, error)
         return total.low, total.high
 
@@ -259,13 +256,13 @@ class Analysis:
         result = number
         if clamp is not None:
             lines = _clamp_lines(number, ends)
-            result = self.variables.enclose(lines, _MARGIN * number.magnitude)
+            result = self.variables.enclose(lines, MARGIN * number.magnitude)
         changed = self._saturated(operand, own_ends, ends, error)
         limits = (
             np.clip(operand.limits[0] - error, *own_ends),
             np.clip(operand.limits[1] + error, *own_ends),
         )
-        margin = _MARGIN * (operand.number.magnitude + difference.magnitude + error)
+        margin = MARGIN * (operand.number.magnitude + difference.magnitude + error)
         changed.tighten(
             limits[0] - result.high - margin, limits[1] - result.low + margin
         )
@@ -298,7 +295,7 @@ class Analysis:
             exact = np.where(is_inside, side * error, 0.0)
             slopes.append(slope)
             offsets.append(np.where(is_inside | is_outside, exact, offset))
-        margin = _MARGIN * (number.magnitude + difference.magnitude + error)
+        margin = MARGIN * (number.magnitude + difference.magnitude + error)
         first_line, last_line = offsets[0] + smallest, offsets[1] + largest
         lines = Lines(difference, slopes[0], first_line, slopes[1], last_line)
         changed = self.variables.enclose(lines, margin)
@@ -367,11 +364,11 @@ class Analysis:
         steepest = np.maximum(np.abs(smallest), np.abs(largest))
         radius = swing * difference.magnitude + (last - first) / 2
         radius = radius + function.error(number.low, number.high)
-        radius = radius + _MARGIN * (1 + sizes) * (1 + steepest)
-        margin = _MARGIN * (1 + result.magnitude)
+        radius = radius + MARGIN * (1 + sizes) * (1 + steepest)
+        margin = MARGIN * (1 + result.magnitude)
         change = limits[0] - result.high - margin, limits[1] - result.low + margin
         offset = np.where(is_defined, first + last, change[0] + change[1]) / 2
-        around = (change[1] - change[0]) / 2 + _MARGIN * np.abs(offset)
+        around = (change[1] - change[0]) / 2 + MARGIN * np.abs(offset)
         slope = np.where(is_defined, slope, 0.0)
         radius = np.where(is_defined, radius, around)
         changed = self.variables.define([(difference, slope)], offset, radius)
@@ -383,17 +380,16 @@ class Analysis:
         low, high = number.low, number.high
         smallest, largest = function.slopes(low, high)
         slope, swing = (smallest + largest) / 2, (largest - smallest) / 2
-        center = (low + high) / 2
-        around = np.maximum(high - center, center - low)
+        center, around = center_and_radius(low, high)
         offset = function.compute(center) - slope * center
         error = function.error(low, high)
         steepest = np.maximum(np.abs(smallest), np.abs(largest))
-        margin = _MARGIN * (1 + number.magnitude) * (1 + steepest)
+        margin = MARGIN * (1 + number.magnitude) * (1 + steepest)
         result = self.variables.define(
             [(number, slope)], offset, swing * around + error + margin
         )
         least, most = function.range(low, high)
-        error = error + _MARGIN * (np.abs(least) + np.abs(most))
+        error = error + MARGIN * (np.abs(least) + np.abs(most))
         result.tighten(least - error, most + error)
         return result
 
@@ -404,7 +400,7 @@ class Analysis:
         low = number.low[:, groups].max(axis=2)
         high = number.high[:, groups].max(axis=2)
         center, radius = _middle_and_radius([low, high])
-        result = self.variables.define((), center, radius + _MARGIN * np.abs(center))
+        result = self.variables.define((), center, radius + MARGIN * np.abs(center))
         # The difference is at most that of the largest quantized element, and at least
         # that of the largest float element.
         least, most = (each[:, groups] for each in operand.quantized)
@@ -416,7 +412,7 @@ class Analysis:
         last = np.minimum(last, most.max(axis=2) - low)
         center, radius = _middle_and_radius([first, last])
         sizes = np.abs(center) + np.abs(low) + np.abs(high)
-        changed = self.variables.define((), center, radius + _MARGIN * sizes)
+        changed = self.variables.define((), center, radius + MARGIN * sizes)
         return ValuePair(result, changed, (least.max(axis=2), most.max(axis=2)))
 
 
@@ -539,7 +535,7 @@ def _bounded_results(
         error = function.error(low, high)
         errors, ends = (-error, error), function.range(low, high)
         ends = ends[0] - error, ends[1] + error
-    margin = _MARGIN * (1 + np.abs(ends[0]) + np.abs(ends[1]))
+    margin = MARGIN * (1 + np.abs(ends[0]) + np.abs(ends[1]))
     return errors, (ends[0] - margin, ends[1] + margin)
 
 

@@ -84,9 +84,13 @@ class Region:
         users = network.users()[network.argument]
         found = [user for user in users if isinstance(user, StoredRounding)]
         if not found:
-            raise ValueError("the argument of the quantized model is never quantized")
-        ends = (np.broadcast_to(end, shape) for end in (found[0].low, found[0].high))
-        return Region.box(*ends)
+            raise ValueError(
+                "the argument of the quantized model is never quantized; give samples and "
+                "a radius, or the quantized model first"
+            )
+        size = network.argument.size
+        ends = (np.broadcast_to(end, size) for end in (found[0].low, found[0].high))
+        return Region.box(*(end.reshape(shape) for end in ends))
 
     def __len__(self) -> int:
         return len(self.low)

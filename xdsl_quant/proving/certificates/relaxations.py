@@ -7,11 +7,11 @@ import numpy as np
 from .bounds import ValuePair, Variable, Variables
 from .linear_maps import FLOAT_UNIT, SMALLEST, Floats, GroupMatrices, growth
 
-_MARGIN = 2.0**-40
+MARGIN = 2.0**-40
 """Bound of the relative rounding errors of the few operations of a relaxation."""
 
 
-def _center_and_radius(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def center_and_radius(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return centers of intervals, and the distance of the farther end."""
     center = (low + high) / 2
     return center, np.maximum(high - center, center - low)
@@ -27,11 +27,11 @@ def product_pair(variables: Variables, lhs: ValuePair, rhs: ValuePair) -> ValueP
     """
     first, second = lhs.number, rhs.number
     centers, radii = zip(
-        *(_center_and_radius(each.low, each.high) for each in (first, second)),
+        *(center_and_radius(each.low, each.high) for each in (first, second)),
         strict=True,
     )
     sizes = first.magnitude, second.magnitude
-    rounding = (FLOAT_UNIT * 1.01 + _MARGIN) * sizes[0] * sizes[1] + SMALLEST
+    rounding = (FLOAT_UNIT * 1.01 + MARGIN) * sizes[0] * sizes[1] + SMALLEST
     number = variables.define(
         [(second, centers[0]), (first, centers[1])],
         -centers[0] * centers[1],
@@ -53,7 +53,7 @@ def _product_difference(
     middles, spreads = zip(*(_middle_of_pair(pair) for pair in (lhs, rhs)), strict=True)
     numbers = lhs.number.magnitude, rhs.number.magnitude
     quantized = numbers[0] + first.magnitude, numbers[1] + second.magnitude
-    rounding = (FLOAT_UNIT * 1.01 + _MARGIN) * (
+    rounding = (FLOAT_UNIT * 1.01 + MARGIN) * (
         numbers[0] * numbers[1] + 2 * quantized[0] * quantized[1]
     )
     radius = spreads[0] * second.magnitude + spreads[1] * first.magnitude
@@ -68,7 +68,7 @@ def _product_difference(
 def _middle_of_pair(pair: ValuePair) -> tuple[Floats, Floats]:
     """Return center and radius of the mean of the float and the quantized value."""
     number, difference = pair.number, pair.difference
-    return _center_and_radius(
+    return center_and_radius(
         number.low + difference.low / 2, number.high + difference.high / 2
     )
 
@@ -79,7 +79,7 @@ def softmax_pair(variables: Variables, operand: ValuePair, length: int) -> Value
     theorem: derivatives `p[i] * (i == j) - p[i] * p[j]` are products of results.
     """
     number, difference = operand.number, operand.difference
-    center, around = _center_and_radius(number.low, number.high)
+    center, around = center_and_radius(number.low, number.high)
     matrices, radii, ends = _derivatives(number.low, number.high, length)
     at_center = _softmax_ends(center, center, length)[0]
     sizes = number.magnitude
@@ -138,5 +138,5 @@ def _derivatives(
     diagonal = np.arange(length)
     smallest[..., diagonal, diagonal] = np.minimum(*slopes)
     largest[..., diagonal, diagonal] = np.where(has_half, 0.25, np.maximum(*slopes))
-    center, radius = _center_and_radius(smallest, largest)
+    center, radius = center_and_radius(smallest, largest)
     return GroupMatrices(center), GroupMatrices(radius * (1 + 1e-12) + 1e-15), ends
