@@ -59,6 +59,8 @@ def test_definition(
     [
         (1, 0, {}, "bit width is 1; expected an integer from 2 to 16"),
         (4, 1, {}, "has odd or fractional zero points; expected even numbers"),
+        (8, 200, {}, "has zero points out of range; expected -128 to 127"),
+        (8, -2, {"signed": 0}, "has zero points out of range; expected 0 to 255"),
         (
             4,
             0,
