@@ -76,9 +76,9 @@ def _quant(
     if (known := b.known(stored)) is not None:
         stored = b.tensor(np.clip(known, low, high).astype(zero_points.dtype))
     else:
-        clipped = clip_quantized(b, stored, low, high)
-        assert clipped is not None
-        stored = clipped
+        stored = clip_quantized(b, stored, low, high)
+    if stored is None:
+        raise Unsupported("has unsupported scales; expected positive normal numbers")
     return dequantize_stored(b, stored, *parameters, blocks)
 
 

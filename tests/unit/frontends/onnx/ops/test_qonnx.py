@@ -73,3 +73,12 @@ def test_refusals(bits: int, zero_point: int, attributes: dict[str, Any], messag
     graph = _graph(_X, np.array(0.5, np.float32), zero_point, bits, **attributes)
     with pytest.raises(ONNXFileError, match=message):
         read_onnx(graph.model(_X.shape))
+
+
+@pytest.mark.parametrize("scale", [-0.5, 0, np.inf, np.nan, 1e-45])
+def test_scales_without_a_quantized_type(scale: float):
+    graph = _graph(_X, np.array(scale, np.float32), 0, 4)
+    with pytest.raises(
+        ONNXFileError, match="has unsupported scales; expected positive"
+    ):
+        read_onnx(graph.model(_X.shape))
