@@ -8,17 +8,15 @@ from collections.abc import Iterator, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
-from xdsl_quant.frontends.stablehlo.softmax import match_softmax, observed
-
-_MAX_OPS = 64
-"""Limit of the number of ops of a kernel."""
+from xdsl_quant.frontends.stablehlo.compositions import observed, ops_between
+from xdsl_quant.frontends.stablehlo.softmax import match_softmax
 
 
 def softmax(op: Operation) -> Sequence[Operation] | None:
     """Match the pattern `@onnx.softmax`."""
     if not isinstance(op, stablehlo.DivideOp) or (matched := match_softmax(op)) is None:
         return None
-    return _ops_between(matched.operand, op)
+    return ops_between(matched.operand, op)
 
 
 def normalization(op: Operation) -> Sequence[Operation] | None:
@@ -42,7 +40,7 @@ def normalization(op: Operation) -> Sequence[Operation] | None:
     if not isinstance(core, stablehlo.DivideOp | stablehlo.MultiplyOp):
         return None
     for source in _normalized_values(core):
-        ops = _ops_between(source, op) or ()
+        ops = ops_between(source, op) or ()
         if any(isinstance(each, stablehlo.ReduceOp) for each in ops):
             return ops
     return None
@@ -75,21 +73,3 @@ def _is_broadcast_constant(value: SSAValue) -> bool:
     while isinstance(op, stablehlo.BroadcastInDimOp | stablehlo.ReshapeOp):
         op = observed(op.operands[0]).owner
     return isinstance(op, stablehlo.ConstantOp)
-
-
-def _ops_between(source: SSAValue, last: Operation) -> Sequence[Operation] | None:
-    """
-    Return the ops that compute the last op from a value and constants; `None` if they need
-    other values.
-    """
-    found, source = [last], observed(source)
-    for op in found:
-        for operand in op.operands:
-            owner = operand.owner
-            if observed(operand) is source or isinstance(owner, stablehlo.ConstantOp):
-                continue
-            if not isinstance(owner, Operation) or len(found) > _MAX_OPS:
-                return None
-            if owner not in found:
-                found.append(owner)
-    return found[::-1]

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.dialects.quant import DequantizeCastOp, StatisticsOp, StatisticsRefOp
-from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.dialects.quant import DequantizeCastOp
+from xdsl_quant.transforms.building.builder import shape_of
 
 from . import dialect as stablehlo
+from .compositions import observed, ops_between
 from .dialect.elementwise import BinaryOp
 from .dialect.reduction import region_op
 
@@ -21,13 +21,6 @@ class RowOperand(NamedTuple):
 
     operand: SSAValue
     axis: int
-
-
-def observed(value: SSAValue) -> SSAValue:
-    """Return the operand of ops that record statistics of a value, or the value."""
-    while isinstance(op := value.owner, StatisticsOp | StatisticsRefOp):
-        value = op.operands[0]
-    return value
 
 
 def match_softmax(divide: stablehlo.DivideOp) -> RowOperand | None:
@@ -70,19 +63,9 @@ def dynamic_softmax(op: Operation) -> Sequence[Operation] | None:
     """
     if not isinstance(op, stablehlo.DivideOp) or (match := match_softmax(op)) is None:
         return None
-    ops: list[Operation] = [op]
-    for user in ops:
-        ops += [
-            owner
-            for value in user.operands
-            if observed(value) is not match.operand
-            and isinstance(owner := value.owner, Operation)
-            and not isinstance(owner, stablehlo.ConstantOp)
-            and isinstance(element_type_of(value), AnyFloat)
-            and owner not in ops
-        ]
+    ops = ops_between(match.operand, op) or ()
     is_dynamic = any(isinstance(o, stablehlo.DynamicBroadcastInDimOp) for o in ops)
-    return ops[::-1] if is_dynamic else None
+    return ops if is_dynamic else None
 
 
 def row_reduction(value: SSAValue, op_type: type[BinaryOp]) -> RowOperand | None:

@@ -10,6 +10,11 @@ from numpy.typing import DTypeLike
 from tests.unit.frontends.tflite.files.litert import LiteRT
 from xdsl_quant.frontends.onnx import read_onnx
 from xdsl_quant.frontends.tflite import TFLiteFileError, write_tflite
+from xdsl_quant.frontends.tflite.dialect import (
+    DequantizeOp,
+    FullyConnectedOp,
+    QConstOp,
+)
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.loading import apply_passes
@@ -99,6 +104,19 @@ def test_results_of_litert(kind: str, tolerance: float, kernel: str):
         for use in op.results[0].uses
     }
     assert users == {f"tfl.{kernel}"}
+
+
+def test_products_of_floats_keep_float_activations():
+    graph, rng = _graph("matrix"), np.random.default_rng(3)
+    weights = rng.integers(-127, 128, (5, 3), np.int8)
+    operands = graph.constant(weights), graph.constant(np.array(0.01, np.float32))
+    dequantized = graph.node("DequantizeLinear", operands)
+    graph.node("MatMul", [graph.nodes[-2].output[0], dequantized])
+    module = read_onnx(graph.model((1, 3)))
+    apply_passes(module, "convert-stablehlo-to-tfl", is_routine=True)
+    products = [op for op in module.walk() if isinstance(op, FullyConnectedOp)]
+    owners = [op.operands[1].owner for op in products]
+    assert [*map(type, owners)] == [QConstOp, DequantizeOp]
 
 
 @pytest.mark.parametrize(

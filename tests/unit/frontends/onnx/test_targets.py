@@ -9,6 +9,8 @@ from numpy.typing import DTypeLike
 
 from tests.oracles.onnx_kernels import kernel_differences
 from xdsl_quant.frontends.onnx import read_onnx, write_onnx
+from xdsl_quant.frontends.onnx.target_patterns import normalization
+from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.quantizer import Recipe, Request, pipeline, quantize
 from xdsl_quant.quantizer.recipe_files import read_recipe, with_target_of_file
 from xdsl_quant.quantizer.static_stages import StaticPipeline
@@ -139,6 +141,38 @@ def test_compositions_are_kernels():
     normalization = "ReduceMean Reshape Sub Mul ReduceMean Reshape Add Sqrt Div Mul Add"
     expected = f"Q MatMul Q {normalization} Q MatMul Q Softmax"
     assert [*filter(None, names)] == expected.split()
+
+
+_ROOT_MEAN_SQUARE = """
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %w = stablehlo.constant dense<0.5> : tensor<8x8xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %s = stablehlo.multiply VALUE, VALUE : tensor<4x8xf32>
+  %t = stablehlo.reduce(%s init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+  %r = stablehlo.rsqrt %t : tensor<4xf32>
+  %b = stablehlo.broadcast_in_dim %r, dims = [0] : (tensor<4xf32>) -> tensor<4x8xf32>
+  %y = stablehlo.multiply %x, %b : tensor<4x8xf32>
+  func.return %y : tensor<4x8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ("%x", ["multiply", "reduce", "rsqrt", "broadcast_in_dim", "multiply"]),
+        # The product is a kernel of its own.
+        ("%p", []),
+    ],
+)
+def test_a_normalization_contains_no_product(value: str, names: list[str]):
+    module = as_module(_ROOT_MEAN_SQUARE.replace("VALUE", value))
+    *_, last = (op for op in module.walk() if isinstance(op, stablehlo.MultiplyOp))
+    ops = normalization(last) or ()
+    assert [op.name for op in ops] == [f"stablehlo.{name}" for name in names]
 
 
 def test_no_casts_in_softmax():

@@ -209,7 +209,7 @@ def _tile(b: GraphBuilder, node: Node, x: SSAValue, repeats: SSAValue) -> SSAVal
     sizes, dimensions = list[int](), list[int]()
     for count, size in zip(counts, shape, strict=True):
         # As few dimensions as possible: TensorFlow Lite broadcasts at most 8.
-        sizes += [count, size] if count != 1 < size else [count * size]
+        sizes += [count * size] if 1 in (count, size) else [count, size]
         dimensions.append(len(sizes) - 1)
     repeated = b.broadcast(x, sizes, dimensions)
     return b.reshape_to(repeated, [*map(int.__mul__, counts, shape)])

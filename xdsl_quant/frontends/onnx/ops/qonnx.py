@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 
 from xdsl_quant.frontends.onnx.graph_builder import Conversion, GraphBuilder
 from xdsl_quant.frontends.onnx.node import Node
+from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
@@ -34,6 +35,19 @@ def _axis(shape: tuple[int, ...], rank: int) -> int | None:
     return axes[0] if axes else None
 
 
+def _stored_zero_points(zero_points: Array, low: int, high: int) -> Array:
+    """Return zero points as integers of 8 or 16 bits, which contain the stored values."""
+    if (zero_points % 2).any():
+        raise Unsupported("has odd or fractional zero points; expected even numbers")
+    dtype = np.dtype(f"{'i' if low < 0 else 'u'}{1 if high - low < 256 else 2}")
+    info = np.iinfo(dtype)
+    if not ((info.min <= zero_points) & (zero_points <= info.max)).all():
+        raise Unsupported(
+            f"has zero points out of range; expected {info.min} to {info.max}"
+        )
+    return zero_points.astype(dtype)
+
+
 def _quant(
     b: GraphBuilder,
     node: Node,
@@ -48,27 +62,23 @@ def _quant(
         raise Unsupported(f"unknown rounding_mode '{mode}'; expected ROUND")
     low, high = _storage_range(node, b.single_number(bits, "bit widths"))
     scales, zero_points = b.array(scale, "scales"), b.array(zero_point, "zero points")
-    if (zero_points % 2).any():
-        raise Unsupported("has odd or fractional zero points; expected even numbers")
     axis = _axis(scales.shape, len(shape_of(x)))
-    sign = "i" if node.flag("signed", default=True) else "u"
-    dtype = np.dtype(f"{sign}{1 if high - low < 256 else 2}")
     scales = scales.reshape(() if axis is None else -1)
     try:
         zero_points = np.broadcast_to(zero_points.reshape(-1), scales.shape or 1)
     except ValueError:
         raise Unsupported("has other numbers of zero points and scales") from None
-    stored_zero_points = zero_points.reshape(scales.shape).astype(dtype)
-    parameters = b.tensor(scales), b.tensor(stored_zero_points)
+    zero_points = _stored_zero_points(zero_points.reshape(scales.shape), low, high)
+    parameters = b.tensor(scales), b.tensor(zero_points)
     blocks = {} if axis is None else {axis: 1}
     element_type = element_type_of(parameters[1])
     stored = quantize_to_stored(b, x, element_type, *parameters, blocks)
     if (known := b.known(stored)) is not None:
-        stored = b.tensor(np.clip(known, low, high).astype(dtype))
+        stored = b.tensor(np.clip(known, low, high).astype(zero_points.dtype))
     else:
-        clipped = clip_quantized(b, stored, low, high)
-        assert clipped is not None
-        stored = clipped
+        stored = clip_quantized(b, stored, low, high)
+    if stored is None:
+        raise Unsupported("has unsupported scales; expected positive normal numbers")
     return dequantize_stored(b, stored, *parameters, blocks)
 
 

@@ -290,12 +290,17 @@ def _columns_to_image(
 ) -> SSAValue:
     """Add the blocks of an image, of which each column has one; see `Fold` of PyTorch."""
     sizes, kernel = b.integers(image, "image sizes"), b.integers(block, "block sizes")
-    rank, (samples, rows, _) = len(sizes), b.static_shape(x)
-    ones = [1] * rank
-    strides = node.integers("strides") or ones
-    dilations = node.integers("dilations") or ones
+    rank, shape = len(sizes), b.static_shape(x)
+    if not rank or len(shape) != 3:
+        raise Unsupported(
+            f"has columns of rank {len(shape)} and {rank} image sizes; expected rank 3 and "
+            "at least one size"
+        )
+    samples, rows, _ = shape
+    strides = node.integers("strides") or [1] * rank
+    dilations = node.integers("dilations") or [1] * rank
     pads = node.integers("pads") or [0] * 2 * rank
-    if {*map(len, (kernel, strides, dilations, pads[::2]))} != {rank}:
+    if {*map(len, (kernel, strides, dilations)), len(pads) / 2} != {rank}:
         raise Unsupported("has block sizes or attributes of different lengths")
     if min(*sizes, *kernel, *strides, *dilations) < 1 or rows % prod(kernel):
         raise Unsupported(f"cannot divide {rows} rows into blocks of {[*kernel]}")
@@ -310,18 +315,35 @@ def _columns_to_image(
         limits = (*shape[:2], *(p + 1 for p in position), *counts)
         part = b.slice(blocks, [0, 0, *position, *[0] * rank], limits)
         low = [position[d] * dilations[d] - pads[d] for d in range(rank)]
-        high = [
-            sizes[d] - low[d] - (counts[d] - 1) * strides[d] - 1 for d in range(rank)
-        ]
-        padded = stablehlo.PadOp(
-            b.reshape_to(part, shape),
-            b.scalar(0, element_type_of(x)),
-            edge_padding_low=[0, 0, *low],
-            edge_padding_high=[0, 0, *high],
-            interior_padding=[0, 0, *(stride - 1 for stride in strides)],
-        )
-        parts.append(b.add(padded))
+        parts.append(_spread_block(b, b.reshape_to(part, shape), sizes, low, strides))
     return reduce(lambda x, y: b.add(stablehlo.AddOp(x, y)), parts)
+
+
+def _spread_block(
+    b: GraphBuilder,
+    part: SSAValue,
+    sizes: Sequence[int],
+    low: Sequence[int],
+    strides: Sequence[int],
+) -> SSAValue:
+    """Return an image with these elements at `low` and every stride, and zeros between."""
+    _, _, *counts = shape_of(part)
+    last = [
+        start + (count - 1) * stride
+        for start, count, stride in zip(low, counts, strides, strict=True)
+    ]
+    padded = stablehlo.PadOp(
+        part,
+        b.scalar(0, element_type_of(part)),
+        edge_padding_low=[0, 0, *low],
+        edge_padding_high=[
+            0,
+            0,
+            *(n - p - 1 for n, p in zip(sizes, last, strict=True)),
+        ],
+        interior_padding=[0, 0, *(stride - 1 for stride in strides)],
+    )
+    return b.add(padded)
 
 
 WINDOWS: Mapping[str, Conversion] = {

@@ -59,6 +59,8 @@ def test_definition(
     [
         (1, 0, {}, "bit width is 1; expected an integer from 2 to 16"),
         (4, 1, {}, "has odd or fractional zero points; expected even numbers"),
+        (8, 200, {}, "has zero points out of range; expected -128 to 127"),
+        (8, -2, {"signed": 0}, "has zero points out of range; expected 0 to 255"),
         (
             4,
             0,
@@ -70,4 +72,13 @@ def test_definition(
 def test_refusals(bits: int, zero_point: int, attributes: dict[str, Any], message: str):
     graph = _graph(_X, np.array(0.5, np.float32), zero_point, bits, **attributes)
     with pytest.raises(ONNXFileError, match=message):
+        read_onnx(graph.model(_X.shape))
+
+
+@pytest.mark.parametrize("scale", [-0.5, 0, np.inf, np.nan, 1e-45])
+def test_scales_without_a_quantized_type(scale: float):
+    graph = _graph(_X, np.array(scale, np.float32), 0, 4)
+    with pytest.raises(
+        ONNXFileError, match="has unsupported scales; expected positive"
+    ):
         read_onnx(graph.model(_X.shape))

@@ -1,5 +1,6 @@
 """Pooling compared with onnxruntime, for what ONNX's node cases do not cover."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import DTypeLike
 
 from tests.unit.frontends.onnx.import_errors import import_error
 from tests.unit.frontends.onnx.onnxruntime_results import check_node, node_model
+from tests.unit.frontends.onnx.quantized_models import Graph
 from xdsl_quant.frontends.onnx import ONNXFileError, read_onnx
 from xdsl_quant.numerics.arrays import Array
 
@@ -135,3 +137,23 @@ def test_errors() -> None:
     assert import_error("AveragePool", image, kernel_shape=[2, 2], pads=[1, 1]) == (
         "attribute 'pads' has 2 values; expected 4"
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "pads", "message"),
+    [
+        ((1, 5, 5), [], [], "has columns of rank 3 and 0 image sizes"),
+        ((5, 5), [5, 5], [], "has columns of rank 2 and 2 image sizes"),
+        ((1, 5, 5), [5, 5], [0, 0, 0], "attributes of different lengths"),
+    ],
+)
+def test_columns_without_an_image(
+    shape: Sequence[int], sizes: Sequence[int], pads: Sequence[int], message: str
+):
+    graph = Graph()
+    x = graph.argument(np.zeros(shape, np.float32))
+    operands = [np.array(sizes, np.int64), np.array([1, 5], np.int64)]
+    attributes: dict[str, Any] = {"pads": pads} if pads else {}
+    graph.node("Col2Im", [x, *map(graph.constant, operands)], **attributes)
+    with pytest.raises(ONNXFileError, match=message):
+        read_onnx(graph.model((1, 1, 5, 5)))

@@ -4,9 +4,9 @@ Products of activations that are quantized at run time, and constant integer wei
 `dynamic-range`. They become kernels of TensorFlow Lite that do the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, ModuleOp, TensorType
@@ -42,6 +42,9 @@ from ..kernels import has_hybrid_kernel
 from .building import known_elements
 
 _Product = stablehlo.ConvolutionOp | stablehlo.DotGeneralOp
+
+_WeightKey: TypeAlias = tuple[bytes, bytes]
+"""Scales, and sorted stored values."""
 
 
 class _DynamicRange(NamedTuple):
@@ -256,11 +259,16 @@ def restore_dynamic_ranges(module: ModuleOp) -> Sequence[RewritePattern]:
         for op in reversed([*module.walk()])
         if op.parent is not None
     ]
-    kinds = [each for each in found if each is not None]
-    if not kinds:
+    zero_points = dict(each for each in found if each is not None)
+    if not zero_points:
         return ()
     dce(module)
-    return (UseStoredWeights(has_zero_points=any(kinds)),)
+    return (UseStoredWeights(zero_points),)
+
+
+def _weight_key(type_: ScaledQuantizedType, stored: Array) -> _WeightKey:
+    """Return a key of weights that is the same after data movement."""
+    return type_.get_scales().tobytes(), np.sort(stored, axis=None).tobytes()
 
 
 def _stored_weight_type(
@@ -298,10 +306,10 @@ def _stored_weight_type(
     )
 
 
-def _restore_product(op: Operation) -> bool | None:
+def _restore_product(op: Operation) -> tuple[_WeightKey, bool] | None:
     """
-    Restore a product. Return True if its activations have zero points, False if they have
-    none, `None` for other ops.
+    Restore a product. Return the key of its weights, and True if its activations have zero
+    points; `None` for other ops.
     """
     if not isinstance(op, stablehlo.MultiplyOp):
         return None
@@ -330,7 +338,7 @@ def _restore_product(op: Operation) -> bool | None:
     )
     value = b.op(type(product), operands, op.result.type, product.properties)
     Rewriter.replace_op(op, (), (value,))
-    return activations.has_zero_point
+    return _weight_key(type_, weights[0]), activations.has_zero_point
 
 
 @dataclass(frozen=True)
@@ -340,8 +348,11 @@ class UseStoredWeights(RewritePattern):
     quantizes the activations. LiteRT's kernels overflow for weights of -128.
     """
 
-    has_zero_points: bool
-    """True if the kernels of `tfl.fully_connected` quantize with zero points."""
+    zero_points: Mapping[_WeightKey, bool]
+    """
+    Weights of products whose activations are quantized at run time, with True for
+    activations with zero points. Other products keep float activations.
+    """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(
@@ -363,7 +374,10 @@ class UseStoredWeights(RewritePattern):
         stored = constant_elements(cast.input)
         if stored is None or stored.min(initial=0) == -128:
             return
+        has_zero_point = self.zero_points.get(_weight_key(type_, stored))
+        if has_zero_point is None:
+            return
         op.operands[1] = cast.input
         if isinstance(op, tfl.FullyConnectedOp):
-            op.asymmetric_quantize_inputs = BoolAttr.from_bool(self.has_zero_points)
+            op.asymmetric_quantize_inputs = BoolAttr.from_bool(has_zero_point)
         rewriter.notify_op_modified(op)
