@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import EllipsisType
 
 import numpy as np
 import onnx
@@ -20,6 +21,13 @@ from xdsl_quant.numerics.arrays import Array
 _UNSIGNED_BITS: Mapping[int, int] = {
     onnx.TensorProto.UINT4: 4,
     onnx.TensorProto.UINT2: 2,
+}
+
+_NARROW_RANGES: Mapping[str, tuple[int, int]] = {
+    "UINT4": (0, 15),
+    "INT4": (-8, 7),
+    "UINT2": (0, 3),
+    "INT2": (-2, 1),
 }
 
 LEFT_OUT: Mapping[str, str] = {
@@ -86,18 +94,38 @@ class NodeCase:
         for inputs, outputs in self.data:
             arrays = [array_of_value(value) for value in inputs]
             module, arguments = imported_case(self.model, arrays)
-            self.check_results(run_function(module, None, *arguments), outputs)
+            self.check_results(run_function(module, None, *arguments), arrays, outputs)
+
+    def _defined(self, arrays: Sequence[Array]) -> Array | EllipsisType:
+        """
+        Index the elements whose results ONNX defines: not those of floats that are cast
+        to a narrow integer which cannot hold them. The cases have what `ml_dtypes` gives:
+        the lowest bits before version 0.7, now 0.
+        """
+        if not (
+            match := re.match(r"test_cast(like)?_FLOAT\d*_to_(U?INT[24])", self.name)
+        ):
+            return ...
+        low, high = _NARROW_RANGES[match[2]]
+        integers = np.trunc(arrays[0].astype(np.float64))
+        return (low <= integers) & (integers <= high)
 
     def check_results(
-        self, results: Sequence[Array], outputs: Sequence[object]
+        self,
+        results: Sequence[Array],
+        arrays: Sequence[Array],
+        outputs: Sequence[object],
     ) -> None:
-        """Compare results of the interpreter with those of the case."""
+        """Compare the interpreter's results for arguments with those of the case."""
+        defined = self._defined(arrays)
         types = [value.type.tensor_type for value in self.model.graph.output]
-        for result, expected, type_ in zip(results, outputs, types, strict=True):
+        for result, value, type_ in zip(results, outputs, types, strict=True):
             if (bits := _UNSIGNED_BITS.get(type_.elem_type)) is not None:
                 # Narrow results are sign extended.
                 result = result & ((1 << bits) - 1)
-            check_close(result, array_of_value(expected), self.rtol, self.atol)
+            expected = array_of_value(value)
+            assert result.shape == expected.shape
+            check_close(result[defined], expected[defined], self.rtol, self.atol)
 
 
 def imported_case(
