@@ -87,7 +87,7 @@ def rounded(values: Array, dtype: DType) -> Array:
     Round floats once to a dtype, half to even. The dtype determines the result of overflow.
     """
     with np.errstate(all="ignore"):
-        # `ml_dtypes` would round twice: to f32, and then to its type.
+        # `ml_dtypes` before 0.7 would round twice: to f32, and then to its type.
         if values.dtype == np.float64 and dtype.type.__module__ != "numpy":
             values = _f64_to_odd_f32(values)
         return values.astype(dtype, copy=False)

@@ -17,7 +17,8 @@ Conversions to and from MLIR's float types of 4, 6 and 8 bits.
 
 A code is the bit pattern of such a float as an unsigned integer, in the lowest bits of a
 `uint8`. The package `ml_dtypes` is not required. `encode` is bit-identical to `astype` of
-`ml_dtypes`, except that `encode` rounds f64 once instead of twice.
+`ml_dtypes` 0.7. Earlier versions round f64 twice, and numbers slightly above 2^-127 to
+2^-126 in `f8E8M0FNU`.
 
 Example:
 
@@ -153,8 +154,7 @@ class SmallFloat:
 
         Overflow gives infinity if the format has it, otherwise NaN, otherwise the largest
         number. If the format has no NaN, NaN becomes -0, or 0 if the sign bit of the NaN is
-        set. In `f8E8M0FNU` ties and all numbers between 2^-127 and 2^-126 are rounded up,
-        and zero and negative numbers become NaN.
+        set. In `f8E8M0FNU` ties are rounded up, and zero and negative numbers become NaN.
 
         Args:
             values: an array of any shape with dtype `float16`, `float32`, `float64`, or
@@ -234,10 +234,11 @@ class SmallFloat:
         # well.
         to_add = (1 << (dropped - 1)) - ((bias - self.bias) << mantissa_bits)
         if not self.is_signed:
-            smallest = bits_of(math.ldexp(1.0, -self.bias))
-            above_smallest = _choice(bits > smallest, 1, 0)
+            # f32 has the smallest number as a subnormal one.
+            tie = bits_of(math.ldexp(1.5, -self.bias))
+            smallest = _choice(bits >= tie, 1, 0)
             return _choice(
-                bits >= smallest_normal, (bits + to_add) >> dropped, above_smallest
+                bits >= smallest_normal, (bits + to_add) >> dropped, smallest
             )
         last = (bits >> dropped) & 1
         normal = (bits + (to_add - 1) + last) >> dropped

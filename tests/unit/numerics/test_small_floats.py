@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.proving.floats import expected_codes
 from xdsl_quant.numerics.float_dtypes import float_dtype, float_info
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS, SmallFloat, small_float
 
@@ -24,11 +25,6 @@ def all_codes(format: SmallFloat) -> NDArray[np.uint8]:
     return np.arange(1 << format.bits).astype(np.uint8)
 
 
-@np.errstate(all="ignore")
-def expected_codes(values: NDArray[Any], format: SmallFloat) -> NDArray[np.uint8]:
-    return values.astype(float_dtype(format.name)).view(np.uint8)
-
-
 def thresholds(format: SmallFloat) -> NDArray[np.float64]:
     """The positive numbers in the middle of two neighbours, exactly."""
     numbers = [*map(float, format.values[: format.largest_code + 1])]
@@ -39,7 +35,9 @@ def thresholds(format: SmallFloat) -> NDArray[np.float64]:
 
 def test_all_formats_of_the_package_are_there():
     names = {float_dtype(format.name).name for format in FORMATS}
-    assert names == {name for name in vars(ml_dtypes) if name.startswith("float")}
+    available = {name for name in vars(ml_dtypes) if name.startswith("float")}
+    # MLIR has no such type.
+    assert names == available - {"float8_e5m3fnu"}
 
 
 @formats
@@ -86,8 +84,6 @@ def test_thresholds(format: SmallFloat, dtype: Any):
     at_ties = np.where(codes % 2 == 0, codes, following)
     if not format.is_signed:
         at_ties = following
-        # Nothing above the smallest number is rounded to it.
-        middles[0] = np.nextafter(dtype(2.0**-127), dtype(1))
     below, above = (np.nextafter(middles, dtype(end)) for end in (0, np.inf))
     for values, expected in ((below, codes), (middles, at_ties), (above, following)):
         assert format.encode(values).tolist() == expected.tolist()
@@ -103,8 +99,6 @@ def test_f64_is_rounded_once():
     value = 1 + 2.0**-4 + 2.0**-40
     assert format.encode(np.float64(value)) == 0x39
     assert format.encode(np.float32(value)) == 0x38
-    # That is what f32 does.
-    assert expected_codes(np.array(value), format) == 0x38
 
 
 @formats

@@ -87,9 +87,9 @@ def test_evaluator(stored_type: str, axis: int, block: int):
             expected = evaluated(
                 stored_type, axis, block, values, stored.scales.codes, points
             )
-        elements = expected[0].astype(stored.codes.dtype)
-        if stored_type.startswith("f"):
-            elements = expected[0].view(np.uint8)
+        is_float = stored_type.startswith("f")
+        dtype = stored.codes.dtype
+        elements = expected[0].view(dtype) if is_float else expected[0].astype(dtype)
         assert count_differing(found[0], elements) == 0
         assert count_differing(found[1], expected[1]) == 0
 
