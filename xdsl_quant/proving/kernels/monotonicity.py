@@ -27,9 +27,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
-from .kernel_forms import elements_of_constant
-from .scalars import check_flags
-from .terms import UnsupportedError, int_width
+from ..scalars import check_flags
+from ..terms import UnsupportedError, int_width
+from .forms import elements_of_constant
 
 
 @dataclass(frozen=True)
@@ -302,15 +302,10 @@ def _check_sign_of_zero(op: Operation, a: Trend, b: Trend) -> None:
         raise UnsupportedError(f"its code has '{op_name(op)}' of two zeros")
 
 
-def _maximum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+def _extremum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     _check_sign_of_zero(op, a, b)
-    low, high = max(a.low, b.low), max(a.high, b.high)
-    return Trend(low, high, _direction(a.direction, b.direction))
-
-
-def _minimum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
-    _check_sign_of_zero(op, a, b)
-    low, high = min(a.low, b.low), min(a.high, b.high)
+    choose = max if op_name(op).startswith("arith.max") else min
+    low, high = choose(a.low, b.low), choose(a.high, b.high)
     return Trend(low, high, _direction(a.direction, b.direction))
 
 
@@ -446,36 +441,23 @@ def _cast_trend(op: Operation, x: Trend) -> Trend:
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Trend]] = {
-    "arith.addf": _sum_trend,
-    "arith.addi": _sum_trend,
-    "arith.cmpi": _comparison_trend,
-    "arith.divf": _quotient_trend,
-    "arith.extf": _converted_trend,
-    "arith.extsi": _sign_extended_trend,
-    "arith.extui": _zero_extended_trend,
-    "arith.fptosi": _to_integer_trend,
-    "arith.maximumf": _maximum_trend,
-    "arith.maxnumf": _maximum_trend,
-    "arith.maxsi": _maximum_trend,
-    "arith.minimumf": _minimum_trend,
-    "arith.minnumf": _minimum_trend,
-    "arith.minsi": _minimum_trend,
-    "arith.mulf": _product_trend,
-    "arith.muli": _product_trend,
-    "arith.shli": _shifted_left_trend,
-    "arith.shrsi": _shifted_right_trend,
-    "arith.sitofp": _converted_trend,
-    "arith.subf": _difference_trend,
-    "arith.subi": _difference_trend,
-    "arith.truncf": _converted_trend,
-    "arith.trunci": _same_trend,
-    "math.ceil": _rounded_trend,
-    "math.floor": _rounded_trend,
-    "math.round": _rounded_trend,
-    "math.roundeven": _rounded_trend,
-    "math.trunc": _rounded_trend,
-    "quant.scast": _same_trend,
-    "tosa.add": _sum_trend,
-    "tosa.reshape": _same_trend,
-    "tosa.sub": _difference_trend,
+    name: function
+    for function, names in (
+        (_sum_trend, "arith.addf arith.addi tosa.add"),
+        (_difference_trend, "arith.subf arith.subi tosa.sub"),
+        (_product_trend, "arith.mulf arith.muli"),
+        (_quotient_trend, "arith.divf"),
+        (_shifted_left_trend, "arith.shli"),
+        (_shifted_right_trend, "arith.shrsi"),
+        (_comparison_trend, "arith.cmpi"),
+        (_extremum_trend, "arith.maximumf arith.maxnumf arith.maxsi"),
+        (_extremum_trend, "arith.minimumf arith.minnumf arith.minsi"),
+        (_rounded_trend, "math.ceil math.floor math.round math.roundeven math.trunc"),
+        (_to_integer_trend, "arith.fptosi"),
+        (_converted_trend, "arith.extf arith.sitofp arith.truncf"),
+        (_sign_extended_trend, "arith.extsi"),
+        (_zero_extended_trend, "arith.extui"),
+        (_same_trend, "arith.trunci quant.scast tosa.reshape"),
+    )
+    for name in names.split()
 }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from xdsl_quant.proving.monotonicity import Trend, check_monotonic
+from xdsl_quant.proving.kernels.monotonicity import Trend, check_monotonic
 from xdsl_quant.proving.terms import UnsupportedError
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module

@@ -8,17 +8,17 @@ import numpy as np
 
 from xdsl_quant.numerics.arrays import Array
 
-from .affine_kernels import AffineProof
-from .elementwise_kernels import MAX_CALLS, compare_results
-from .kernel_forms import has_different_constants
-from .terms import UnsupportedError
+from ..terms import UnsupportedError
+from .affine import AffineProof
+from .elementwise import MAX_CALLS, compare_results
+from .forms import has_different_constants
 
 
 class MeanProof(AffineProof):
     """Proof for means of windows that do not overlap."""
 
     def decide(self) -> str:
-        """Return the method; see `kernels.decide`."""
+        """Return the method; see `validation.decide`."""
         op: Any = self.comparison.kernel.op
         self._window = op.filter_height.value.data, op.filter_width.value.data
         height, width = self._window

@@ -11,9 +11,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.proving.kernel_mutants import LINALG, STABLEHLO, TOSA, module
-from xdsl_quant.proving.kernel_comparison import KernelComparison
-from xdsl_quant.proving.kernel_cutting import ModelKernel, cut_kernels
-from xdsl_quant.proving.kernels import prove_kernel
+from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
+from xdsl_quant.proving.kernels.comparison import KernelComparison
 from xdsl_quant.runtime.loading import parse_module
 
 KERNELS = {kernel.op.name: kernel for kernel in cut_kernels(module())}

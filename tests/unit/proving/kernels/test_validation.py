@@ -13,9 +13,8 @@ from xdsl.rewriter import Rewriter
 
 from tests.proving.kernel_mutants import module, outcomes
 from xdsl_quant.inspecting import op_recording
-from xdsl_quant.proving.kernel_comparison import KernelComparison
-from xdsl_quant.proving.kernel_cutting import ModelKernel, cut_kernels
-from xdsl_quant.proving.kernels import prove_kernel
+from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
+from xdsl_quant.proving.kernels.comparison import KernelComparison
 from xdsl_quant.proving.theorems import Theorem
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.tools.prove import main
