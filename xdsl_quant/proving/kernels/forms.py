@@ -149,14 +149,14 @@ class KernelForm:
         reason = "its code has no affine part of which the results are a function"
         for op in self.ops:
             for value in op.results:
-                if self.kinds[value] is not Kind.AFFINE or self._is_bypassed(value):
+                if self.kinds[value] is not Kind.AFFINE or self.is_bypassed(value):
                     continue
                 if (name := self.is_elementwise([value])) is None:
                     return value
                 reason = f"its code has '{name}' after the affine part"
         raise UnsupportedError(reason)
 
-    def _is_bypassed(self, value: SSAValue) -> bool:
+    def is_bypassed(self, value: SSAValue) -> bool:
         """Return True if results depend on arguments in another way than by a value."""
         tail = {result for op in self.tail([value]) for result in op.results}
         used = {operand for op in self.tail([value]) for operand in op.operands}
@@ -470,9 +470,23 @@ def is_broadcast_constant(value: SSAValue) -> bool:
         len(op.outputs) == 1
         and all(kind.data is IteratorType.PARALLEL for kind in op.iterator_types.data)
         and not op.body.block.args[-1].uses.get_length()
-        and all(map_.used_dims() <= {rank - 1} for map_ in maps)
+        and all(
+            map_.used_dims() <= {rank - 1} or _is_splat(operand)
+            for map_, operand in zip(maps, op.inputs, strict=True)
+        )
         and result == AffineMap.identity(rank)
     )
+
+
+def _is_splat(value: SSAValue) -> bool:
+    """Return True if all elements of a constant are known to be equal."""
+    op = value.owner
+    if isinstance(op, FillOp):
+        return True
+    if isinstance(op, GenericOp) and is_broadcast_constant(value):
+        return all(map(_is_splat, op.inputs))
+    get_values = getattr(elements_of_constant(value), "get_values", None)
+    return get_values is not None and len({*get_values()}) <= 1
 
 
 def _is_zero(value: SSAValue) -> bool:
@@ -492,13 +506,10 @@ def has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> bool
             if form.kinds[operand] is not Kind.CONSTANT or operand in unused:
                 continue
             owner = operand.owner
-            if isinstance(owner, FillOp) or not isinstance(owner, Operation):
-                continue
-            if op_name(owner) == "tosa.const_shape":
-                continue
-            elements = elements_of_constant(operand)
-            get_values = getattr(elements, "get_values", None)
-            if get_values is None or len({*get_values()}) > 1:
+            is_shape = (
+                isinstance(owner, Operation) and op_name(owner) == "tosa.const_shape"
+            )
+            if not is_shape and not _is_splat(operand):
                 return True
     return False
 

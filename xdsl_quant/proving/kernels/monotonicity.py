@@ -214,7 +214,7 @@ def _check_finite_constants(*operands: Trend) -> None:
 
 def _sum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     _check_finite_constants(a, b)
-    _check_floats_are_shifted(op, a, b)
+    _check_sum_is_number(a, b)
     return Trend(
         _outward(op, a.low + b.low, -1),
         _outward(op, a.high + b.high, 1),
@@ -226,9 +226,10 @@ def _difference_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     return _sum_trend(op, a, Trend(-b.high, -b.low, -b.direction, b.magnitude_of))
 
 
-def _check_floats_are_shifted(op: Operation, a: Trend, b: Trend) -> None:
-    is_float = isinstance(scalar_or_element_type(op.results[0].type), AnyFloat)
-    if is_float and a.direction and b.direction:
+def _check_sum_is_number(a: Trend, b: Trend) -> None:
+    is_bounded = all(map(math.isfinite, (a.low, a.high, b.low, b.high)))
+    # A sum of infinite numbers may be NaN.
+    if a.direction and b.direction and not is_bounded:
         raise UnsupportedError("its code adds floats that depend on the argument")
 
 
@@ -296,9 +297,11 @@ def _check_shift(op: Operation, shift: Trend) -> None:
 
 
 def _check_sign_of_zero(op: Operation, a: Trend, b: Trend) -> None:
-    """Check that `maxnumf` and `minnumf`, which may return either zero, have one zero."""
-    is_num = op_name(op) in ("arith.maxnumf", "arith.minnumf")
-    if is_num and a.low <= 0 <= a.high and b.low <= 0 <= b.high:
+    """Check that the sign of a zero of `maxnumf` or `minnumf`, either one, is unused."""
+    has_zeros = a.low <= 0 <= a.high and b.low <= 0 <= b.high
+    if op_name(op) not in ("arith.maxnumf", "arith.minnumf") or not has_zeros:
+        return
+    if any(op_name(o) == "math.copysign" for o in op.get_toplevel_object().walk()):
         raise UnsupportedError(f"its code has '{op_name(op)}' of two zeros")
 
 

@@ -1,5 +1,6 @@
 """Parts of lowered kernels, as functions that can be compiled."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -97,12 +98,34 @@ def elementwise_part(form: KernelForm, start: SSAValue, rows: int) -> ModuleOp:
     resizing = _Resizing(shape if own[: len(shape)] == shape else own, rows)
     block = Block(arg_types=[resizing.type_of(start.type)])
     values: dict[SSAValue, SSAValue] = {start: block.args[0]}
-    for op in form.tail([start]):
+    tail = form.tail([start])
+    # Other constants, such as weights, may have the same shape as results.
+    resized = {v for v, kind in form.kinds.items() if kind is not Kind.CONSTANT}
+    for op in reversed(tail):
+        if resized.intersection(op.results):
+            same = {v for v in op.operands if resizing.type_of(v.type) == v.type}
+            resized.update({*op.operands} - same)
+    for op in tail:
         if is_reshape(op) and op_name(op) != "quant.scast":
             values[op.results[0]] = values[op.operands[0]]
+        elif resized.isdisjoint(op.results):
+            block.add_op(op.clone(value_mapper=values))
         else:
             block.add_op(_resized_copy(form, op, resizing, values))
-    results = [values[result] for result in form.results]
+    return function_of(block, [values[result] for result in form.results])
+
+
+def tail_part(form: KernelForm, start: SSAValue) -> ModuleOp:
+    """Return a function from a value of a kernel to its results."""
+    block = Block(arg_types=[start.type])
+    values: dict[SSAValue, SSAValue] = {start: block.args[0]}
+    for op in form.tail([start]):
+        block.add_op(op.clone(value_mapper=values))
+    return function_of(block, [values[result] for result in form.results])
+
+
+def function_of(block: Block, results: Sequence[SSAValue]) -> ModuleOp:
+    """Return a module with a function that returns values of a block."""
     block.add_op(ReturnOp(*results))
     types = [value.type for value in results]
     function = FuncOp("kernel", ([*block.arg_types], types), Region(block))

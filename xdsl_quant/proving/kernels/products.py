@@ -252,7 +252,7 @@ class ProductProof(AffineProof):
                 raise RefutedError([x], bound)
         target, channel = self._wrong[0]
         raise UnsupportedError(
-            f"results differ by at most {bound} for sums such as {target} of channel "
+            f"at most {bound}: results differ for sums such as {target} of channel "
             f"{channel}, but no input was found that gives them"
         )
 

@@ -27,7 +27,7 @@ from .comparison import KernelComparison, RefutedError
 from .cutting import ModelKernel, cut_kernels
 from .elementwise import decide_elementwise
 from .forms import Kind
-from .means import MeanProof
+from .means import FloatMeanProof, MeanProof, float_sums
 from .products import ProductProof
 
 _ELEMENTWISE = ComputesElementwise, CastsQuantization
@@ -136,10 +136,11 @@ def decide(comparison: KernelComparison) -> str:
         return _decide_movement(comparison)
     if any(has_quantization_trait(op, trait) for trait in _ELEMENTWISE):
         return decide_elementwise(comparison)
-    start = form.affine_start()
-    if op_name(op) == "tfl.average_pool_2d":
-        return MeanProof(comparison, start).decide()
-    return ProductProof(comparison, start).decide()
+    is_mean = op_name(op) == "tfl.average_pool_2d"
+    if is_mean and (sums := float_sums(form)) is not None:
+        return FloatMeanProof(comparison, sums).decide()
+    proof = MeanProof if is_mean else ProductProof
+    return proof(comparison, form.affine_start()).decide()
 
 
 def _decide_movement(comparison: KernelComparison) -> str:
