@@ -25,8 +25,7 @@ from tests.proving.pushed import SEEDS, theorem
 from tests.proving.scales import SHIFTS, ScaleProver
 from xdsl_quant.diagnostics import table
 from xdsl_quant.proving import CastProver, RequantizationProver, Theorem, provers
-from xdsl_quant.proving.kernel_cutting import cut_kernels
-from xdsl_quant.proving.kernels import prove_kernel
+from xdsl_quant.proving.kernels import cut_kernels, prove_kernel
 from xdsl_quant.proving.terms import float_sizes
 from xdsl_quant.rounding_mode import Rounding, ScaleRounding
 from xdsl_quant.runtime.loading import parse_type

@@ -32,8 +32,7 @@ from xdsl.ir import Operation
 
 from xdsl_quant import execution
 from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.proving.kernel_cutting import ModelKernel, cut_kernels
-from xdsl_quant.proving.kernels import prove_kernel
+from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
 from xdsl_quant.runtime.arrays import numpy_dtype, shape_of
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 

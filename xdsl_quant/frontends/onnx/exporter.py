@@ -28,11 +28,7 @@ from xdsl_quant.runtime.plugins import dialects_in
 from xdsl_quant.unsupported import Unsupported
 
 from .files.model_files import ONNXFileError
-from .graph_writer import (
-    GraphWriter,
-    quantized_type,
-    unwritable,
-)
+from .graph_writer import GraphWriter, quantized_type, unwritable
 from .open_batch import open_batch
 from .writers import WRITERS
 

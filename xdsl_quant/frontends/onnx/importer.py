@@ -28,12 +28,7 @@ from xdsl_quant.runtime.loading import IRError, verify_module
 
 from .constants import Constants, set_constants
 from .files.model_files import LoadedModel, ONNXFileError, load_model
-from .graph_builder import (
-    GraphBuilder,
-    declared_type,
-    location,
-    value_hint,
-)
+from .graph_builder import GraphBuilder, declared_type, location, value_hint
 from .ops import CONVERSIONS
 from .type_inference import ValueTypes
 

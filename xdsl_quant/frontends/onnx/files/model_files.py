@@ -20,13 +20,7 @@ from typing import TypeVar
 
 import onnx
 from google.protobuf.message import DecodeError, Message
-from onnx import (
-    FunctionProto,
-    GraphProto,
-    ModelProto,
-    NodeProto,
-    TensorProto,
-)
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 from onnx.defs import onnx_opset_version
 from onnx.helper import make_attribute
 from onnx.inliner import inline_local_functions

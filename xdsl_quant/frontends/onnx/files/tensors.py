@@ -11,12 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    IntegerType,
-    Signedness,
-    TensorType,
-)
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, TensorType
 from xdsl.ir import Attribute
 
 from xdsl_quant.diagnostics import shortened_text

@@ -10,11 +10,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl_quant.frontends.onnx.graph_builder import GraphBuilder
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect.attributes import ComparisonDirection
-from xdsl_quant.transforms.building.builder import (
-    Values,
-    element_type_of,
-    shape_of,
-)
+from xdsl_quant.transforms.building.builder import Values, element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 

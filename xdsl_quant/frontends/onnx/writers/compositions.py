@@ -19,13 +19,7 @@ from xdsl_quant.frontends.stablehlo.softmax import match_softmax, row_reduction
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 
 from .elementwise import write_elementwise
-from .reductions import (
-    is_sum,
-    pooled,
-    reduced,
-    window_element_count,
-    write_reduction,
-)
+from .reductions import is_sum, pooled, reduced, window_element_count, write_reduction
 
 # Quotients
 

@@ -6,10 +6,7 @@ import onnx
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from xdsl_quant.frontends.onnx.graph_writer import (
-    GraphWriter,
-    Writer,
-)
+from xdsl_quant.frontends.onnx.graph_writer import GraphWriter, Writer
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 
 

@@ -4,15 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    IntegerType,
-    Signedness,
-    i1,
-    i16,
-    i32,
-    i64,
-)
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, i1, i16, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType

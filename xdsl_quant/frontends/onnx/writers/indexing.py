@@ -7,11 +7,7 @@ import numpy as np
 from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.frontends.onnx.graph_writer import (
-    GraphWriter,
-    Layout,
-    Writer,
-)
+from xdsl_quant.frontends.onnx.graph_writer import GraphWriter, Layout, Writer
 from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.stablehlo.dialect import chlo
 from xdsl_quant.frontends.stablehlo.dialect.elementwise import BinaryOp

@@ -3,14 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    I64,
-    BoolAttr,
-    IntegerAttr,
-    TensorType,
-    i1,
-    i64,
-)
+from xdsl.dialects.builtin import I64, BoolAttr, IntegerAttr, TensorType, i1, i64
 from xdsl.ir import Attribute, Region
 from xdsl.irdl import (
     irdl_op_definition,
@@ -29,11 +22,7 @@ from xdsl_quant.dialects.type_kinds import VariadicOf
 from xdsl_quant.dialects.verification import RankedTensor, merged_shape, require
 
 from . import tensor_kinds as kinds
-from .base import (
-    SAME_SHAPE,
-    InferredTypeOp,
-    StableHLOOp,
-)
+from .base import SAME_SHAPE, InferredTypeOp, StableHLOOp
 from .control_flow import returned_types
 
 __all__ = ["MapOp", "SortOp"]

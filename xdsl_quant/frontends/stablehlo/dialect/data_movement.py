@@ -4,13 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    I64,
-    BoolAttr,
-    IntegerAttr,
-    TensorType,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, BoolAttr, IntegerAttr, TensorType
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,

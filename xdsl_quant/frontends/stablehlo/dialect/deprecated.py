@@ -2,13 +2,7 @@
 
 from abc import ABC
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    IntegerAttr,
-    StringAttr,
-    TensorType,
-    i64,
-)
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.irdl import (
     eq,
     irdl_op_definition,
@@ -21,11 +15,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResultsScale
-from xdsl_quant.dialects.verification import (
-    RankedTensor,
-    are_compatible_sizes,
-    require,
-)
+from xdsl_quant.dialects.verification import RankedTensor, are_compatible_sizes, require
 
 from . import tensor_kinds as kinds
 from .attributes import PrecisionAttr, dimensions_text

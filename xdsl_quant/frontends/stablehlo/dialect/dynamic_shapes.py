@@ -4,11 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    ArrayAttr,
-    DenseIntOrFPElementsAttr,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DenseIntOrFPElementsAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     ParsePropInAttrDict,

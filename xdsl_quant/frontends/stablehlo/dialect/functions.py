@@ -9,12 +9,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl_quant.dialects.verification import RankedTensor, merged_shape, require
 
 from . import tensor_kinds as kinds
-from .base import (
-    COMPATIBLE_TYPES,
-    ELEMENTWISE,
-    SAME_SHAPE,
-    InferredTypeOp,
-)
+from .base import COMPATIBLE_TYPES, ELEMENTWISE, SAME_SHAPE, InferredTypeOp
 from .elementwise import (
     BinaryNumberOp,
     BinaryOp,

@@ -12,11 +12,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.str_enum import StrEnum
 
-from xdsl_quant.dialects.verification import (
-    RankedTensor,
-    constant_integers,
-    require,
-)
+from xdsl_quant.dialects.verification import RankedTensor, constant_integers, require
 
 from . import tensor_kinds as kinds
 from .base import InferredTypeOp, StableHLOOp, are_compatible_types

@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    I64,
-    DenseIntOrFPElementsAttr,
-    TensorType,
-    i1,
-)
+from xdsl.dialects.builtin import I64, DenseIntOrFPElementsAttr, TensorType, i1
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,

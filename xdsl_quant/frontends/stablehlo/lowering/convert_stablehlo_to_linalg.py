@@ -62,11 +62,7 @@ from .linalg import (
     select_and_scatter,
     sorting,
 )
-from .linalg.control_flow import (
-    ControlFlowOp,
-    check_control_flow,
-    convert_control_flow,
-)
+from .linalg.control_flow import ControlFlowOp, check_control_flow, convert_control_flow
 from .linalg.lowering import LinalgLowering, Replacement
 
 LOWERINGS: Sequence[LinalgLowering[Any]] = (

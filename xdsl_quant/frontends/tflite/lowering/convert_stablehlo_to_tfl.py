@@ -65,11 +65,7 @@ from xdsl_quant.xdsl_patches import patched_pass
 from .from_stablehlo import CONVERSIONS
 from .from_stablehlo.building import TFLBuilder
 from .from_stablehlo.dynamic_ranges import restore_dynamic_ranges
-from .from_stablehlo.layouts import (
-    SIMPLIFICATIONS,
-    AddZeroBias,
-    ReshapeUnitDimensions,
-)
+from .from_stablehlo.layouts import SIMPLIFICATIONS, AddZeroBias, ReshapeUnitDimensions
 from .from_stablehlo.preparation import prepare_stablehlo
 from .from_stablehlo.quantization import (
     CAST_PATTERNS,

@@ -50,10 +50,7 @@ from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.kernel_set import KernelSet
 from xdsl_quant.machines.expression import NO_FORM
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
-from xdsl_quant.runtime.arrays import (
-    dense_elements,
-    numpy_dtype,
-)
+from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
 from xdsl_quant.runtime.garbage_collection import without_garbage_collection
 from xdsl_quant.runtime.kernel_sets import kernel_set
 from xdsl_quant.transforms.building.builder import LoweringBuilder

@@ -52,12 +52,7 @@ from itertools import chain
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    ModuleOp,
-    NameLoc,
-    NoneAttr,
-    StringAttr,
-)
+from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter

@@ -7,12 +7,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.frontends.stablehlo.dialect import (
-    CaseOp,
-    CompositeOp,
-    IfOp,
-    WhileOp,
-)
+from xdsl_quant.frontends.stablehlo.dialect import CaseOp, CompositeOp, IfOp, WhileOp
 from xdsl_quant.frontends.stablehlo.dialect.attributes import TokenType
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.signless_types import signless

@@ -26,12 +26,7 @@ from xdsl_quant.transforms.building.builder import (
     static_sizes,
 )
 
-from .data_movement import (
-    RunTimePadding,
-    broadcast,
-    indices_along,
-    pad_tensor,
-)
+from .data_movement import RunTimePadding, broadcast, indices_along, pad_tensor
 from .lowering import LinalgLowering, Values, without_linalg
 from .reduction import inline_block, reduction_loops
 from .sizes import result_sizes, run_time_numbers

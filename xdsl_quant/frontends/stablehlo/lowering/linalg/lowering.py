@@ -3,15 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import UnionType
-from typing import (
-    ClassVar,
-    Generic,
-    NamedTuple,
-    TypeAlias,
-    cast,
-    get_args,
-    get_origin,
-)
+from typing import ClassVar, Generic, NamedTuple, TypeAlias, cast, get_args, get_origin
 
 from typing_extensions import TypeVar, get_original_bases
 from xdsl.dialects.builtin import (

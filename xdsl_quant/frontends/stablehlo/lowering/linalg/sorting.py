@@ -26,12 +26,7 @@ from xdsl_quant.transforms.building.builder import (
 )
 
 from .elementwise import in_total_order
-from .lowering import (
-    LinalgLowering,
-    Values,
-    is_floating,
-    is_unsigned_type,
-)
+from .lowering import LinalgLowering, Values, is_floating, is_unsigned_type
 from .reduction import inline_block
 from .scatter import nested_loops
 from .sizes import assert_size

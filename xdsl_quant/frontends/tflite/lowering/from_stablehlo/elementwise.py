@@ -4,12 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    FloatAttr,
-    f32,
-    i1,
-)
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32, i1
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects.quant import (

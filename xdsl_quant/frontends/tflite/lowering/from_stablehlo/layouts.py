@@ -24,11 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
-from xdsl_quant.dialects.quant import (
-    QuantizedType,
-    ScaledQuantizedType,
-    uniform_type,
-)
+from xdsl_quant.dialects.quant import QuantizedType, ScaledQuantizedType, uniform_type
 from xdsl_quant.dialects.quant.types import PerTensorType, scalar_or_element_type
 from xdsl_quant.dialects.verification import constant_integers
 from xdsl_quant.frontends.tflite import dialect as tfl

@@ -17,11 +17,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.dialects.quant import (
-    ScaledQuantizedType,
-    StorageCastOp,
-    uniform_type,
-)
+from xdsl_quant.dialects.quant import ScaledQuantizedType, StorageCastOp, uniform_type
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
     FixedResultUniformScale,
@@ -36,11 +32,7 @@ from xdsl_quant.frontends.stablehlo import dialect as stablehlo
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.arrays import (
-    constant_elements,
-    elements_attr,
-    stored_elements,
-)
+from xdsl_quant.runtime.arrays import constant_elements, elements_attr, stored_elements
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.transforms.building.type_replacement import set_type
 

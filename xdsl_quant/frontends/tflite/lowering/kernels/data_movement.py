@@ -9,10 +9,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.quant.ops import has_floats
-from xdsl_quant.dialects.quant.types import (
-    StoredQuantizedType,
-    scalar_or_element_type,
-)
+from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect import MirrorPad
 from xdsl_quant.frontends.tflite.dialect.base import has_several_scales, is_true

@@ -26,13 +26,7 @@ from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.unsupported import Unsupported
 
 from ..windows import window_of
-from .building import (
-    Lowering,
-    TFLToStableHLOBuilder,
-    integers,
-    number,
-    result_shape,
-)
+from .building import Lowering, TFLToStableHLOBuilder, integers, number, result_shape
 from .windows import over_windows, padding
 
 _IMAGE = 0, 3, [1, 2]

@@ -20,11 +20,7 @@ from xdsl_quant.frontends.tflite.dialect.signatures import (
     name_attributes,
     strings,
 )
-from xdsl_quant.runtime.state_arguments import (
-    INITIAL_VALUE,
-    NEXT_STATE,
-    InitialValue,
-)
+from xdsl_quant.runtime.state_arguments import INITIAL_VALUE, NEXT_STATE, InitialValue
 
 
 class State(NamedTuple):

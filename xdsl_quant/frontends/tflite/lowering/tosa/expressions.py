@@ -13,13 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial, reduce
 from operator import mul
-from typing import (
-    Any,
-    NamedTuple,
-    Self,
-    SupportsIndex,
-    cast,
-)
+from typing import Any, NamedTuple, Self, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray

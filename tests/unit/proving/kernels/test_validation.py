@@ -5,17 +5,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.rewriter import Rewriter
 
-from tests.proving.kernel_mutants import module, outcomes
+from tests.proving.kernel_mutants import STABLEHLO, module, outcomes
 from xdsl_quant.inspecting import op_recording
-from xdsl_quant.proving.kernel_comparison import KernelComparison
-from xdsl_quant.proving.kernel_cutting import ModelKernel, cut_kernels
-from xdsl_quant.proving.kernels import prove_kernel
+from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
+from xdsl_quant.proving.kernels.comparison import KernelComparison
 from xdsl_quant.proving.theorems import Theorem
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.tools.prove import main
@@ -133,6 +133,28 @@ def test_refutation_gives_bound_and_input():
 
 def test_mutants_are_refuted_or_harmless():
     assert {verdict for verdict, _ in outcomes(3, 7)} <= {"refuted", "proved"}
+
+
+def test_weights_have_the_shape_of_the_result():
+    weights = np.arange(-12, 12).reshape(1, 2, 6, 2).tolist()
+    scales = "{0.02, 0.03}"
+    (kernel,) = cut_kernels(
+        parse_module(f"""
+    !x = !quant.uniform<i8:f32, 0.05:-3>
+    !w = !quant.uniform<i8<-127:127>:f32:3, {scales}>
+    func.func @main(%x: tensor<1x2x6x2x!x>) -> tensor<1x2x6x2x!x> {{
+      %w = "tfl.pseudo_qconst"() <{{qtype = tensor<1x2x6x2x!w>, value =
+        dense<{weights}> : tensor<1x2x6x2xi8>}}> : () -> tensor<1x2x6x2x!w>
+      %n = "tfl.no_value"() <{{value}}> : () -> none
+      %y = "tfl.depthwise_conv_2d"(%x, %w, %n) <{{depth_multiplier = 1 : i32,
+        dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32, stride_h = 1 : i32,
+        stride_w = 1 : i32, padding = "SAME", fused_activation_function = "NONE"}}> :
+        (tensor<1x2x6x2x!x>, tensor<1x2x6x2x!w>, none) -> tensor<1x2x6x2x!x>
+      return %y : tensor<1x2x6x2x!x>
+    }}""")
+    )
+    theorem = prove_kernel(kernel, STABLEHLO)
+    assert theorem.details.startswith("at most 1 unit: argument 0 is"), theorem
 
 
 def quantization(scale: float = 0.5) -> ModelKernel:

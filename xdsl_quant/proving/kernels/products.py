@@ -13,12 +13,12 @@ from xdsl_quant.runtime.arrays import numpy_dtype, shape_of
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.stateful_function import result_tuple
 
-from .affine_kernels import AffineProof
-from .kernel_comparison import RefutedError
-from .kernel_forms import elementwise_part
+from ..terms import UnsupportedError
+from .affine import AffineProof
+from .comparison import RefutedError
 from .monotonicity import Trend, check_monotonic
+from .parts import elementwise_part
 from .step_functions import merged_steps
-from .terms import UnsupportedError
 
 _MAX_PLACES = 50
 """Maximum number of different results for which an input is searched."""
@@ -34,7 +34,7 @@ class ProductProof(AffineProof):
     """Proof for sums of products that are rescaled."""
 
     def decide(self) -> str:
-        """Return the method; see `kernels.decide`."""
+        """Return the method; see `validation.decide`."""
         if self.comparison.form.has_constants_of_pixels(self.value):
             raise UnsupportedError("its code has different constants for pixels")
         classes = self.classes()
@@ -252,7 +252,7 @@ class ProductProof(AffineProof):
                 raise RefutedError([x], bound)
         target, channel = self._wrong[0]
         raise UnsupportedError(
-            f"results differ by at most {bound} for sums such as {target} of channel "
+            f"at most {bound}: results differ for sums such as {target} of channel "
             f"{channel}, but no input was found that gives them"
         )
 

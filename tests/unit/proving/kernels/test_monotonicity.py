@@ -2,7 +2,7 @@
 
 import pytest
 
-from xdsl_quant.proving.monotonicity import Trend, check_monotonic
+from xdsl_quant.proving.kernels.monotonicity import Trend, check_monotonic
 from xdsl_quant.proving.terms import UnsupportedError
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
@@ -110,6 +110,19 @@ def test_signed_magnitudes():
         check(ROUND + "%y = math.copysign %f, %c : f32", "f32", "f32")
     with pytest.raises(UnsupportedError, match="not bounded"):
         check("%y = arith.fptosi %x : f32 to i32", "f32", "i32", float("inf"))
+
+
+SUM_OF_PARTS = """%z = arith.constant 0.0 : f32
+%a = arith.maxnumf %x, %z : f32
+%b = arith.minnumf %x, %z : f32
+%y = arith.addf %a, %b : f32
+"""
+
+
+def test_sums_of_floats_are_monotonic_if_they_are_bounded():
+    check(SUM_OF_PARTS, "f32", "f32")
+    with pytest.raises(UnsupportedError, match="adds floats"):
+        check(SUM_OF_PARTS, "f32", "f32", float("inf"))
 
 
 def test_argument_out_of_range_of_its_type_is_refused():

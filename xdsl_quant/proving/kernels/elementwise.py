@@ -14,11 +14,12 @@ from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import shape_of, shape_text
 from xdsl_quant.runtime.stateful_function import result_tuple
 
-from .kernel_comparison import KernelComparison, RefutedError
-from .kernel_forms import affine_part, has_different_constants
+from ..terms import UnsupportedError, int_width
+from .comparison import KernelComparison, RefutedError
+from .forms import has_different_constants
 from .monotonicity import Trend, check_monotonic
+from .parts import affine_part
 from .step_functions import from_ordered_bits, merged_steps, ordered_bits, thresholds
-from .terms import UnsupportedError, int_width
 
 MAX_CALLS = 4096
 """Maximum number of calls of a kernel for all stored values."""

@@ -11,12 +11,22 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.proving.kernel_mutants import LINALG, STABLEHLO, TOSA, module
-from xdsl_quant.proving.kernel_comparison import KernelComparison
-from xdsl_quant.proving.kernel_cutting import ModelKernel, cut_kernels
-from xdsl_quant.proving.kernels import prove_kernel
+from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
+from xdsl_quant.proving.kernels.comparison import KernelComparison
 from xdsl_quant.runtime.loading import parse_module
 
 KERNELS = {kernel.op.name: kernel for kernel in cut_kernels(module())}
+
+_MEAN = """
+!x = !quant.uniform<i8:f32, 0.05:-3>
+func.func @main(%x: tensor<1x4x6x2x!x>) {
+  %p = "tfl.average_pool_2d"(%x) <{
+    filter_height = 1 : i32, filter_width = 3 : i32, stride_h = 1 : i32,
+    stride_w = 3 : i32, padding = "VALID", fused_activation_function = "NONE"
+  }> : (tensor<1x4x6x2x!x>) -> tensor<1x4x2x2x!x>
+  func.return
+}"""
+(KERNELS["tfl.mean"],) = cut_kernels(parse_module(_MEAN))
 
 
 class Wrong(NamedTuple):
@@ -52,6 +62,15 @@ BOUNDS = "[0, 1, 1, 0] [1, 4, 6, 2]"
 PADDING = "pad = array<i64: 1, 1, 1, 1>"
 PRODUCT = "arith.muli %13, %14 : i32\n      %16 = arith.addi %out_2, %15 : i32"
 NUDGE = "arith.subi %29, %33 : i32"
+SCALE, ZERO_POINT = "constant 5.000000e-02 : f32", "constant -3.000000e+00 : f32"
+ARGUMENT_AS_START = (
+    "%11 = linalg",
+    """%s = tensor.extract_slice %3[0, 0, 0, 0] [1, 4, 2, 2] [1, 1, 1, 1]
+      : tensor<1x4x6x2xf32> to tensor<1x4x2x2xf32>
+    %q = arith.constant dense<6.25> : tensor<1x4x2x2xf32>
+    %11 = arith.addf %s, %q : tensor<1x4x2x2xf32>
+    %unused = linalg""",
+)
 SWAPPED_MULTIPLIERS = "[1368236013, 2053962747]", "[2053962747, 1368236013]"
 
 WRONG = [
@@ -148,6 +167,46 @@ WRONG = [
     Wrong("padding", CONVOLUTION, STABLEHLO, BOUNDS, "[0, 2, 1, 0] [1, 4, 6, 2]"),
     Wrong("bias", CONVOLUTION, STABLEHLO, "[-234, -4, -121]", "[-234, -4, 879]"),
     Wrong("clamp", CONVOLUTION, STABLEHLO, "dense<7>", "dense<-128>"),
+    # StableHLO: means of three elements, as sums of floats
+    Wrong("count", "mean", STABLEHLO, "dense<3.0", "dense<4.0"),
+    Wrong("start", "mean", STABLEHLO, "dense<0.0", "dense<1.0"),
+    Wrong("scale", "mean", STABLEHLO, SCALE, SCALE.replace("5.0", "5.1")),
+    Wrong(
+        "scale of the result", "mean", STABLEHLO, SCALE, SCALE.replace("5.0", "5.1"), 1
+    ),
+    Wrong("zero point", "mean", STABLEHLO, ZERO_POINT, ZERO_POINT.replace("-3", "-4")),
+    Wrong(
+        "zero point of the result",
+        "mean",
+        STABLEHLO,
+        ZERO_POINT,
+        ZERO_POINT.replace("-3", "-4"),
+        1,
+    ),
+    Wrong("overflow", "mean", STABLEHLO, SCALE, SCALE.replace("e-02", "e+37")),
+    Wrong("no number", "mean", STABLEHLO, "arith.mulf %7, %4", "arith.divf %7, %7"),
+    Wrong(
+        "clamped terms", "mean", STABLEHLO, "arith.subf %6, %5", "arith.maxnumf %6, %5"
+    ),
+    Wrong(
+        "duplicate term", "mean", STABLEHLO, "addf %out_2, %in_2", "addf %in_2, %in_2"
+    ),
+    Wrong(
+        "fast math",
+        "mean",
+        STABLEHLO,
+        "addf %out_2, %in_2",
+        "addf %out_2, %in_2 fastmath<fast>",
+    ),
+    Wrong("start from the argument", "mean", STABLEHLO, *ARGUMENT_AS_START),
+    Wrong("term only", "mean", STABLEHLO, "yield %12 : f32", "yield %in_2 : f32"),
+    Wrong("window", "mean", STABLEHLO, "(d2 * 3) + d6", "(d2 * 2) + d6"),
+    Wrong(
+        "exchanged windows", "mean", STABLEHLO, "(d2 * 3) + d6", "(d2 * -3) + d6 + 3"
+    ),
+    Wrong("rows", "mean", STABLEHLO, "(d1 + d5)", "(d1 * -1 + d5 + 3)"),
+    Wrong("clamp", "mean", STABLEHLO, "maxnumf %26, %27", "maxnumf %26, %28"),
+    Wrong("rounding", "mean", STABLEHLO, "math.roundeven", "math.floor"),
 ]
 
 
@@ -162,6 +221,17 @@ def test_wrong_lowering_is_not_proved(wrong: Wrong, monkeypatch: pytest.MonkeyPa
     theorem = prove_kernel(KERNELS[f"tfl.{wrong.kernel}"], wrong.passes, wrong.mutate)
     assert theorem.verdict != "proved"
     assert theorem.method != "no code"
+
+
+def test_mean_of_floats_is_proved():
+    theorem = prove_kernel(KERNELS["tfl.mean"], STABLEHLO)
+    assert (theorem.verdict, theorem.method) == ("proved", "766 sums of 3 elements")
+
+
+def test_halves_of_a_mean_of_floats_are_refuted():
+    theorem = prove_kernel(KERNELS[f"tfl.{POOL}"], STABLEHLO)
+    assert theorem.verdict == "refuted"
+    assert theorem.details.startswith("at most 1 unit: argument 0 is")
 
 
 def _quantization(storage: str) -> ModelKernel:

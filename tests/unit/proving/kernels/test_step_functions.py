@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.proving.step_functions import (
+from xdsl_quant.proving.kernels.step_functions import (
     StepFunction,
     from_ordered_bits,
     merged_steps,

@@ -1,21 +1,4 @@
-"""
-Validation of pipelines on models, kernel by kernel.
-
-A model of `tfl` ops is cut at stored values: each op is a kernel, a function of its
-operands that are not constant. The formula of the op in the interpreter is compared with
-the code that a pipeline makes of the kernel, for all stored values:
-
-* *movement*: the code only moves elements, so labels of elements determine it;
-* *elementwise*: each result element depends on one element of each operand in the same
-  way, so all (pairs of) stored values determine it, and for step functions of `f32`
-  numbers all steps;
-* *products*: the code is an affine part, which zero and unit vectors determine, and an
-  elementwise part, which is compared for all values within the bounds of the affine part,
-  or where it or the formula steps;
-* *means*: as products, with coefficients 1.
-
-Kernels of other forms are reported as unknown, with the reason.
-"""
+"""Proofs that a pipeline preserves the results of kernels."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -37,15 +20,15 @@ from xdsl_quant.runtime.arrays import shape_of
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_passes
 from xdsl_quant.runtime.missing_lowering import lower_stablehlo_ops
 
-from .elementwise_kernels import decide_elementwise
-from .kernel_comparison import KernelComparison, RefutedError
-from .kernel_cutting import ModelKernel, cut_kernels
-from .kernel_forms import Kind
-from .mean_kernels import MeanProof
-from .pipelines import lower_quant_ops
-from .product_kernels import ProductProof
-from .terms import UnsupportedError
-from .theorems import Theorem, Verdict
+from ..pipelines import lower_quant_ops
+from ..terms import UnsupportedError
+from ..theorems import Theorem, Verdict
+from .comparison import KernelComparison, RefutedError
+from .cutting import ModelKernel, cut_kernels
+from .elementwise import decide_elementwise
+from .forms import Kind
+from .means import FloatMeanProof, MeanProof, float_sums
+from .products import ProductProof
 
 _ELEMENTWISE = ComputesElementwise, CastsQuantization
 
@@ -153,10 +136,11 @@ def decide(comparison: KernelComparison) -> str:
         return _decide_movement(comparison)
     if any(has_quantization_trait(op, trait) for trait in _ELEMENTWISE):
         return decide_elementwise(comparison)
-    start = form.affine_start()
-    if op_name(op) == "tfl.average_pool_2d":
-        return MeanProof(comparison, start).decide()
-    return ProductProof(comparison, start).decide()
+    is_mean = op_name(op) == "tfl.average_pool_2d"
+    if is_mean and (sums := float_sums(form)) is not None:
+        return FloatMeanProof(comparison, sums).decide()
+    proof = MeanProof if is_mean else ProductProof
+    return proof(comparison, form.affine_start()).decide()
 
 
 def _decide_movement(comparison: KernelComparison) -> str:

@@ -15,30 +15,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import prod
-from typing import NamedTuple, cast
 
-import numpy as np
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
     DenseIntOrFPElementsAttr,
     IndexType,
-    IntegerType,
     ModuleOp,
-    TensorType,
 )
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineMap
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.runtime.arrays import elements_attr, numpy_dtype, shape_of
+from xdsl_quant.runtime.arrays import shape_of
 from xdsl_quant.runtime.entry_function import entry_function
 
-from .terms import UnsupportedError
+from ..terms import UnsupportedError
 
 
 class Kind(IntEnum):
@@ -50,7 +43,7 @@ class Kind(IntEnum):
     OTHER = 3
 
 
-_CONSTANTS = frozenset(
+CONSTANTS = frozenset(
     ("arith.constant", "tensor.empty", "tosa.const", "tosa.const_shape")
 )
 
@@ -156,14 +149,14 @@ class KernelForm:
         reason = "its code has no affine part of which the results are a function"
         for op in self.ops:
             for value in op.results:
-                if self.kinds[value] is not Kind.AFFINE or self._is_bypassed(value):
+                if self.kinds[value] is not Kind.AFFINE or self.is_bypassed(value):
                     continue
                 if (name := self.is_elementwise([value])) is None:
                     return value
                 reason = f"its code has '{name}' after the affine part"
         raise UnsupportedError(reason)
 
-    def _is_bypassed(self, value: SSAValue) -> bool:
+    def is_bypassed(self, value: SSAValue) -> bool:
         """Return True if results depend on arguments in another way than by a value."""
         tail = {result for op in self.tail([value]) for result in op.results}
         used = {operand for op in self.tail([value]) for operand in op.operands}
@@ -194,7 +187,7 @@ class KernelForm:
         """
         for op in self.tail(start):
             name = op_name(op)
-            is_known = name in _CONSTANTS or name in _ELEMENTWISE or _is_reshape(op)
+            is_known = name in CONSTANTS or name in _ELEMENTWISE or is_reshape(op)
             if not keeps_channels:
                 is_known = is_known or name in _RESHAPES or self._is_lookup(op)
             if is_known or all(self.kinds[v] is Kind.CONSTANT for v in op.results):
@@ -291,7 +284,7 @@ class KernelForm:
     def _kind(self, op: Operation) -> Kind:
         name = op_name(op)
         kinds = [self.kinds[operand] for operand in op.operands]
-        if name in _CONSTANTS:
+        if name in CONSTANTS:
             return Kind.CONSTANT
         if name in _MOVEMENT:
             return self._movement_kind(op, kinds)
@@ -412,12 +405,12 @@ class KernelForm:
 
 def _without_reshape(value: SSAValue) -> SSAValue:
     """Return the operand of final reshapes and storage casts."""
-    while isinstance(owner := value.owner, Operation) and _is_reshape(owner):
+    while isinstance(owner := value.owner, Operation) and is_reshape(owner):
         value = owner.operands[0]
     return value
 
 
-def _is_reshape(op: Operation) -> bool:
+def is_reshape(op: Operation) -> bool:
     """Return True if an op keeps the order of elements and the last dimension."""
     if op_name(op) not in _RESHAPES:
         return False
@@ -443,12 +436,12 @@ def _is_identity_map(
     return all(
         found in (wanted, zero) if size == 1 else found == wanted
         for found, wanted, size in zip(
-            map_.results, _identity(rank, len(shape)).results, shape, strict=True
+            map_.results, identity_map(rank, len(shape)).results, shape, strict=True
         )
     )
 
 
-def _identity(rank: int, count: int) -> AffineMap:
+def identity_map(rank: int, count: int) -> AffineMap:
     """Return the identity of `rank` loops, with zeros up to `count` results."""
     zeros = [AffineConstantExpr(0)] * (count - rank)
     return AffineMap(rank, 0, (*AffineMap.identity(rank).results, *zeros))
@@ -477,9 +470,23 @@ def is_broadcast_constant(value: SSAValue) -> bool:
         len(op.outputs) == 1
         and all(kind.data is IteratorType.PARALLEL for kind in op.iterator_types.data)
         and not op.body.block.args[-1].uses.get_length()
-        and all(map_.used_dims() <= {rank - 1} for map_ in maps)
+        and all(
+            map_.used_dims() <= {rank - 1} or _is_splat(operand)
+            for map_, operand in zip(maps, op.inputs, strict=True)
+        )
         and result == AffineMap.identity(rank)
     )
+
+
+def _is_splat(value: SSAValue) -> bool:
+    """Return True if all elements of a constant are known to be equal."""
+    op = value.owner
+    if isinstance(op, FillOp):
+        return True
+    if isinstance(op, GenericOp) and is_broadcast_constant(value):
+        return all(map(_is_splat, op.inputs))
+    get_values = getattr(elements_of_constant(value), "get_values", None)
+    return get_values is not None and len({*get_values()}) <= 1
 
 
 def _is_zero(value: SSAValue) -> bool:
@@ -499,13 +506,10 @@ def has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> bool
             if form.kinds[operand] is not Kind.CONSTANT or operand in unused:
                 continue
             owner = operand.owner
-            if isinstance(owner, FillOp) or not isinstance(owner, Operation):
-                continue
-            if op_name(owner) == "tosa.const_shape":
-                continue
-            elements = elements_of_constant(operand)
-            get_values = getattr(elements, "get_values", None)
-            if get_values is None or len({*get_values()}) > 1:
+            is_shape = (
+                isinstance(owner, Operation) and op_name(owner) == "tosa.const_shape"
+            )
+            if not is_shape and not _is_splat(operand):
                 return True
     return False
 
@@ -515,142 +519,3 @@ def unused_operands(op: GenericOp) -> set[SSAValue]:
     pairs = [*zip(op.operands, op.body.block.args, strict=True)]
     used = {operand for operand, x in pairs if x.uses.get_length()}
     return {operand for operand, _ in pairs} - used
-
-
-# Parts of kernels
-
-
-def affine_part(form: KernelForm, value: SSAValue, *, has_factors: bool) -> ModuleOp:
-    """
-    Return a function that returns a value of a kernel.
-
-    Args:
-        form: form of the kernel.
-        value: an affine value.
-        has_factors: False to replace all factors by 1.
-
-    Raises:
-        UnsupportedError: if a factor is not a constant of integers.
-    """
-    ops = form.ops
-    numbers = {op: index for index, op in enumerate(ops)}
-    owner = value.owner
-    assert isinstance(owner, Operation)
-    assert isinstance(value, OpResult)
-    function = form.function.clone()
-    copies = [*function.body.block.ops]
-    last = copies[-1]
-    result = copies[numbers[owner]].results[value.index]
-    if not has_factors:
-        for factor in form.factors:
-            op = factor.owner
-            if elements_of_constant(factor) is None or not isinstance(op, Operation):
-                raise UnsupportedError("factors of products are not constant")
-            name = "value" if "value" in op.properties else "values"
-            copies[numbers[op]].properties[name] = _ones(factor.type)
-    last.operands = [result]
-    for op in reversed(copies[:-1]):
-        if not any(use for r in op.results for use in r.uses):
-            op.detach()
-            op.erase()
-    _drop_result_attributes(function)
-    return ModuleOp([function])
-
-
-def _ones(type_: Attribute) -> Attribute:
-    element = scalar_or_element_type(type_)
-    if not isinstance(element, IntegerType):
-        raise UnsupportedError(f"factors have type '{type_}'")
-    ones = np.ones(shape_of(type_), numpy_dtype(type_))
-    return elements_attr(ones, cast(Attribute, element))
-
-
-def _drop_result_attributes(function: FuncOp) -> None:
-    for name in ("res_attrs", "arg_attrs", "tf.entry_function"):
-        function.properties.pop(name, None)
-        function.attributes.pop(name, None)
-    function.update_function_type()
-
-
-def elementwise_part(form: KernelForm, start: SSAValue, rows: int) -> ModuleOp:
-    """
-    Return a function from an affine value to the result of a kernel, for other sizes.
-
-    Args:
-        form: form of the kernel, whose tail from `start` is elementwise.
-        start: an affine value, with channels along its last dimension.
-        rows: number of elements of each channel.
-
-    Raises:
-        UnsupportedError: if a constant has the shape of the value.
-    """
-    shape, own = shape_of(form.results[0].type), shape_of(start.type)
-    resizing = _Resizing(shape if own[: len(shape)] == shape else own, rows)
-    block = Block(arg_types=[resizing.type_of(start.type)])
-    values: dict[SSAValue, SSAValue] = {start: block.args[0]}
-    for op in form.tail([start]):
-        if _is_reshape(op) and op_name(op) != "quant.scast":
-            values[op.results[0]] = values[op.operands[0]]
-        else:
-            block.add_op(_resized_copy(form, op, resizing, values))
-    results = [values[result] for result in form.results]
-    block.add_op(ReturnOp(*results))
-    types = [value.type for value in results]
-    function = FuncOp("kernel", ([*block.arg_types], types), Region(block))
-    return ModuleOp([function])
-
-
-class _Resizing(NamedTuple):
-    """Change of the number of pixels of values."""
-
-    shape: tuple[int, ...]
-    """Shape of values with pixels, to which dimensions of size 1 may be added."""
-
-    rows: int
-
-    def type_of(self, type_: Attribute) -> Attribute:
-        """Return the resized type, or the same type for other shapes."""
-        shape, rank = shape_of(type_), len(self.shape)
-        if not shape or shape[:rank] != self.shape or not {*shape[rank:]} <= {1}:
-            return type_
-        sizes = (*[1] * (rank - 2), self.rows, self.shape[-1])[-rank:]
-        if rank == 1:
-            sizes = (self.rows,)
-        return TensorType(scalar_or_element_type(type_), (*sizes, *shape[rank:]))
-
-
-def _resized_copy(
-    form: KernelForm,
-    op: Operation,
-    resizing: _Resizing,
-    values: dict[SSAValue, SSAValue],
-) -> Operation:
-    """Return a copy of an op with resized results, which are added to the values."""
-    is_constant = op_name(op) in _CONSTANTS and op_name(op) != "tensor.empty"
-    copy = op.clone(value_mapper=values)
-    varying = [v for v in op.operands if form.kinds[v] is not Kind.CONSTANT]
-    for old, new in zip(op.results, copy.results, strict=True):
-        type_ = resizing.type_of(old.type)
-        if is_constant and type_ != old.type:
-            raise UnsupportedError("a constant has the shape of the result")
-        if varying and op_name(op).startswith("tosa."):
-            # A reshape before the op may have been left out.
-            shape = shape_of(values[varying[0]].type)
-            type_ = TensorType(scalar_or_element_type(type_), shape)
-        new._type = type_  # pyright: ignore[reportPrivateUsage] as xDSL's rewriter does
-        values[old] = new
-    is_resized = [*op.result_types] != [*copy.result_types] or bool(varying)
-    if is_resized and isinstance(op, GenericOp) and isinstance(copy, GenericOp):
-        copy.properties["indexing_maps"] = _resized_maps(form, op)
-    return copy
-
-
-def _resized_maps(form: KernelForm, op: GenericOp) -> ArrayAttr[AffineMapAttr]:
-    """Return maps that are identities, where dimensions of size 1 may have been 0."""
-    rank = len(op.iterator_types.data)
-    return ArrayAttr(
-        attribute
-        if form.kinds[operand] is Kind.CONSTANT and operand not in op.outputs
-        else AffineMapAttr(_identity(rank, len(shape_of(operand.type))))
-        for operand, attribute in zip(op.operands, op.indexing_maps.data, strict=True)
-    )

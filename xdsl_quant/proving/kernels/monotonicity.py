@@ -27,9 +27,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
-from .kernel_forms import elements_of_constant
-from .scalars import check_flags
-from .terms import UnsupportedError, int_width
+from ..scalars import check_flags
+from ..terms import UnsupportedError, int_width
+from .forms import elements_of_constant
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def _check_finite_constants(*operands: Trend) -> None:
 
 def _sum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     _check_finite_constants(a, b)
-    _check_floats_are_shifted(op, a, b)
+    _check_sum_is_number(a, b)
     return Trend(
         _outward(op, a.low + b.low, -1),
         _outward(op, a.high + b.high, 1),
@@ -226,9 +226,10 @@ def _difference_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     return _sum_trend(op, a, Trend(-b.high, -b.low, -b.direction, b.magnitude_of))
 
 
-def _check_floats_are_shifted(op: Operation, a: Trend, b: Trend) -> None:
-    is_float = isinstance(scalar_or_element_type(op.results[0].type), AnyFloat)
-    if is_float and a.direction and b.direction:
+def _check_sum_is_number(a: Trend, b: Trend) -> None:
+    is_bounded = all(map(math.isfinite, (a.low, a.high, b.low, b.high)))
+    # A sum of infinite numbers may be NaN.
+    if a.direction and b.direction and not is_bounded:
         raise UnsupportedError("its code adds floats that depend on the argument")
 
 
@@ -296,21 +297,18 @@ def _check_shift(op: Operation, shift: Trend) -> None:
 
 
 def _check_sign_of_zero(op: Operation, a: Trend, b: Trend) -> None:
-    """Check that `maxnumf` and `minnumf`, which may return either zero, have one zero."""
-    is_num = op_name(op) in ("arith.maxnumf", "arith.minnumf")
-    if is_num and a.low <= 0 <= a.high and b.low <= 0 <= b.high:
+    """Check that the sign of a zero of `maxnumf` or `minnumf`, either one, is unused."""
+    has_zeros = a.low <= 0 <= a.high and b.low <= 0 <= b.high
+    if op_name(op) not in ("arith.maxnumf", "arith.minnumf") or not has_zeros:
+        return
+    if any(op_name(o) == "math.copysign" for o in op.get_toplevel_object().walk()):
         raise UnsupportedError(f"its code has '{op_name(op)}' of two zeros")
 
 
-def _maximum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
+def _extremum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
     _check_sign_of_zero(op, a, b)
-    low, high = max(a.low, b.low), max(a.high, b.high)
-    return Trend(low, high, _direction(a.direction, b.direction))
-
-
-def _minimum_trend(op: Operation, a: Trend, b: Trend) -> Trend:
-    _check_sign_of_zero(op, a, b)
-    low, high = min(a.low, b.low), min(a.high, b.high)
+    choose = max if op_name(op).startswith("arith.max") else min
+    low, high = choose(a.low, b.low), choose(a.high, b.high)
     return Trend(low, high, _direction(a.direction, b.direction))
 
 
@@ -446,36 +444,23 @@ def _cast_trend(op: Operation, x: Trend) -> Trend:
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Trend]] = {
-    "arith.addf": _sum_trend,
-    "arith.addi": _sum_trend,
-    "arith.cmpi": _comparison_trend,
-    "arith.divf": _quotient_trend,
-    "arith.extf": _converted_trend,
-    "arith.extsi": _sign_extended_trend,
-    "arith.extui": _zero_extended_trend,
-    "arith.fptosi": _to_integer_trend,
-    "arith.maximumf": _maximum_trend,
-    "arith.maxnumf": _maximum_trend,
-    "arith.maxsi": _maximum_trend,
-    "arith.minimumf": _minimum_trend,
-    "arith.minnumf": _minimum_trend,
-    "arith.minsi": _minimum_trend,
-    "arith.mulf": _product_trend,
-    "arith.muli": _product_trend,
-    "arith.shli": _shifted_left_trend,
-    "arith.shrsi": _shifted_right_trend,
-    "arith.sitofp": _converted_trend,
-    "arith.subf": _difference_trend,
-    "arith.subi": _difference_trend,
-    "arith.truncf": _converted_trend,
-    "arith.trunci": _same_trend,
-    "math.ceil": _rounded_trend,
-    "math.floor": _rounded_trend,
-    "math.round": _rounded_trend,
-    "math.roundeven": _rounded_trend,
-    "math.trunc": _rounded_trend,
-    "quant.scast": _same_trend,
-    "tosa.add": _sum_trend,
-    "tosa.reshape": _same_trend,
-    "tosa.sub": _difference_trend,
+    name: function
+    for function, names in (
+        (_sum_trend, "arith.addf arith.addi tosa.add"),
+        (_difference_trend, "arith.subf arith.subi tosa.sub"),
+        (_product_trend, "arith.mulf arith.muli"),
+        (_quotient_trend, "arith.divf"),
+        (_shifted_left_trend, "arith.shli"),
+        (_shifted_right_trend, "arith.shrsi"),
+        (_comparison_trend, "arith.cmpi"),
+        (_extremum_trend, "arith.maximumf arith.maxnumf arith.maxsi"),
+        (_extremum_trend, "arith.minimumf arith.minnumf arith.minsi"),
+        (_rounded_trend, "math.ceil math.floor math.round math.roundeven math.trunc"),
+        (_to_integer_trend, "arith.fptosi"),
+        (_converted_trend, "arith.extf arith.sitofp arith.truncf"),
+        (_sign_extended_trend, "arith.extsi"),
+        (_zero_extended_trend, "arith.extui"),
+        (_same_trend, "arith.trunci quant.scast tosa.reshape"),
+    )
+    for name in names.split()
 }

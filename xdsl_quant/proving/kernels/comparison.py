@@ -17,10 +17,10 @@ from xdsl_quant.runtime.arrays import numpy_dtype, shape_of
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.stateful_function import result_tuple
 
-from .kernel_cutting import ModelKernel
-from .kernel_forms import KernelForm
-from .tensors import static_shape
-from .terms import UnsupportedError
+from ..tensors import static_shape
+from ..terms import UnsupportedError
+from .cutting import ModelKernel
+from .forms import KernelForm
 
 _RANDOM_INPUTS = 6
 
@@ -159,7 +159,8 @@ class KernelComparison:
         random = np.random.default_rng(0)
         if not self.has_stored_arguments:
             for _ in range(_RANDOM_INPUTS):
-                self.check([_random_floats(random, t) for t in self.types])
+                draws = [(random.normal(size=shape_of(t)), t) for t in self.types]
+                self.check([(3 * x).astype(numpy_dtype(t)) for x, t in draws])
             return
         for end in (0, 1):
             self.check([self.filled(i, r[end]) for i, r in enumerate(self.ranges)])
@@ -236,8 +237,3 @@ def _array_text(array: Array) -> str:
         return f"{common} at {counts.max()} of {array.size} indices"
     texts = [f"{array[tuple(index)]} at {index}" for index in others]
     return ", ".join([f"{common} everywhere", *texts]).replace(", ", " but ", 1)
-
-
-def _random_floats(random: np.random.Generator, type_: Attribute) -> Array:
-    values = 3 * random.normal(size=shape_of(type_))
-    return values.astype(numpy_dtype(type_))

@@ -13,9 +13,9 @@ from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import numpy_dtype, shape_of
 from xdsl_quant.runtime.stateful_function import result_tuple
 
-from .kernel_comparison import KernelComparison
-from .kernel_forms import affine_part
-from .terms import UnsupportedError
+from ..terms import UnsupportedError
+from .comparison import KernelComparison
+from .parts import affine_part
 
 _SIGNED, _UNSIGNED = {"arith.extsi", "tosa.cast"}, {"arith.extui"}
 """Extensions of stored values."""
