@@ -1,7 +1,8 @@
 """C header with the ops, constants and multipliers of golden vectors."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,9 +14,9 @@ _TYPES = """
 #include <stddef.h>
 #include <stdint.h>
 
-/* A value: its elements are constant, or in DIR/call_NNN/FILE.hex. */
+/* A value or an accumulator: its elements are constant, or in DIR/call_NNN/FILE.hex. */
 typedef struct {
-  const char *file;
+  const char *file;         /* NULL for a variable, which keeps them between calls */
   const void *data;         /* elements of a constant, or NULL; floats as their bits */
   int bits, is_signed;      /* data has elements of 8, 16, 32 or 64 bits */
   int zero_point;
@@ -26,7 +27,7 @@ typedef struct {
 /* A step of a kernel: fields that its primitive does not have are NULL or 0. */
 typedef struct {
   const char *primitive;
-  const char *accumulator;  /* in DIR/call_NNN/FILE.hex */
+  int accumulator;          /* index of a value; -1 if absent */
   int count;                /* number of multipliers: 1, or one for each channel */
   const int32_t *multiplier;
   const int8_t *shift;
@@ -39,7 +40,7 @@ typedef struct {
 typedef struct { const char *name, *text; double number; } xq_attribute;
 
 typedef struct {
-  const char *name, *function, *variable;
+  const char *name, *function;
   int operand_count, result_count, step_count, attribute_count;
   const int *operands, *results;  /* indices of values; -1 if absent */
   const xq_step *steps;
@@ -101,34 +102,48 @@ def _header_lines(vectors: GoldenVectors, model: str) -> Iterator[str]:
     records = _value_records(vectors)
     yield f"#define XQ_VALUES {len(records)}"
     yield "static const xq_value xq_values[] = {"
-    yield from (_value_line(record, name_of(record)) for record in records)
+    yield from (_value_line(record, name_of(record)) for record in records.values())
     yield "};\n"
-    indices = {record.value: index for index, record in enumerate(records)}
-    arguments = [indices[record.value] for record in vectors.arguments]
+    indices = {key: index for index, key in enumerate(records)}
+    arguments = [indices[_key(record)] for record in vectors.arguments]
     yield f"#define XQ_ARGUMENTS {len(arguments)}"
     yield f"static const int xq_arguments[] = {{{_list_text(arguments or [0])}}};\n"
     yield f"#define XQ_OPS {len(vectors.ops)}"
     yield "static const xq_op xq_ops[] = {"
     for op in vectors.ops:
-        operands, results = (
-            [-1 if record is None else indices[record.value] for record in ports]
-            for ports in (op.operands, op.results)
-        )
-        yield from _op_lines(op, operands, results, name_of)
+        yield from _op_lines(op, indices, name_of)
     yield "};"
 
 
-def _value_records(vectors: GoldenVectors) -> Sequence[ArrayRecord]:
-    """Return a record for each value: where it is defined, or else used."""
-    found: dict[int | None, ArrayRecord] = {}
+def _key(record: ArrayRecord) -> object:
+    """Return the SSA value of a record, or the file of an accumulator."""
+    return record.file if record.value is None else record.value
+
+
+def _variable_key(op: OpRecord) -> object:
+    return "variable", op.variable
+
+
+def _value_records(vectors: GoldenVectors) -> Mapping[object, ArrayRecord]:
+    """
+    Return a record for each value: where it is defined, or else used; for each accumulator;
+    and, without a file, for each variable.
+    """
+    found: dict[object, ArrayRecord] = {}
     ports = [*vectors.arguments]
     for op in vectors.ops:
         ports += [record for record in op.results if record is not None]
     for op in vectors.ops:
         ports += [record for record in op.operands if record is not None]
+        arrays = [step.arrays.get("accumulator") for step in op.steps]
+        ports += [record for record in arrays if record is not None]
     for record in ports:
-        found.setdefault(record.value, record)
-    return [*found.values()]
+        found.setdefault(_key(record), record)
+    for op in vectors.ops:
+        if op.variable is not None:
+            record = next(filter(None, (*op.operands, *op.results)))
+            found.setdefault(_variable_key(op), replace(record, file=""))
+    return found
 
 
 def _array_lines(name: str, file: str, array: Array) -> Iterator[str]:
@@ -166,7 +181,7 @@ def _value_line(record: ArrayRecord, data: str) -> str:
         )
     zero_point, scale = (record.zero_points or [0])[0], (record.scales or [0.0])[0]
     fields = (
-        f'"{record.file}"',
+        json.dumps(record.file) if record.file else "NULL",
         data,
         record.bits,
         int(record.is_signed),
@@ -180,8 +195,7 @@ def _value_line(record: ArrayRecord, data: str) -> str:
 
 def _op_lines(
     op: OpRecord,
-    operands: Sequence[int],
-    results: Sequence[int],
+    indices: Mapping[object, int],
     name_of: Callable[[ArrayRecord | None], str],
 ) -> Iterator[str]:
     attributes = [
@@ -191,10 +205,15 @@ def _op_lines(
         for name, value in op.attributes.items()
         if isinstance(value, str | int | float)
     ]
-    steps = [_step_text(step, name_of) for step in op.steps]
-    variable = "NULL" if op.variable is None else json.dumps(op.variable)
+    operands, results = (
+        [-1 if record is None else indices[_key(record)] for record in ports]
+        for ports in (op.operands, op.results)
+    )
+    if op.variable is not None:
+        operands[0] = indices[_variable_key(op)]
+    steps = [_step_text(step, indices, name_of) for step in op.steps]
     yield f"  /* {op.file} */"
-    yield f"  {{{json.dumps(op.op)}, {json.dumps(op.function)}, {variable},"
+    yield f"  {{{json.dumps(op.op)}, {json.dumps(op.function)},"
     counts = len(operands), len(results), len(steps), len(attributes)
     yield f"   {_list_text(counts)},"
     for values in (operands, results):
@@ -204,13 +223,17 @@ def _op_lines(
         yield f"   (const {type_}[]){{{_list_text(texts or ['{0}'])}}}{last}"
 
 
-def _step_text(step: StepRecord, name_of: Callable[[ArrayRecord | None], str]) -> str:
+def _step_text(
+    step: StepRecord,
+    indices: Mapping[object, int],
+    name_of: Callable[[ArrayRecord | None], str],
+) -> str:
     arrays, numbers = step.arrays, step.numbers
     accumulator, table = arrays.get("accumulator"), arrays.get("table")
     factors = arrays.get("multiplier", arrays.get("ratio"))
     fields = (
         json.dumps(step.primitive),
-        "NULL" if accumulator is None else json.dumps(accumulator.file),
+        -1 if accumulator is None else indices[_key(accumulator)],
         0 if factors is None else int(np.prod(factors.shape, dtype=int)),
         *(name_of(arrays.get(name)) for name in ("multiplier", "shift", "ratio")),
         *(numbers.get(name, 0) for name in ("zero_point", "low", "high")),
