@@ -85,13 +85,13 @@ def _moved_uses(value: SSAValue) -> Iterator[Use]:
     values = [value]
     for each in values:
         for use in each.uses:
-            if _moves(use):
+            if _moves_element(use):
                 values += use.operation.results
             else:
                 yield use
 
 
-def _moves(use: Use) -> bool:
+def _moves_element(use: Use) -> bool:
     op = use.operation
     if isinstance(op, StatisticsRefOp):
         return True
@@ -114,7 +114,7 @@ def _moved_sources(value: SSAValue) -> Iterator[SSAValue]:
         yield (value := moved[0])
 
 
-def _source(value: SSAValue) -> Operation | None:
+def _source_op(value: SSAValue) -> Operation | None:
     """Return the op that computes the source of moved elements."""
     *_, source = _moved_sources(value)
     return source.owner if isinstance(source.owner, Operation) else None
@@ -122,13 +122,13 @@ def _source(value: SSAValue) -> Operation | None:
 
 def _moved_constant(value: SSAValue) -> Operation | None:
     """Return the constant from which data movement ops compute a value, or `None`."""
-    op = _source(value)
+    op = _source_op(value)
     return op if op is not None and op.has_trait(ConstantLike) else None
 
 
 def _constant_in(value: SSAValue) -> Operation | None:
     """Return the constant that defines a value, or a constant factor of its product."""
-    op, values = _source(value), [value]
+    op, values = _source_op(value), [value]
     if op is not None and has_quantization_trait(op, Multiplies):
         values = [*op.operands]
     return next(filter(None, map(_moved_constant, values)), None)
@@ -162,7 +162,7 @@ def _row_maximum(op: Operation | None) -> SSAValue | None:
     if op is None or not has_quantization_trait(op, Subtracts):
         return None
     scores, maximum = op.operands
-    reduction = _source(maximum)
+    reduction = _source_op(maximum)
     if (
         reduction is None
         or _MAXIMUM not in pattern_names(reduction)
@@ -232,7 +232,7 @@ def separate_masks(module: ModuleOp) -> None:
         mark = IntegerAttr(number, i64)
         op.attributes[_MASK] = constant.attributes[_MASK] = mark
         least = float(float_info(numpy_dtype(constant.results[0].type)).min)
-        elements = _elements(constant)
+        elements = _mask_elements(constant)
         if elements.min() < least / 2:
             _set_elements(constant, np.maximum(elements, max(least / 2, _FINITE)))
 
@@ -252,7 +252,7 @@ def _copied(value: SSAValue, before: Operation) -> SSAValue:
     return copy.results[0]
 
 
-def _elements(constant: Operation) -> Array:
+def _mask_elements(constant: Operation) -> Array:
     elements = constant_elements(constant.results[0])
     assert elements is not None
     return elements
@@ -275,7 +275,7 @@ def _mask_constants(module: ModuleOp) -> Iterator[tuple[int, Operation]]:
 
 def mask_constants(module: ModuleOp) -> Mapping[int, Array]:
     """Return the elements of each mask constant by mask index."""
-    return {number: _elements(op) for number, op in _mask_constants(module)}
+    return {number: _mask_elements(op) for number, op in _mask_constants(module)}
 
 
 def set_mask_constants(module: ModuleOp, elements: Mapping[int, Array]) -> None:
@@ -333,7 +333,7 @@ class AttentionMasks:
     def constants(self) -> Mapping[int, Array]:
         """Return the elements of mask constants, raised to their floors."""
         return {
-            number: np.maximum(_elements(op), self.floors[op.results[0]])
+            number: np.maximum(_mask_elements(op), self.floors[op.results[0]])
             for number, op in _mask_constants(self.module)
         }
 
@@ -365,7 +365,7 @@ class AttentionMasks:
         if (maximum := _row_maximum(op)) is not None:
             return self._lowest(op.operands[0], maximum)
         if op_name(op) == _EXPONENTIAL:
-            difference = _source(op.operands[0])
+            difference = _source_op(op.operands[0])
             maximum = _row_maximum(difference)
             if difference is None or maximum is None:
                 return -math.inf
@@ -374,7 +374,9 @@ class AttentionMasks:
         above = floors.get(op.results[0], -math.inf) if op.results else -math.inf
         if has_quantization_trait(op, Adds):
             return above - self._highest(op.operands[1 - use.index])
-        return above if _moves(use) or _is_maximum_of_softmax(use) else -math.inf
+        return (
+            above if _moves_element(use) or _is_maximum_of_softmax(use) else -math.inf
+        )
 
     def _highest(self, value: SSAValue) -> float:
         if not self.ranges:
@@ -401,7 +403,7 @@ class AttentionMasks:
 
     def _unmasked(self, value: SSAValue) -> Range | None:
         """Return the range of scores without the numbers that mask them."""
-        op = _source(value)
+        op = _source_op(value)
         if op is not None and op_name(op) in _SELECTS:
             if (index := _mask_operand(op)) is not None:
                 return self._unmasked(op.operands[3 - index])
