@@ -138,9 +138,8 @@ class StaticPipeline(Pipeline):
     def calibrate(self, module: ModuleOp) -> ModuleOp:
         """Observe values on the samples, and record their ranges in `quant.stats`."""
         ranges = self._observed_ranges(self.modules["instrument"])
-        masks = AttentionMasks.of(self.modules["instrument"])
-        if masks.flows:
-            ranges |= self._mask_scores(module, masks)
+        ranges |= self._clipped_ranges(module)
+        warn_of_wide_constants(self.modules["instrument"], ranges)
         self.selection = self._without_coarse_operands(module, ranges)
         set_ranges(module, ranges, self.selection)
         return module
@@ -202,22 +201,19 @@ class StaticPipeline(Pipeline):
             key for key in ranges if self.selection.observer(key, default) != default
         ]
         ranges |= self._ranges_by_observer(overridden_keys, module)
-        warn_of_wide_constants(module, ranges)
         return ranges
 
-    def _mask_scores(
-        self, module: ModuleOp, masks: AttentionMasks
-    ) -> Mapping[str, KeyStatistics]:
-        """Replace mask constants; return the ranges of values with masked scores."""
+    def _clipped_ranges(self, module: ModuleOp) -> Mapping[str, KeyStatistics]:
+        """Raise mask constants; return the ranges of values with masked scores."""
         extremes, instrumented = self.statistics, self.modules["instrument"]
         if self.recipe.observer != "min-max":
             extremes = self._observe(instrumented, "min-max")
         known = {key: extremes.ranges(key) for key in extremes.observations}
-        set_mask_constants(module, masks.lowest(known, self.target))
-        lowered = instrumented.clone()
-        set_mask_constants(lowered, mask_constants(module))
-        mark_masked_kernels(module, masks.keys)
-        return self._ranges_by_observer(masks.keys, lowered)
+        masks = AttentionMasks.of(instrumented, known, self.target)
+        ranges = masks.clipped_ranges()
+        set_mask_constants(module, masks.constants())
+        mark_masked_kernels(module, ranges)
+        return ranges
 
     def _observe(
         self, module: ModuleOp, observer: str, keys: Collection[str] | None = None

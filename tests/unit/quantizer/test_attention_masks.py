@@ -10,12 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from xdsl_quant.calibration import calibrate
 from xdsl_quant.quantizer import QuantizedModel, quantize
 from xdsl_quant.quantizer.attention_masks import (
+    AttentionMasks,
     separate_masks,
     warn_of_wide_constants,
 )
-from xdsl_quant.quantizer.errors import result_key, stored_bounds
+from xdsl_quant.quantizer.errors import (
+    OUTPUT,
+    quantized_module,
+    result_key,
+    stored_bounds,
+)
+from xdsl_quant.quantizer.recording import RecordedModule
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
@@ -58,9 +66,6 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{
 
 def probabilities(model: QuantizedModel, data: Floats) -> Floats:
     """The results of the quantized model."""
-    from xdsl_quant.quantizer.errors import OUTPUT, quantized_module
-    from xdsl_quant.quantizer.recording import RecordedModule
-
     run = RecordedModule.of(quantized_module(model.resolved), None)
     batches = data.reshape(-1, 4, 4)
     return np.array([run.values((batch,))[f"main:{OUTPUT}0"] for batch in batches])
@@ -117,6 +122,110 @@ def test_a_mask_that_is_added():
     model = quantize(masked("-1.0e+09", zero), data, PLAIN)
     assert model.report(data).outputs["main:output:0"] > 30
     assert not probabilities(model, data)[:, *np.triu_indices(4, 1)].any()
+
+
+DENSE = """
+  %k = stablehlo.constant dense<[[0.0, NUMBER, NUMBER, NUMBER], [0.0, 0.0, NUMBER, NUMBER],
+    [0.0, 0.0, 0.0, NUMBER], [0.0, 0.0, 0.0, 0.0]]> : tensor<4x4xf32>
+  %y = stablehlo.add %k, %x : tensor<4x4xf32>
+"""
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("target", ["stablehlo-int8", "onnxruntime-u8s8"])
+@pytest.mark.parametrize("number", ["-1.0e+04", "-3.4028235e+38", "0xFF800000"])
+def test_a_constant_mask_that_is_added(number: str, target: str):
+    """A tensor of zeros and low numbers is added, as PyTorch does."""
+    data = samples(128, 4) * 3
+    text = masked("0.0", DENSE.replace("NUMBER", number))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = quantize(text, data, PLAIN, target=target)
+    assert model.report(data).outputs["main:output:0"] > 30
+    # The softmax of onnxruntime returns floats.
+    assert probabilities(model, data)[:, *np.triu_indices(4, 1)].max() < 2**-16
+
+
+COMPUTED = """
+  %one = stablehlo.constant dense<1.0> : tensor<4x4xf32>
+  %q = stablehlo.subtract %one, %keep : tensor<4x4xf32>
+  %s = stablehlo.multiply %q, %b : tensor<4x4xf32>
+  %k = stablehlo.constant dense<[[0.0, -1.0e+09, -1.0e+09, -1.0e+09],
+    [0.0, 0.0, -1.0e+09, -1.0e+09], [0.0, 0.0, 0.0, -1.0e+09], [0.0, 0.0, 0.0, 0.0]]>
+    : tensor<4x4xf32>
+"""
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    "sums",
+    [
+        "%t = stablehlo.add %s, %k : tensor<4x4xf32>\n"
+        "%y = stablehlo.add %t, %x : tensor<4x4xf32>",
+        "%t = stablehlo.add %x, %s : tensor<4x4xf32>\n"
+        "%y = stablehlo.add %t, %k : tensor<4x4xf32>",
+        "%y = stablehlo.add %x, %s : tensor<4x4xf32>",
+    ],
+)
+@pytest.mark.parametrize("number", ["-1.0e+04", "-3.4028235e+38"])
+def test_a_mask_that_is_computed(number: str, sums: str):
+    """The samples contain the positions that count, and another mask may be constant."""
+    text = masked(number, COMPUTED + sums).replace(
+        "(%x: tensor<4x4xf32>", "(%x: tensor<4x4xf32>, %keep: tensor<4x4xf32>"
+    )
+    scores = samples(32, 4, 4) * 3
+    keep = np.ones((32, 4, 4), np.float32)
+    keep[::2, :, 2:] = 0
+    batches = [*zip(scores, keep, strict=True)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = quantize(text, batches, PLAIN)
+    assert model.report(batches).outputs["main:output:0"] > 30
+    run = RecordedModule.of(quantized_module(model.resolved), None)
+    found = np.array([run.values(batch)[f"main:{OUTPUT}0"] for batch in batches])
+    assert not found[::2, :, 2:].any()
+    assert (found[1::2, 3, 3] > 0).any()
+
+
+def test_an_addend_that_is_no_mask():
+    """It is not clipped, although the softmax result of its minimum is 0."""
+    bias = "dense<[-20.0, -10.0, 3.0, 0.0]> : tensor<4xf32>"
+    score = f"""
+  %k = stablehlo.constant {bias}
+  %l = stablehlo.broadcast_in_dim %k, dims = [1] : (tensor<4xf32>) -> tensor<4x4xf32>
+  %y = stablehlo.add %x, %l : tensor<4x4xf32>
+"""
+    data = samples(128, 4) * 3
+    model = quantize(masked("0.0", score), data, PLAIN)
+    low, _ = result_range(model, "stablehlo.add")
+    assert low == pytest.approx(float(data[:, 0].min()) - 20, abs=0.2)
+
+
+def test_a_mask_that_several_softmaxes_take():
+    """It is raised to the lowest of their floors."""
+    second = re.sub(r"%(\w+)", r"%\1_2", SOFTMAX)
+    score = """
+  %y = stablehlo.add %x, %mask : tensor<4x4xf32>
+  %x_2 = stablehlo.multiply %x, %b : tensor<4x4xf32>
+  %y_2 = stablehlo.add %x_2, %mask : tensor<4x4xf32>
+"""
+    text = masked("2.0", score, SOFTMAX + second).replace(
+        "(%x: tensor<4x4xf32>", "(%x: tensor<4x4xf32>, %mask: tensor<4x4xf32>"
+    )
+    text = text.replace(
+        "return %z", "%r = stablehlo.add %z, %z_2 : tensor<4x4xf32>\n return %r"
+    )
+    scores = samples(32, 4, 4)
+    mask = np.where(np.tri(4, dtype=bool), 0, -1e9).astype(np.float32)
+    module = parse_module(text)
+    apply_passes(module, "quant-insert-stats-refs")
+    statistics = calibrate(module, [(score, mask) for score in scores])
+    ranges = {key: statistics.ranges(key) for key in statistics.observations}
+    clipped = AttentionMasks(module, ranges, 8).clipped_ranges()
+    floors = [clipped[f"main:stablehlo.add:{i}"].layer[0] for i in range(2)]
+    highs = [scores.max(), 2 * scores.max()]
+    expected = min(floor - high for floor, high in zip(floors, highs, strict=True))
+    assert clipped["main:argument:1"].layer == (pytest.approx(expected), 0)
 
 
 @pytest.mark.sampled(0)
