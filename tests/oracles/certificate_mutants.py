@@ -268,7 +268,8 @@ def are_roundings_bounded() -> bool:
     for count in (1, 2, 7, 64):
         path = maps.Path([maps.Matrix(1, np.full((count, 1), 3.0))])
         base, zero = networking.Value(None, (count,)), np.zeros(1)
-        affine = pairing.Affine([(base, path)], zero, zero)
+        total = networking.Sum(None, (1,), [(base, path)], zero)
+        affine = pairing.expand(total, {base})
         # A product and `count - 1` sums, each rounded up; the constant is 0.
         exact = 3 * count * ((1 + Fraction(1, 2**24)) ** count - 1)
         if Fraction(bound(affine, [np.ones(count)])[0]) < exact:

@@ -1,12 +1,14 @@
 """Certificates: bounds hold for drawn inputs, and refusals name the op."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
@@ -18,7 +20,7 @@ from xdsl_quant.frontends.tflite.formulas.rows import softmax
 from xdsl_quant.machines.numpy import run_function
 from xdsl_quant.numerics.parameters import QuantizationParameters
 from xdsl_quant.proving import Certificate, Region, certify
-from xdsl_quant.proving.certificates import witnesses
+from xdsl_quant.proving.certificates import certificate, witnesses
 from xdsl_quant.proving.certificates.bounds import Variables
 from xdsl_quant.proving.certificates.functions import FUNCTIONS
 from xdsl_quant.proving.certificates.linear_maps import (
@@ -302,6 +304,98 @@ def test_accumulator_that_saturates_is_refused():
 def test_sum_that_overflows_f32_is_refused():
     with pytest.raises(PassFailedException, match="may exceed the range of its type"):
         certify(*_product(), _box(1, 3e38))
+
+
+def _sums(constants: Sequence[float]) -> str:
+    """Return a network that adds constants one after the other."""
+    lines = [
+        f"%c{n} = stablehlo.constant dense<{each:.12e}> : tensor<1xf32>\n"
+        f"%{n + 1} = stablehlo.add %{n}, %c{n} : tensor<1xf32>"
+        for n, each in enumerate(constants)
+    ]
+    body = "\n".join([*lines, f"return %{len(lines)} : tensor<1xf32>"])
+    return f"func.func @main(%0: tensor<1xf32>) -> tensor<1xf32> {{\n{body}\n}}"
+
+
+def test_roundings_of_many_sums_are_bounded():
+    # Each sum rounds up by almost half a unit in the last place.
+    many, one = _sums([2.0**-24 * 1.0000001] * 200), _sums([200 * 2.0**-24])
+    for pair in ((many, one), (one, many)):
+        found = certify(*pair, Region.box(np.ones(1), np.ones(1)), tries=0)
+        assert 200 * 2.0**-24 == found.observed <= found.error < 2.0**-16
+
+
+@pytest.mark.parametrize(("name", "argument"), [("add", 1e-12), ("multiply", 1.0)])
+def test_constants_are_rounded_like_those_of_the_float_model(
+    name: str, argument: float
+):
+    text = """
+    func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> {
+      %one = stablehlo.constant dense<1.0> : tensor<1xf32>
+      %small = stablehlo.constant dense<1.0e-9> : tensor<1xf32>
+      CONSTANTS
+      %y = stablehlo.NAME %x, %d : tensor<1xf32>
+      return %y : tensor<1xf32>
+    }""".replace("NAME", name)
+    computed = """%c = stablehlo.add %one, %small : tensor<1xf32>
+      %d = stablehlo.subtract %c, %one : tensor<1xf32>"""
+    known = text.replace("CONSTANTS", "").replace("%d", "%small")
+    computed = text.replace("CONSTANTS", computed)
+    region = Region.box(*[np.full(1, argument)] * 2)
+    # The computed constant is 0.
+    found = certify(known, computed, region, tries=0)
+    assert np.isclose(found.observed, 1e-9, rtol=1e-6)
+    assert found.observed <= found.error < 1.1e-9
+
+
+def test_computed_constants_of_unknown_roundings_are_refused():
+    text = """
+    func.func @main(%x: tensor<f32>) -> tensor<f32> {
+      %numbers = stablehlo.constant dense<[1.0, 1.0e-9]> : tensor<2xf32>
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %c = stablehlo.reduce(%numbers init: %zero) applies stablehlo.add across
+        dimensions = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<f32>
+      %y = stablehlo.add %x, %c : tensor<f32>
+      return %y : tensor<f32>
+    }"""
+    region = Region.box(np.ones(()), np.ones(()))
+    with pytest.raises(
+        PassFailedException, match=r"reduce.* operands that are all con"
+    ):
+        certify(text, text, region)
+
+
+@pytest.mark.parametrize("zero_point", [0, -128])
+def test_stored_values_beyond_f32_are_refused(zero_point: int):
+    text = f"""
+    func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> {{
+      %q = "quant.qcast"(%x) : (tensor<1xf32>)
+        -> tensor<1x!quant.uniform<i8:f32, 5.0e37:{zero_point}>>
+      %y = "quant.dcast"(%q) : (tensor<1x!quant.uniform<i8:f32, 5.0e37:{zero_point}>>)
+        -> tensor<1xf32>
+      return %y : tensor<1xf32>
+    }}"""
+    # 6.8 rounds to 7, and 7 * 5e37 exceeds `f32`.
+    with pytest.raises(PassFailedException, match="may overflow"):
+        certify(text, _sums([]), Region.box(*[np.full(1, 6.8 * 5e37)] * 2))
+
+
+@pytest.mark.parametrize(
+    ("quantized", "error"), [(0.75, 0.25), (np.inf, np.inf), (-np.inf, np.inf)]
+)
+def test_argument_that_violates_a_bound_is_no_result(
+    quantized: float, error: float, monkeypatch: pytest.MonkeyPatch
+):
+    # A wrong run stands for a wrong bound.
+    results = iter([quantized, 1.0])
+
+    def run(*_: object) -> Callable[[object], NDArray[np.float64]]:
+        result = np.full(1, next(results))
+        return lambda _: result
+
+    monkeypatch.setattr(certificate, "runner", run)
+    with pytest.raises(AssertionError, match=f"error {error:g} exceeds the bound"):
+        certify(_sums([]), _sums([]), Region.box(np.ones(1), np.ones(1)), tries=0)
 
 
 def test_rows_of_a_batch_have_no_single_class():

@@ -22,12 +22,12 @@ from .linear_maps import (
     SMALLEST,
     ElementScaling,
     Floats,
-    Gathering,
     Indices,
     Path,
     growth,
 )
 from .networks import (
+    SUM_LIMIT,
     Clamp,
     ElementProduct,
     Function,
@@ -36,6 +36,7 @@ from .networks import (
     StoredRounding,
     Table,
     Value,
+    moves_only,
     real_bounds,
     scaled_type,
 )
@@ -44,9 +45,6 @@ from .relaxations import MARGIN, center_and_radius, product_pair, softmax_pair
 
 _Ends: TypeAlias = tuple[Floats, Floats]
 """Smallest and largest result of a clamp."""
-
-_SUM_LIMIT = 2.0**127
-"""Sums from here on might exceed `f32`."""
 
 
 @dataclass
@@ -97,7 +95,7 @@ class Analysis:
             pair = self.pairs[base]
             total = total + path.magnitude.apply(np.max(np.abs(pair.quantized), axis=0))
         type_ = scaled_type(value.op.results[0].type)
-        limit: Floats | float = _SUM_LIMIT
+        limit: Floats | float = SUM_LIMIT
         if type_ is not None and type_.storage_type_integral_width > 16:
             low, high = real_bounds(type_, value.shape)
             limit = np.minimum(-low, high)
@@ -128,7 +126,7 @@ class Analysis:
             assert op is not None
             refuse(op, "cannot be paired", "no counterpart", "give the original model")
         number, error = self._number(partner, other)
-        if not np.all(error < _SUM_LIMIT * FLOAT_UNIT):
+        if not np.all(error < SUM_LIMIT * FLOAT_UNIT):
             _refuse_range(quantized)
         terms: list[tuple[Variable, Coefficient]] = []
         for base, path in mine.terms:
@@ -138,7 +136,7 @@ class Analysis:
         difference = self.variables.define(
             terms,
             mine.constant - other.constant,
-            error + own_error + MARGIN * (np.abs(mine.constant) + other.magnitude),
+            error + own_error + MARGIN * (mine.magnitude + other.magnitude),
         )
         return ValuePair(number, difference, self._limits(mine, own_error))
 
@@ -149,7 +147,7 @@ class Analysis:
             (own.input(*self.pairs[base].quantized), path)
             for base, path in affine.terms
         ]
-        error = error + MARGIN * np.abs(affine.constant)
+        error = error + MARGIN * affine.magnitude
         total = own.define(terms, affine.constant, error)
         return total.low, total.high
 
@@ -235,7 +233,7 @@ class Analysis:
     ) -> ValuePair:
         pair = product_pair(self.variables, lhs, rhs)
         sizes = pair.number.magnitude + pair.difference.magnitude
-        if not np.all(sizes < _SUM_LIMIT):
+        if not np.all(sizes < SUM_LIMIT):
             _refuse_range(value)
         return pair
 
@@ -477,15 +475,10 @@ def _rounding_error(affine: Affine, sizes: Sequence[Floats]) -> Floats:
     summed = affine.magnitude
     for (_, path), size in zip(affine.terms, sizes, strict=True):
         summed = summed + path.magnitude.apply(size + SMALLEST)
-    counts = (affine.magnitude > 0).astype(np.float64)
-    if all(_moves_only(path) for _, path in affine.terms):
-        for (_, path), size in zip(affine.terms, sizes, strict=True):
-            counts = counts + path.apply(np.ones_like(size))
-        if np.all(counts <= 1):
-            return np.zeros_like(summed)
+    if moves_only(affine.terms, (affine.magnitude > 0).astype(np.float64)):
+        return np.zeros_like(summed)
     # Constants may be products of scales and integers in `f32`.
-    roundings = 4 + max((path.roundings for _, path in affine.terms), default=0)
-    return growth(roundings + len(affine.terms), FLOAT_UNIT) * summed + SMALLEST
+    return growth(affine.roundings + 4, FLOAT_UNIT) * summed + SMALLEST
 
 
 def _check_domain(
@@ -499,7 +492,7 @@ def _check_domain(
         refuse(value.op, "cannot be bounded", found, "certify smaller regions")
     with np.errstate(over="ignore"):
         sizes = np.abs(function.range(low, high))
-    if not np.all(sizes < _SUM_LIMIT):
+    if not np.all(sizes < SUM_LIMIT):
         _refuse_range(value)
 
 
@@ -507,10 +500,6 @@ def _refuse_range(value: Value) -> NoReturn:
     assert value.op is not None
     found = f"a sum may exceed the range of its type {value.op.results[0].type}"
     refuse(value.op, "cannot be bounded", found, "certify smaller regions")
-
-
-def _moves_only(path: Path) -> bool:
-    return all(isinstance(each, Gathering) for each in path.maps)
 
 
 def _negation(path: Path, base: Value) -> Path:

@@ -86,7 +86,10 @@ class Attack:
     def visit(self, argument: Floats) -> bool:
         """Run both models; return True if an objective is larger than before."""
         number, quantized = self.run_float(argument), self.run_quantized(argument)
-        is_better = self.error.add(float(np.abs(quantized - number).max()), argument)
+        error = float(np.abs(quantized - number).max())
+        # A difference of infinities is NaN.
+        error = np.inf if np.isnan(error) else error
+        is_better = self.error.add(error, argument)
         if number.size < 2:
             return is_better
         top = int(number.argmax()), int(quantized.argmax())

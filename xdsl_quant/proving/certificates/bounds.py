@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from .linear_maps import (
     SMALLEST,
-    UNIT,
     Floats,
     GroupMatrices,
     Indices,
@@ -33,6 +32,9 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 Coefficient: TypeAlias = "Path | GroupMatrices | Floats"
 """Linear map, matrices of regions, or factors `[regions, elements]`."""
+
+_MOST_ROUNDINGS = 4096
+"""Bound of the number of roundings of a coefficient, and of terms that are added."""
 
 _MOST_BYTES = 1 << 20
 """Maximum size in bytes of the coefficients of a variable: they should stay in cache."""
@@ -165,7 +167,7 @@ class Variables:
         middle = (low + high) / 2
         # The distance of each end from the rounded middle.
         radius = np.nextafter(np.maximum(high - middle, middle - low), np.inf)
-        slack = growth(low.shape[-1] + 4096) * (np.abs(middle) + radius)
+        slack = growth(low.shape[-1] + _MOST_ROUNDINGS) * (np.abs(middle) + radius)
         return self._add((), middle, radius, low, high, slack)
 
     def define(
@@ -189,7 +191,7 @@ class Variables:
         spread = np.zeros_like(middle) + radius
         radius = spread
         # Substitution adds as many products as a row has elements.
-        slack = growth(middle.shape[-1] + 4096) * (np.abs(constant) + radius)
+        slack = growth(middle.shape[-1] + _MOST_ROUNDINGS) * (np.abs(constant) + radius)
         for variable, coefficient in terms:
             center = (variable.low + variable.high) / 2
             around = np.maximum(variable.high - center, center - variable.low)
@@ -197,9 +199,12 @@ class Variables:
             middle = middle + _applied(coefficient, center)
             spread = spread + _applied(positive, around)
             size_of_terms = _applied(positive, variable.magnitude + SMALLEST)
-            slack = slack + growth(_roundings(coefficient) + 64) * size_of_terms
+            slack = (
+                slack
+                + growth(_roundings(coefficient) + _MOST_ROUNDINGS) * size_of_terms
+            )
         # Several definitions may use a variable: their coefficients are added.
-        slack = slack + 64 * UNIT * (np.abs(middle) + spread) + SMALLEST
+        slack = slack + growth(_MOST_ROUNDINGS) * (np.abs(middle) + spread) + SMALLEST
         spread = (spread + slack) * (1 + 2.0**-36)
         low, high = outward(middle - spread, middle + spread)
         return self._add(terms, constant, radius, low, high, slack)
@@ -217,7 +222,7 @@ class Variables:
         high = lines.high_slope * operand.high + lines.high
         sizes = np.maximum(lines.low_slope, lines.high_slope) * operand.magnitude
         sizes = sizes + np.maximum(np.abs(lines.low), np.abs(lines.high)) + radius
-        slack = growth(low.shape[-1] + 4096) * sizes + SMALLEST
+        slack = growth(low.shape[-1] + _MOST_ROUNDINGS) * sizes + SMALLEST
         low, high = outward(low - radius - slack, high + radius + slack)
         zeros = np.zeros_like(low)
         variable = self._add((), zeros, zeros + radius, low, high, slack)
@@ -370,7 +375,7 @@ class _Substitution:
         for variable, coefficients in self.todo.items():
             middle = (variable.low + variable.high) / 2
             around = np.maximum(variable.high - middle, middle - variable.low)
-            unit = growth(middle.shape[-1] + 4096)
+            unit = growth(middle.shape[-1] + _MOST_ROUNDINGS)
             error = around + unit * (np.abs(middle) + around)
             center = center + _dot(coefficients, middle)
             radius = radius + _dot(np.abs(coefficients), error)

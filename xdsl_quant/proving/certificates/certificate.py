@@ -402,13 +402,15 @@ class _WitnessSearch:
             attack.search(first_rows, second_rows, self.tries, seed)
             self.seconds += time.process_time() - before
             leads = {name: float(each[row]) for name, each in chunk.margins.items()}
+            verdicts = _verdicts(attack, leads) if leads else {}
+            _check(attack, float(errors.max()), verdicts)
             yield RegionCertificate(
                 errors.tolist(),
                 attack.error.value,
                 attack.error.argument.tolist(),
                 leads.get("float", np.nan),
                 attack.classes,
-                _verdicts(attack, leads) if leads else {},
+                verdicts,
                 {name: each.tolist() for name, each in attack.refuted.items()},
             )
 
@@ -427,6 +429,16 @@ def _verdicts(attack: Attack, leads: Mapping[str, float]) -> dict[str, Verdict]:
         else "open"
         for name in CLAIMS
     }
+
+
+def _check(attack: Attack, error: float, verdicts: Mapping[str, Verdict]) -> None:
+    """Raise an `AssertionError` if an argument violates the bounds."""
+    is_wrong = any(verdicts.get(name) == "certified" for name in attack.refuted)
+    # Also true for NaN.
+    if is_wrong or not attack.error.value <= error:
+        found = f"error {attack.error.value:g} exceeds the bound {error:g}"
+        argument = ", ".join(map(str, attack.error.argument.tolist()))
+        raise AssertionError(f"{found} or a certified class differs at {argument}")
 
 
 def witnesses(

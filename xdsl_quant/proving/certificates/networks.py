@@ -20,7 +20,10 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import shape_of
 
-from .linear_maps import Floats, Indices, Path
+from .linear_maps import Floats, Gathering, Indices, Path
+
+SUM_LIMIT = 2.0**127
+"""Numbers from here on might exceed `f32`."""
 
 
 @dataclass(eq=False)
@@ -85,8 +88,8 @@ class StoredRounding(Value):
     low: Floats
     high: Floats
 
-    limit: Floats = field(default_factory=lambda: np.array(np.inf))
-    """Largest absolute value of the operand that the accumulator holds."""
+    limit: Floats = field(default_factory=lambda: np.array(SUM_LIMIT))
+    """Largest absolute value of the operand that the accumulator or `f32` holds."""
 
     @property
     def operands(self) -> Sequence[Value]:
@@ -169,6 +172,22 @@ class Network:
             for operand in value.operands:
                 users.setdefault(operand, []).append(value)
         return users
+
+
+def moves_only(
+    terms: Sequence[tuple[Value, Path]], counts: Floats | float = 0.0
+) -> bool:
+    """
+    Return True if each element of a sum has at most one summand, with a factor of 1.
+
+    Args:
+        counts: numbers of further summands.
+    """
+    for value, path in terms:
+        if not all(isinstance(each, Gathering) for each in path.maps):
+            return False
+        counts = counts + path.apply(np.ones(value.size))
+    return bool(np.all(counts <= 1))
 
 
 # Quantized types as real numbers

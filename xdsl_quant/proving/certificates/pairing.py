@@ -31,6 +31,9 @@ class Affine:
     magnitude: Floats
     """Sum of the absolute values of the constants that are added."""
 
+    roundings: int
+    """Bound of the number of roundings of an element, in any order of the additions."""
+
     @property
     def bases(self) -> set[Value]:
         """Paired values from which the value is computed."""
@@ -47,11 +50,11 @@ def expand(value: Value, bases: set[Value] | Mapping[Value, object]) -> Affine |
     """Return a value in terms of `bases`; `None` if it is not affine in them."""
     if value in bases:
         zeros = np.zeros(value.size)
-        return Affine([(value, Path())], zeros, zeros)
+        return Affine([(value, Path())], zeros, zeros, 0)
     if not isinstance(value, Sum):
         return None
     terms: list[tuple[Value, Path]] = []
-    constant, magnitude = value.constant, np.abs(value.constant)
+    constant, magnitude, roundings = value.constant, np.abs(value.constant), 0
     for operand, path in value.terms:
         inner = expand(operand, bases)
         if inner is None:
@@ -59,7 +62,8 @@ def expand(value: Value, bases: set[Value] | Mapping[Value, object]) -> Affine |
         terms += [(base, first.then(path)) for base, first in inner.terms]
         constant = constant + path.apply(inner.constant)
         magnitude = magnitude + path.magnitude.apply(inner.magnitude)
-    return Affine(terms, constant, magnitude)
+        roundings = max(roundings, inner.roundings + path.roundings)
+    return Affine(terms, constant, magnitude, roundings + len(value.terms))
 
 
 _FARTHEST = 0.5

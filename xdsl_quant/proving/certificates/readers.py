@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import SymbolTable
 
@@ -51,6 +51,7 @@ from .networks import (
     Table,
     Value,
     element_scales,
+    moves_only,
     real_bounds,
     real_numbers,
     scaled_type,
@@ -115,6 +116,9 @@ class Reader:
                 total = total + path.apply(value.constant)
             else:
                 variable.append((value, path))
+        if len(terms) > len(variable) == 0 and not moves_only(terms):
+            # Their rounding errors in `f32` are unknown.
+            refuse_op(op, "operands that are all constant")
         found = Sum(op, shape, variable, total)
         same = next((each for each in self.order if _are_equal_sums(each, found)), None)
         if same is None:
@@ -250,7 +254,7 @@ _MOVED_MASKS = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
 
 
 def _read_op(reader: Reader, op: Operation) -> Value:
-    if len(op.results) == 1 and (constant := _constant(op)) is not None:
+    if len(op.results) == 1 and (constant := _constant(reader, op)) is not None:
         return reader.sum(op, (), constant)
     read = READERS.get(name := op_name(op))
     if read is None or len(op.results) != 1:
@@ -266,13 +270,35 @@ def _read_op(reader: Reader, op: Operation) -> Value:
     return read(reader, op)
 
 
-def _constant(op: Operation) -> Floats | None:
+_ARITHMETIC = {
+    *("tfl.add", "tfl.sub", "tfl.mul", "tfl.div", "tfl.sqrt"),
+    *("stablehlo.add", "stablehlo.subtract", "stablehlo.multiply", "stablehlo.divide"),
+    *("stablehlo.negate", "stablehlo.sqrt"),
+}
+"""Ops whose result in `f32` is the exact result, rounded once."""
+
+
+def _constant(reader: Reader, op: Operation) -> Floats | None:
+    """Return the numbers of a constant or of arithmetic on constants, else `None`."""
     elements = constant_elements(op.results[0])
     if elements is None:
-        return None
+        return _folded(reader, op)
     if (type_ := scaled_type(op.results[0].type)) is not None:
         return real_numbers(stored_elements(elements, type_), type_)
     return elements.astype(np.float64)
+
+
+def _folded(reader: Reader, op: Operation) -> Floats | None:
+    """Return the result of arithmetic on `f32` constants, else `None`."""
+    if op_name(op) not in _ARITHMETIC or scaled_type(op.results[0].type) is not None:
+        return None
+    operands: list[Array] = []
+    for operand in op.operands:
+        numbers = reader.constant(operand)
+        if numbers is None or np.any(numbers != numbers.astype(np.float32)):
+            return None
+        operands.append(numbers.astype(np.float32))
+    return _interpreted_op(op, operands, op.results[0].type).astype(np.float64)
 
 
 # StoredRounding to stored values
@@ -385,7 +411,7 @@ def _table(op: Operation, source: ScaledQuantizedType, domain: float) -> Table:
     stored = np.arange(low, high + 1).astype(numpy_dtype(source))
     # The interpreter refuses stored values where the function is undefined.
     stored = stored[real_numbers(stored, source) > domain]
-    results = _interpreted_op(op, stored)
+    results = _interpreted_op(op, [stored], TensorType(target, stored.shape))
     return Table(real_numbers(stored, source), real_numbers(results, target))
 
 
@@ -398,21 +424,24 @@ def requantized_constant(op: Operation, constant: Floats) -> Floats:
         refuse_op(op, "a constant without per-tensor scale")
     corrected = np.rint(constant.ravel() / source.get_scales())
     stored = corrected + source.get_zero_points()
-    results = _interpreted_op(op, stored.astype(numpy_dtype(source)))
+    stored = stored.astype(numpy_dtype(source))
+    results = _interpreted_op(op, [stored], TensorType(target, stored.shape))
     return real_numbers(results.reshape(constant.shape), target)
 
 
-def _interpreted_op(op: Operation, stored: Array) -> Array:
-    """Return the results of an elementwise op for stored values of its operand."""
+def _interpreted_op(
+    op: Operation, operands: Sequence[Array], result_type: Attribute
+) -> Array:
+    """Return the result of an elementwise op for arrays as its operands."""
     types = [
-        TensorType(scaled_type(type_) or type_, stored.shape)
-        for type_ in (op.operands[0].type, op.results[0].type)
+        TensorType(scalar_or_element_type(operand.type), array.shape)
+        for operand, array in zip(op.operands, operands, strict=True)
     ]
-    function = FuncOp("main", ((types[0],), (types[1],)))
+    function = FuncOp("main", (types, [result_type]))
     block = function.body.block
-    own = op.clone({op.operands[0]: block.args[0]})
+    own = op.clone(dict(zip(op.operands, block.args, strict=True)))
     block.add_op(own)
-    result = Rewriter.replace_value_with_new_type(own.results[0], types[1])
+    result = Rewriter.replace_value_with_new_type(own.results[0], result_type)
     block.add_op(ReturnOp(result))
-    (results,) = run_function(ModuleOp([function]), "main", stored)
+    (results,) = run_function(ModuleOp([function]), "main", *operands)
     return results
