@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.proving.certificates import Certificate, Region, certify, witnesses
@@ -50,19 +51,24 @@ def print_certificate(options: argparse.Namespace) -> None:
         if options.samples is None:
             region = Region.calibrated(quantized, options.entry)
         else:
-            function = entry_function(quantized, options.entry)
-            check_function(function)
-            batches, _ = batches_of(options.samples, function)
-            samples = np.stack([np.asarray(as_tuple(batch)[0]) for batch in batches])
-            radius, *limits = options.radius
-            ends = (limits[0], limits[1]) if limits else None
-            region = Region.ball(samples, radius, ends)
+            region = _balls(options, entry_function(quantized, options.entry))
         tries = 100 if options.tries is None else options.tries
         found = certify(
             quantized, float_module, region, entry=options.entry, tries=tries
         )
     print_results([found, *_witness_commands(options, found)], options)
     write_text(options.json, found.json())
+
+
+def _balls(options: argparse.Namespace, function: FuncOp) -> Region:
+    """Return the balls around samples that the options describe."""
+    check_function(function)
+    batches, _ = batches_of(options.samples, function)
+    samples = np.stack([np.asarray(as_tuple(batch)[0]) for batch in batches])
+    radius, *limits = options.radius
+    text = " ".join(f"{number:g}" for number in options.radius)
+    with naming_failures(f"--radius {text}", ValueError):
+        return Region.ball(samples, radius, (limits[0], limits[1]) if limits else None)
 
 
 def _check_region(options: argparse.Namespace) -> None:
@@ -92,21 +98,27 @@ def _witness_commands(options: argparse.Namespace, found: Certificate) -> Sequen
     lines: list[str] = []
     shown: set[str] = set()
     for _, number, claim, argument in witnesses(found):
-        if claim in shown or len(argument) > _MOST_SHOWN:
+        if claim in shown:
             continue
         shown.add(claim)
+        lines.append(f"refuted in region {number}, {_NAMES[claim]}:")
+        if len(argument) > _MOST_SHOWN:
+            key = f"regions[{number}].witnesses.{claim}"
+            lines.append(f"by {len(argument)} numbers: see '{key}' of --json FILE")
+            continue
         array = np.array(argument).astype(np.float32).reshape(found.shape)
         text = json.dumps([float(f"{x:.9g}") for x in array.ravel().tolist()])
         text = json.dumps(np.array(json.loads(text)).reshape(found.shape).tolist())
-        lines.append(f"refuted in region {number}, {_NAMES[claim]}:")
-        models = {
-            "float": [options.against],
-            "quantized": [options.module],
-            "agreement": [options.against, options.module],
-        }
+        models: list[list[str]] = []
+        if claim != "quantized":
+            models.append([options.against])
+        if claim != "float":
+            passes = ["-p", options.passes] if options.passes else []
+            models.append([options.module, *passes])
+        entry = ["--entry", options.entry] if options.entry else []
         lines += [
-            shlex.join(["xdsl-quant", "run", model, f"--input={text}"])
-            for model in models[claim]
+            shlex.join(["xdsl-quant", "run", *model, *entry, f"--input={text}"])
+            for model in models
         ]
     return ["", *lines] if lines else []
 

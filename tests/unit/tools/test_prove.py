@@ -308,6 +308,45 @@ def test_certificate_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert verdicts.count("certified") == 85
 
 
+def test_witnesses_are_reproduced_by_their_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    text = """func.func @other() { return }
+    func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+      return %x : tensor<1x2xf32>
+    }"""
+    (tmp_path / "float.mlir").write_text(text)
+    cast = """func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+      %q = "quant.qcast"(%x) : (tensor<1x2xf32>) -> tensor<1x2x!quant.uniform<i8:f32, 0.5>>
+      %y = "quant.dcast"(%q) : (tensor<1x2x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x2xf32>
+      return %y : tensor<1x2xf32>
+    }"""
+    (tmp_path / "int8.mlir").write_text(cast)
+    np.save(tmp_path / "x.npy", np.array([[1.3, 1.4]], np.float32))
+    models = [str(tmp_path / name) for name in ("int8.mlir", "float.mlir")]
+    near = ["--samples", str(tmp_path / "x.npy"), "--radius", "0.3"]
+    arguments = [models[0], "--against", models[1], *near, "--entry", "main"]
+    assert main([*arguments, "-p", "cse"]) == 0
+    commands = [
+        shlex.split(line)
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("xdsl-quant run")
+    ]
+    read = [command[2] for command in commands]
+    assert read == [models[1], models[0], models[1], models[0]]
+    results: list[np.ndarray] = []
+    for command in commands:
+        assert command[3:-1][-2:] == ["--entry", "main"]
+        path = tmp_path / "y.npy"
+        assert run([*command[2:], "-o", str(path)]) == 0
+        results.append(np.load(path))
+    tops = [int(result.argmax()) for result in results]
+    assert tops[0] != tops[1]
+    # The class of the sample is 1 in the float model; 0, of two equal ones, in the other.
+    assert tops[2] == 0
+    assert tops[3] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -315,6 +354,18 @@ def test_certificate_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--against", WINE, *NEAR[:2]], "missing option --radius"),
         (["--against", WINE, *NEAR[2:]], "missing option --samples"),
         (["--against", WINE, *NEAR, "0"], "expected --radius R or --radius R LOW HIGH"),
+        (
+            ["--against", WINE, "--static", *NEAR[:3], "-0.1"],
+            "--radius -0.1: error: expected a radius of at least 0, found -0.1",
+        ),
+        (
+            ["--against", WINE, "--static", *NEAR, "3", "1"],
+            "--radius 0.05 3 1: error: lower limit 3 exceeds upper limit 1",
+        ),
+        (
+            ["--against", WINE, "--static", *NEAR, "0", "1"],
+            "--radius 0.05 0 1: error: a sample is outside of the limits 0 and 1",
+        ),
         (["--against", WINE, "--samples", "no.npy", "--radius", "1"], "no such file"),
         (["--against", WINE], "argument of dynamic size; use --static or --shape"),
         (

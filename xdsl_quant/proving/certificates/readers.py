@@ -351,15 +351,15 @@ def rounding_error(
     rounding of kernels that round twice, and the relative error of the number that is
     rounded.
     """
-    low, high = type_.storage_range
-    zero_point = type_.zero_point_range
-    largest = max(abs(low - zero_point[1]), abs(high - zero_point[0])) + 1
+    # Of the number before and after the zero point is added.
+    largest = max(map(abs, type_.storage_range)) + 1
+    largest += 2 * max(map(abs, type_.zero_point_range))
     is_wide = type_.storage_type_integral_width > 8
     relative = WIDE_ERROR if is_wide else NARROW_ERROR
     has_mode = any(name.startswith("quant.") for name in op.attributes)
     half = 1.0 if has_mode else 0.5
     second = np.minimum(np.asarray(multiplier, np.float64), 0.25)
-    return half + second + relative * (largest + max(map(abs, zero_point)))
+    return half + second + relative * largest
 
 
 _ACTIVATIONS: Mapping[str, tuple[float, float]] = {

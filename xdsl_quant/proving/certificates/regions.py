@@ -61,6 +61,10 @@ class Region:
         centers = np.asarray(samples, np.float64)
         low, high = centers - radius, centers + radius
         if limits is not None:
+            if not limits[0] <= limits[1]:
+                raise ValueError(
+                    f"lower limit {limits[0]:g} exceeds upper limit {limits[1]:g}"
+                )
             if np.any((centers < limits[0]) | (centers > limits[1])):
                 raise ValueError(
                     f"a sample is outside of the limits {limits[0]:g} and {limits[1]:g}; "

@@ -257,8 +257,15 @@ def _negate(reader: Reader, op: Operation) -> Value:
     )
 
 
+_MOST_EXACT = 2.0**53
+"""Smaller integers are exact in `f64`."""
+
+
 @reads("stablehlo.convert")
 def _convert(reader: Reader, op: Operation) -> Value:
+    constant = reader.constant(op.operands[0])
+    if constant is not None and np.all(np.abs(constant) < _MOST_EXACT):
+        return reader.sum(op, (), constant.astype(np.float32).astype(np.float64))
     if op.operands[0].type != op.results[0].type:
         refuse_op(op, f"conversion to {op.results[0].type}")
     return reader.value(op.operands[0])

@@ -328,13 +328,14 @@ def softmax_error(scale: float, beta: float, length: int) -> float:
     Return a bound of the error of the integer kernel before it rounds to stored values.
 
     Each exponential is rounded to 19 fractional bits for the sum, which is at least 1. The
-    reciprocal has an error of at most `2**-26`: three Newton steps from 1/17, in 32 bits.
+    reciprocal has an error of at most `2**-26`, far less than one exponential: three Newton
+    steps from 1/17, in 32 bits.
     """
     differences = np.arange(-255, 1)
     exponentials, _ = negative_exponentials(differences, scale, beta)
     exact = np.exp(float(np.float32(beta)) * scale * differences)
     error = float(np.abs(exponentials / 2.0**31 - exact).max())
-    return error + length * (error + 2.0**-20) + 2.0**-26 + 2.0**-30
+    return error + (length + 1) * (error + 2.0**-20)
 
 
 _CLAMPS = {
