@@ -395,6 +395,8 @@ class ValueMatching:
             )
             for value, other in _pairs_of_equal_groups(groups, others):
                 difference = _attribute_difference(value.op, other.op)
+                if _terms(value) != _terms(other):
+                    difference = _OTHER_TERMS
                 if difference is None:
                     self._match(value, other)
                 else:
@@ -425,10 +427,12 @@ class ValueMatching:
                     self.reasons[layer[-1].value] = _OTHER_ACTIVATION
                     self.reasons[other[-1].value] = _OTHER_ACTIVATION
                 continue
-            if self._match(layer[-1], other[-1], "kernel order"):
+            if len(layer) != len(other):
                 for value in chain(layer[:-1], other[:-1]):
-                    if not self._is_matched(value):
-                        self.reasons[value.value] = "fused in the other model"
+                    self.reasons[value.value] = "fused in the other model"
+                layer, other = layer[-1:], other[-1:]
+            for pair in zip(layer, other, strict=True):
+                self._match(*pair, "kernel order")
 
     def _fused_layers(
         self, model: ComparedModel
@@ -471,8 +475,10 @@ class ValueMatching:
 
 
 _OTHER_ACTIVATION = "another activation in the other model"
+_OTHER_TERMS = "another bias or factor, which may be folded, in the other model"
 
-_KINDS = MultipliesAndAccumulates, Adds, Subtracts, Multiplies, Divides
+_TERMS = Adds, Subtracts, Multiplies, Divides
+_KINDS = MultipliesAndAccumulates, *_TERMS
 """Traits of ops that have the same kind in all dialects."""
 
 
@@ -561,21 +567,33 @@ def _depends_on_constants(value: SSAValue) -> bool:
 
 
 def _fused_results(value: ModelValue) -> Iterator[SSAValue]:
-    """Yield the result of an op, and of the bias and the activations that follow."""
-    result, is_bias = value.value, True
+    """
+    Yield the result of an op, of the factors and biases that follow, such as those of a
+    batch norm, and of the activations after them.
+    """
+    result, is_affine = value.value, True
     yield result
     while len(uses := [*result.uses]) == 1:
         op = uses[0].operation
         others = [operand for operand in op.operands if operand is not result]
         if len(op.results) != 1 or not all(map(_depends_on_constants, others)):
             return
-        is_sum = is_bias and bool(others) and has_quantization_trait(op, Adds)
-        if is_sum or _is_activation(op):
-            is_bias = False
+        is_term = is_affine and bool(others) and has_quantization_trait(op, *_TERMS)
+        if is_term or _is_activation(op):
+            is_affine = is_term
             yield op.results[0]
         elif not _casts_quantization(op):
             return
         result = op.results[0]
+
+
+def _terms(value: ModelValue) -> Sequence[str]:
+    """Return the kinds of the factors and biases that follow a contraction."""
+    if not has_quantization_trait(value.op, MultipliesAndAccumulates):
+        return ()
+    owners = (result.owner for result in _fused_results(value))
+    ops = (op for op in owners if has_quantization_trait(op, *_TERMS))
+    return [kind_of(op) for op in ops if isinstance(op, Operation)]
 
 
 def _mixes_channels(op: Operation) -> bool:

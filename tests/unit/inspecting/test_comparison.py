@@ -186,6 +186,56 @@ def test_an_activation_that_the_quantized_model_fuses():
     ]
 
 
+NORMALIZED = """
+func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %w = stablehlo.constant dense<[[1.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0],
+    [0.0, 0.0, 1.0, 1.0], [0.0, 0.0, -1.0, 1.0]]> : tensor<4x4xf32>
+  %s = stablehlo.constant dense<2.0> : tensor<2x4xf32>
+  %b = stablehlo.constant dense<3.0> : tensor<2x4xf32>
+  %d = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %m = stablehlo.multiply %d, %s : tensor<2x4xf32>
+  %y = stablehlo.add %m, %b : tensor<2x4xf32>
+  %z = stablehlo.tanh %y : tensor<2x4xf32>
+  return %z : tensor<2x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_a_batch_norm_that_one_model_folds(is_swapped: bool):
+    """The product before the batch norm does not match the product that contains it."""
+    folded = NORMALIZED.replace("%m = stablehlo.multiply %d, %s : tensor<2x4xf32>", "")
+    folded = folded.replace("add %m", "add %d").replace(
+        "2.0, 0.0, 0.0]", "4.0, 0.0, 0.0]"
+    )
+    folded = re.sub(r"\b1\.0", "2.0", folded)
+    models = [parse_module(text) for text in (NORMALIZED, folded)]
+    found = compare(*(models[::-1] if is_swapped else models), samples(2, 4))
+    assert [(value.op, value.sqnr) for value in found.layers] == [
+        ("stablehlo.add", math.inf),
+        ("stablehlo.tanh", math.inf),
+    ]
+    assert {(each.op, each.reason) for each in found.unmatched} == {
+        (
+            "stablehlo.dot_general",
+            "another bias or factor, which may be folded, in the other model",
+        ),
+        (
+            "stablehlo.multiply",
+            "1 'stablehlo.multiply' of shape 2x4, none in the "
+            f"{'float' if is_swapped else 'quantized'} model",
+        ),
+    }
+    both = compare(models[0], models[0], samples(2, 4))
+    assert [value.op for value in both.layers] == [
+        "stablehlo.dot_general",
+        "stablehlo.multiply",
+        "stablehlo.add",
+        "stablehlo.tanh",
+    ]
+
+
 def test_ops_with_other_attributes_are_not_compared():
     other = RELU.replace("NONE", "RELU6").replace("tfl.relu", "tfl.abs")
     with pytest.warns(UserWarning, match="^no matching values of ops: "):

@@ -187,6 +187,47 @@ def test_a_mask_that_is_computed(number: str, sums: str):
     assert (found[1::2, 3, 3] > 0).any()
 
 
+CHECKED = """
+  %infinity = stablehlo.constant dense<0xFF800000> : tensor<4x4xf32>
+  %eq = stablehlo.compare EQ, %y, %infinity, FLOAT
+    : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
+  %yes = stablehlo.constant dense<true> : tensor<i1>
+  %all = stablehlo.reduce(%eq init: %yes) applies stablehlo.and across dimensions = [1]
+    : (tensor<4x4xi1>, tensor<i1>) -> tensor<4xi1>
+  %rows = stablehlo.broadcast_in_dim %all, dims = [0] : (tensor<4xi1>) -> tensor<4x4xi1>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %checked = stablehlo.select %rows, %zeros, %z : tensor<4x4xi1>, tensor<4x4xf32>
+  return %checked
+"""
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("first", ["true", "false"])
+@pytest.mark.parametrize("number", ["-3.4028235e+38", "0xFF800000"])
+def test_a_check_for_rows_that_are_masked_as_a_whole(number: str, first: str):
+    """PyTorch returns zeros for a row whose scores are all negative infinity."""
+    row = "%p = stablehlo.constant dense<[[true, false, false, false]"
+    score = """
+  %small = stablehlo.constant dense<0.0> : tensor<f32>
+  %w = stablehlo.broadcast_in_dim %small, dims = [] : (tensor<f32>) -> tensor<4x4xf32>
+  %k = stablehlo.select %p, %w, %b : tensor<4x4xi1>, tensor<4x4xf32>
+  %l = stablehlo.broadcast_in_dim %k, dims = [0, 1] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %y = stablehlo.add %x, %l : tensor<4x4xf32>
+"""
+    text = masked(number, score).replace("return %z", CHECKED)
+    text = text.replace(row, row.replace("true", first))
+    data = samples(128, 4) * 3
+    model = quantize(text, data, PLAIN)
+    report = model.report(data)
+    assert all(kernel.result_type for kernel in report.kernels)
+    found = probabilities(model, data)
+    if first == "false":
+        expected = 0 if number == "0xFF800000" else 0.25
+        assert (abs(found[:, 0] - expected) < 0.01).all()
+    assert not found[:, 1:][:, *np.triu_indices(3, 2, 4)].any()
+    assert (abs(found[:, 1:].sum(-1) - 1) < 0.05).all()
+
+
 def test_an_addend_that_is_no_mask():
     """It is not clipped, although the softmax result of its minimum is 0."""
     bias = "dense<[-20.0, -10.0, 3.0, 0.0]> : tensor<4xf32>"

@@ -12,13 +12,16 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant.dialect_ops import QUANT_OPS
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant.types import (
+    scalar_or_element_type,
+    with_element_type,
+)
 from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.runtime.arrays import constant_elements, elements_attr
 from xdsl_quant.runtime.loading import apply_passes
@@ -27,6 +30,7 @@ from xdsl_quant.runtime.plugins import optional_module
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 
 from . import dialect as stablehlo
+from .dialect.attributes import ComparisonDirection
 from .dialect.products import ProductOp
 from .loops import split_product, unroll
 from .lowering.integers.elementwise import quantized_type_of
@@ -64,6 +68,7 @@ class _StableHLOModels(ModelDialect):
             _fold_moved_constant,
             _combine_broadcasts,
             _combine_logistic,
+            _compare_mask,
             _fold_batch_norm,
         ):
             if op.parent is not None:
@@ -172,16 +177,19 @@ def _remove_neutral_operand(op: Operation) -> None:
 
 def _is_filled_with(value: SSAValue, number: float) -> bool:
     """Return True for a float constant, possibly broadcast, of equal elements."""
+    elements = _broadcast_elements(value)
+    return elements is not None and bool(np.all(elements == number))
+
+
+def _broadcast_elements(value: SSAValue) -> NDArray[np.generic] | None:
+    """Return the elements of a float constant before any broadcast; otherwise `None`."""
     while isinstance(
         value.owner, stablehlo.BroadcastInDimOp | stablehlo.DynamicBroadcastInDimOp
     ):
         value = value.owner.operands[0]
     if not isinstance(value.owner, stablehlo.ConstantOp):
-        return False
-    if not _is_float_tensor(value.type):
-        return False
-    elements = constant_elements(value)
-    return elements is not None and bool(np.all(elements == number))
+        return None
+    return constant_elements(value) if _is_float_tensor(value.type) else None
 
 
 def _fold_moved_constant(op: Operation) -> None:
@@ -254,6 +262,47 @@ def _combine_logistic(op: Operation) -> None:
                 for owner in unused:
                     _erase_unused(owner)
                 return
+
+
+def _compare_mask(op: Operation) -> None:
+    """
+    Replace a comparison of masked scores with negative infinity, by which PyTorch finds rows
+    that are fully masked, by the predicate of the mask: other scores are finite.
+    """
+    if (
+        isinstance(op, stablehlo.CompareOp)
+        and op.comparison_direction.data == ComparisonDirection.EQ
+        and _is_filled_with(op.rhs, -np.inf)
+        and (new_ops := _mask_predicate(op.lhs))
+    ):
+        unused = op.rhs.owner
+        Rewriter.replace_op(op, new_ops)
+        _erase_unused(unused)
+
+
+def _mask_predicate(value: SSAValue) -> Sequence[Operation]:
+    """Return ops that find the elements that a mask makes infinite; empty if unknown."""
+    op = value.owner
+    if isinstance(op, stablehlo.AddOp):
+        return _mask_predicate(op.lhs) or _mask_predicate(op.rhs)
+    if isinstance(op, stablehlo.BroadcastInDimOp):
+        if not (ops := _mask_predicate(op.operands[0])):
+            return ()
+        dimensions = op.broadcast_dimensions.get_values()
+        type_ = with_element_type(value.type, i1)
+        broadcast = stablehlo.BroadcastInDimOp(
+            ops[-1].results[0], result_types=[type_], broadcast_dimensions=dimensions
+        )
+        return *ops, broadcast
+    if not isinstance(op, stablehlo.SelectOp):
+        return ()
+    if _is_filled_with(op.on_false, -np.inf):
+        return (stablehlo.NotOp(op.pred),)
+    constants = map(_broadcast_elements, (op.on_true, op.on_false))
+    if all(each is not None and np.isfinite(each).all() for each in constants):
+        # No element is infinite.
+        return (stablehlo.XorOp(op.pred, op.pred),)
+    return ()
 
 
 def _fold_batch_norm(op: Operation) -> None:
