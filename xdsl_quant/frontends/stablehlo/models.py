@@ -266,8 +266,8 @@ def _combine_logistic(op: Operation) -> None:
 
 def _compare_mask(op: Operation) -> None:
     """
-    Replace a comparison of masked scores with negative infinity, by which PyTorch finds rows
-    that are fully masked, by the predicate of the mask: other scores are finite.
+    Replace a comparison of masked scores with negative infinity, by which PyTorch finds
+    fully masked rows, by the predicate of the mask: other scores are finite.
     """
     if (
         isinstance(op, stablehlo.CompareOp)

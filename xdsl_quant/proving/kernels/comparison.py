@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant import execution
+from xdsl_quant.diagnostics import counted
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.inspecting.op_recording import RecordedFunction
 from xdsl_quant.numerics.arrays import Array
@@ -21,6 +22,7 @@ from ..tensors import static_shape
 from ..terms import UnsupportedError
 from .cutting import ModelKernel
 from .forms import KernelForm
+from .step_functions import ordered_bits
 
 _RANDOM_INPUTS = 6
 
@@ -191,6 +193,8 @@ class KernelComparison:
                 texts.append(
                     f"result {number} has {a[index]} at {[*index]}, expected {b[index]}"
                 )
+                if a.dtype == np.float32:
+                    texts[-1] += f" ({counted(distance(a[index], b[index]), 'ulp')})"
                 break
         return "; ".join(texts)
 
@@ -226,6 +230,16 @@ class KernelComparison:
                         part[:] = old
                 size //= 2
         return inputs
+
+
+def distance(found: Array, expected: Array) -> int:
+    """Return the largest difference of integers, or of `f32` numbers in ulps."""
+    pair = (
+        (ordered_bits(found), ordered_bits(expected))
+        if found.dtype == np.float32
+        else (found.astype(np.int64), expected.astype(np.int64))
+    )
+    return int(np.abs(pair[0] - pair[1]).max())
 
 
 def _array_text(array: Array) -> str:

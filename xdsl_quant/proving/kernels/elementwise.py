@@ -15,7 +15,7 @@ from xdsl_quant.runtime.arrays import shape_of, shape_text
 from xdsl_quant.runtime.stateful_function import result_tuple
 
 from ..terms import UnsupportedError, int_width
-from .comparison import KernelComparison, RefutedError
+from .comparison import KernelComparison, RefutedError, distance
 from .forms import has_different_constants
 from .monotonicity import Trend, check_monotonic
 from .parts import affine_part
@@ -96,19 +96,9 @@ def compare_results(
             raise RefutedError(each) from None
         for a, b in zip(found, comparison.before(each), strict=True):
             is_float = is_float or a.dtype.kind == "f"
-            units = max(units, _distance(a, b))
+            units = max(units, distance(a, b))
     if wrong is not None:
         raise RefutedError(wrong, counted(units, "ulp" if is_float else "unit"))
-
-
-def _distance(found: Array, expected: Array) -> int:
-    """Return the largest difference of integers, or of `f32` numbers in ulps."""
-    pair = (
-        (ordered_bits(found), ordered_bits(expected))
-        if found.dtype == np.float32
-        else (found.astype(np.int64), expected.astype(np.int64))
-    )
-    return int(np.abs(pair[0] - pair[1]).max())
 
 
 # Floats

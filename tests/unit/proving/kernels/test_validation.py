@@ -184,6 +184,20 @@ def test_rounding_of_halves_is_refuted():
     assert theorem.details.startswith("at most 1 unit: argument 0 is")
 
 
+def test_floats_that_are_rounded_differently():
+    """The details tell the distance of the results."""
+    text = """
+    func.func @main(%x: tensor<2x16xf32>) -> tensor<2x16xf32> {
+      %0 = "tfl.softmax"(%x) <{beta = 1.0 : f32}>
+        : (tensor<2x16xf32>) -> tensor<2x16xf32>
+      return %0 : tensor<2x16xf32>
+    }"""
+    (kernel,) = cut_kernels(parse_module(text))
+    theorem = prove_kernel(kernel, LINALG)
+    assert theorem.verdict == "refuted"
+    assert theorem.details.endswith(" (1 ulp)")
+
+
 def test_unsigned_stored_values_are_compared_by_their_bits():
     text = """
     !q = !quant.uniform<i8:f32, 3.906250e-03:-128>

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from xdsl_quant.frontends.tflite import dialect as tfl
 from xdsl_quant.frontends.tflite.dialect.base import is_true
 from xdsl_quant.frontends.tflite.formulas import elementwise, floats, rows
-from xdsl_quant.frontends.tflite.formulas.quantized import Quantized
+from xdsl_quant.frontends.tflite.formulas.quantized import Quantized, round_away
 from xdsl_quant.frontends.tflite.formulas.tables import compute_with_table
 from xdsl_quant.numerics import QuantizationParameters as Parameters
 from xdsl_quant.numerics.primitives import wrapped
@@ -145,6 +145,18 @@ def _alpha(op: tfl.LeakyReluOp) -> np.float32:
     return np.float32(number(op.alpha))
 
 
+def _fake_quantized(op: tfl.FakeQuantOp, x: Array) -> Array:
+    """Round to multiples of the scale in the range, which is moved to contain 0."""
+    first, last = int(is_true(op.narrow_range)), 2 ** number(op.num_bits) - 1
+    low, high = np.float32(number(op.min)), np.float32(number(op.max))
+    scale = (high - low) / np.float32(last - first)
+    zero_point = np.clip(round_away(first - low / scale), first, last)
+    lowest, highest = (np.float32(n - zero_point) * scale for n in (first, last))
+    shifted = np.clip(x, lowest, highest) - lowest
+    steps = round_away(shifted * (np.float32(1) / scale)).astype(np.float32)
+    return steps * scale + lowest
+
+
 def _is_approximate(op: tfl.GeluOp) -> bool:
     return is_true(op.approximate)
 
@@ -262,6 +274,7 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.FloorOp: _unary("floor"),
     tfl.CeilOp: _unary("ceil"),
     tfl.RoundOp: _unary("round"),
+    tfl.FakeQuantOp: Computation(_fake_quantized),
     tfl.CastOp: _cast,
     tfl.QuantizeOp: _quantize,
     tfl.DequantizeOp: _dequantize,
