@@ -4,10 +4,11 @@ Draw mutants of lowered kernels, and refute them.
     python -m tests.proving.kernel_mutants --count 100 --seed 0
 
 A mutant is the code that a pipeline makes of a kernel, with one number, op or attribute
-changed. It is refuted with an input, or the proof holds: then random inputs must give
-equal results, and the change is harmless, for example an addition of a constant that is
-clamped away. The exit code is 1 if a mutant is neither refuted nor proved, or if a random
-input refutes a proof.
+changed, where the unchanged code is proved. The prover refutes it with an input, or it is
+equivalent: the proof holds, and the results are equal for all stored values of an element
+or all accumulators, and for random inputs. An example is a multiplier whose last bit
+changes no result. The exit code is 1 if a mutant is neither, or if an input refutes a
+proof.
 """
 
 from __future__ import annotations
@@ -17,31 +18,28 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    IntegerAttr,
-    IntegerType,
-    ModuleOp,
-)
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant import execution
-from xdsl_quant.machines.numpy import run_function
-from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
+from tests.proving.code_changes import change_code
+from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.proving.kernels import prove_kernel
+from xdsl_quant.proving.kernels.comparison import KernelComparison, RefutedError
+from xdsl_quant.proving.kernels.cutting import ModelKernel, cut_kernels
+from xdsl_quant.proving.kernels.products import ProductProof
+from xdsl_quant.proving.terms import UnsupportedError
 from xdsl_quant.runtime.arrays import numpy_dtype, shape_of
-from xdsl_quant.runtime.loading import apply_passes, parse_module
+from xdsl_quant.runtime.loading import parse_module
 
 LINALG, TOSA = "convert-tfl-to-linalg", "convert-tfl-to-tosa"
 STABLEHLO = (
     "convert-tfl-to-stablehlo,quant-fuse-kernels{target=stablehlo-int8},"
     "quant-constraints-to-specs,quant-export,stablehlo-legalize-quant-to-integer"
 )
-PIPELINES = LINALG, TOSA
+PIPELINES = {"linalg": LINALG, "TOSA": TOSA, "StableHLO": STABLEHLO}
+
+_RANDOM_INPUTS = 300
 
 _WINDOW = (
     "dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32, stride_h = {0} : i32, "
@@ -133,118 +131,95 @@ func.return
 # Mutants
 
 
-_SWAPS: dict[type[Operation], type[Any]] = {
-    arith.AddiOp: arith.SubiOp,
-    arith.SubiOp: arith.AddiOp,
-    arith.MaxSIOp: arith.MinSIOp,
-    arith.MinSIOp: arith.MaxSIOp,
-    arith.ExtSIOp: arith.ExtUIOp,
-    arith.ShRSIOp: arith.ShRUIOp,
-}
+class _Exhaustion(ProductProof):
+    """Comparison of all accumulators, where proofs compare those at steps."""
+
+    def _is_code_monotonic(self, least: Array, most: Array) -> bool:
+        return False
+
+    def _compare_all(self, least: Array, most: Array) -> int:
+        rows = int((most - least).max()) + 1
+        values = np.minimum(least + np.arange(rows)[:, None], most)
+        row, column = (x.reshape(-1) for x in np.indices(values.shape))
+        self._compare_at(values, self._code(rows)(values), row, column)
+        return values.size
 
 
-def _changed_elements(attribute: Any, random: Random) -> Any:
-    """Return elements with one changed number, or `None`; attributes are generic types."""
-    type_ = attribute.type
-    element = type_.element_type
-    if not isinstance(element, IntegerType):
-        return None
-    values = [int(value) for value in attribute.get_values()]
-    place = random.randrange(len(values))
-    step = random.choice((-1, 1, 2))
-    half = 1 << max(element.bitwidth - 1, 0)
-    values[place] = min(max(values[place] + step, -half), half - 1)
-    return DenseIntOrFPElementsAttr.from_list(type_, values)
+def _compared_inputs(kernel: ModelKernel, lowered: ModuleOp, method: str) -> str:
+    """
+    Return the inputs for which a mutant was compared.
+
+    Args:
+        kernel: the kernel.
+        lowered: mutant of its code.
+        method: method of the proof that the results are equal.
+
+    Raises:
+        RefutedError: if the results differ.
+        UnsupportedError: if results differ for an accumulator.
+    """
+    comparison = KernelComparison(kernel, lowered)
+    random = np.random.default_rng(1)
+    for number in range(_RANDOM_INPUTS):
+        inputs: list[Array] = []
+        for type_ in comparison.types:
+            x = random.integers(-128, 128, shape_of(type_)).astype(numpy_dtype(type_))
+            is_kept = random.random(x.shape) < (0.2, 1)[number % 2]
+            inputs.append(np.where(is_kept, x, np.int8(-3)))
+        comparison.check(inputs)
+    if "unit vectors" in method:
+        method = _Exhaustion(comparison, comparison.form.affine_start()).decide()
+    return f"{method}, and {_RANDOM_INPUTS} random inputs"
 
 
-def _change(op: Operation, random: Random) -> bool:
-    """Change an op in place; return False if it has nothing to change."""
-    if type(op) in _SWAPS and random.random() < 0.7:
-        new = _SWAPS[type(op)]
-        operands: list[Any] = [*op.operands]
-        more = [op.results[0].type] if new is arith.ExtUIOp else []
-        block = op.parent_block()
-        assert block is not None
-        other = new(*operands, *more)
-        block.insert_op_before(other, op)
-        op.results[0].replace_all_uses_with(other.results[0])
-        op.detach()
-        return True
-    for name, attribute in {**op.properties, **op.attributes}.items():
-        if name in ("axis", "static_offsets", "static_sizes", "static_strides"):
-            continue
-        found: Any = None
-        if isinstance(attribute, DenseIntOrFPElementsAttr):
-            found = _changed_elements(attribute, random)
-        elif isinstance(attribute, IntegerAttr) and name in (
-            "value",
-            "max_val",
-            "min_val",
-        ):
-            old = cast(Any, attribute)
-            value = old.value.data + random.choice((-1, 1))
-            found = IntegerAttr(value, old.type, truncate_bits=True)
-        if found is not None and found != attribute:
-            table = op.properties if name in op.properties else op.attributes
-            table[name] = found
-            return True
-    return False
+def mutant_verdict(kernel: ModelKernel, pipeline: str, seed: int) -> tuple[str, str]:
+    """
+    Return the verdict and text of a mutant.
 
+    `refuted` by the prover, `equivalent` if its proof and more inputs agree, `wrong` if an
+    input refutes the proof, `unknown` if there is no proof, and `none` without a change or
+    if the verifiers of MLIR refuse it.
+    """
+    mutants: list[ModuleOp] = []
+    changes: list[str | None] = []
 
-def mutate(module: ModuleOp, seed: int) -> bool:
-    """Change one op of a lowered module; return False if there is nothing to change."""
-    random = Random(seed)
-    ops = [*module.walk()]
-    random.shuffle(ops)
-    return any(_change(op, random) for op in ops)
+    def mutate(module: ModuleOp) -> None:
+        changes.append(change_code(module, seed))
+        mutants.append(module.clone())
 
-
-def differs(kernel: ModelKernel, pipeline: str, seed: int) -> bool:
-    """Return True if random inputs give different results."""
-    lowered = kernel.module.clone()
-    apply_passes(lowered, pipeline, is_routine=True)
-    mutate(lowered, seed)
-    code = execution.compile(lowered)
-    random = np.random.default_rng(0)
-    (function,) = kernel.module.ops
-    assert isinstance(function, FuncOp)
-    types = [*function.function_type.inputs]
-    for number in range(300):
-        inputs = [
-            random.integers(-128, 128, shape_of(t)).astype(numpy_dtype(t))
-            for t in types
-        ]
-        if number % 2:
-            inputs = [np.where(random.random(x.shape) < 0.2, x, -3) for x in inputs]
-            inputs = [x.astype(np.int8) for x in inputs]
-        (expected,) = run_function(kernel.module, None, *inputs)
-        if not np.array_equal(code(*inputs).reshape(expected.shape), expected):
-            return True
-    return False
+    theorem = prove_kernel(kernel, pipeline, mutate)
+    if changes in ([], [None]) or theorem.method == "no code":
+        return "none", ""
+    verdict, text = str(theorem.verdict), f"{theorem.method}, {theorem.details}"
+    if verdict == "proved":
+        try:
+            text = _compared_inputs(kernel, mutants[0], theorem.method)
+            verdict = "equivalent"
+        except (RefutedError, UnsupportedError) as error:
+            verdict, text = "wrong", f"{theorem.method}, but {error!r}"
+    return verdict, f"{kernel.name}, {changes[0]}: {text}"
 
 
 def outcomes(
     count: int, seed: int, kernels: Sequence[ModelKernel] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield verdict and text of mutants; `wrong` for proofs that a random input refutes."""
+    """Yield verdicts and texts of mutants of kernels whose code is proved."""
     kernels = [*cut_kernels(module())] if kernels is None else kernels
+    are_proved: dict[tuple[int, str], bool] = {}
     number = 0
     while count:
         own = seed * 1_000_000 + number
         random, number = Random(own), number + 1
-        kernel, pipeline = random.choice(kernels), random.choice(PIPELINES)
-        changes: list[bool] = []
-        theorem = prove_kernel(
-            kernel, pipeline, lambda module: changes.append(mutate(module, own))
-        )
-        # Changes that the verifiers of MLIR refuse are no mutants.
-        if changes != [True] or theorem.method == "no code":
+        index = random.randrange(len(kernels))
+        kernel, (code, pipeline) = kernels[index], random.choice([*PIPELINES.items()])
+        if (key := (index, code)) not in are_proved:
+            are_proved[key] = prove_kernel(kernel, pipeline).verdict == "proved"
+        if not are_proved[key]:
             continue
-        count -= 1
-        verdict: str = theorem.verdict
-        if verdict == "proved" and differs(kernel, pipeline, own):
-            verdict = "wrong"
-        yield verdict, f"{pipeline}: {theorem}"
+        verdict, text = mutant_verdict(kernel, pipeline, own)
+        if verdict != "none":
+            count -= 1
+            yield verdict, f"{code} code of {text}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -258,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counts[verdict] += 1
         print(f"{verdict}: {text}", flush=True)
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
-    return int(any(verdict not in ("refuted", "proved") for verdict in counts))
+    return int(not counts.keys() <= {"refuted", "equivalent"})
 
 
 if __name__ == "__main__":

@@ -19,13 +19,11 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.models import MODELS
 from examples.wake_word.models import model_paths
-from tests.proving.kernel_mutants import LINALG, STABLEHLO, TOSA
+from tests.proving.kernel_mutants import PIPELINES
 from xdsl_quant.diagnostics import table
 from xdsl_quant.proving.kernels import kernel_theorems
 from xdsl_quant.proving.theorems import Theorem
 from xdsl_quant.runtime.loading import as_module
-
-PIPELINES = {"linalg": LINALG, "TOSA": TOSA, "StableHLO": STABLEHLO}
 
 TITLES = "model", "code", "kernels", "proved", "at most 1 unit", "others", "CPU s"
 

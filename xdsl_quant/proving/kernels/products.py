@@ -23,6 +23,9 @@ from .step_functions import merged_steps
 _MAX_PLACES = 50
 """Maximum number of different results for which an input is searched."""
 
+_MAX_STARTS = 64
+"""Maximum number of inputs from which one with a given sum is searched."""
+
 _CHUNK = 1 << 20
 """Number of accumulators that are rescaled in a call."""
 
@@ -259,16 +262,22 @@ class ProductProof(AffineProof):
     def _input_for(self, target: int, channel: int) -> Array:
         """Return an input that gives about this sum for a channel of the middle pixel."""
         coefficients = np.array([c[channel] for c in self._coefficients])
-        span = self.high - self.low
-        # Start from the smallest sum.
+        span, random = self.high - self.low, np.random.default_rng(0)
+        # Start from the smallest sum, then from others.
         offsets = np.where(coefficients < 0, span, 0)
-        rest = target - int(self._first[channel]) - int((coefficients * offsets).sum())
-        for place in np.argsort(-np.abs(coefficients), kind="stable"):
-            size = abs(int(coefficients[place]))
-            # Other pixels may have smaller or larger sums than the middle one.
-            steps = min(max(rest // size, 0), span) if size else 0
-            rest -= steps * size
-            offsets[place] += steps if coefficients[place] > 0 else -steps
+        for start in range(_MAX_STARTS):
+            if start:
+                offsets = random.integers(0, span + 1, coefficients.size)
+            rest = target - int(self._first[channel]) - int(coefficients @ offsets)
+            for place in np.argsort(-np.abs(coefficients), kind="stable"):
+                size, offset = int(coefficients[place]), int(offsets[place])
+                steps = int(rest / size) if size else 0
+                # Other pixels may have smaller or larger sums than the middle one.
+                steps = min(max(steps, -offset), span - offset)
+                rest -= steps * size
+                offsets[place] += steps
+            if not rest:
+                break
         x = self.base.copy()
         for members, offset in zip(self._members, offsets, strict=True):
             x.reshape(-1)[members] = self.low + int(offset)

@@ -286,3 +286,12 @@ def test_index_of_a_sum_out_of_a_table(monkeypatch: pytest.MonkeyPatch):
     theorem = prove_kernel(kernel, LINALG, wrong.mutate)
     assert theorem.verdict == "unknown"
     assert "out-of-bounds" in theorem.details
+
+
+def test_input_with_a_sum_is_searched_from_several_starts():
+    """Few sums give a different result, and the input must have one of them exactly."""
+    wrong = Wrong("", "", "", "dense<[-409, ", "dense<[-407, ")
+    kernel = KERNELS["tfl.depthwise_conv_2d"]
+    theorem = prove_kernel(kernel, LINALG, wrong.mutate)
+    assert (theorem.verdict, theorem.method) == ("refuted", "search")
+    assert theorem.details.startswith("at most 1 unit: argument 0 is -128")
