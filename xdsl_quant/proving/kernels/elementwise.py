@@ -96,12 +96,12 @@ def compare_results(
             raise RefutedError(each) from None
         for a, b in zip(found, comparison.before(each), strict=True):
             is_float = is_float or a.dtype.kind == "f"
-            units = max(units, _distance(a, b))
+            units = max(units, distance(a, b))
     if wrong is not None:
         raise RefutedError(wrong, counted(units, "ulp" if is_float else "unit"))
 
 
-def _distance(found: Array, expected: Array) -> int:
+def distance(found: Array, expected: Array) -> int:
     """Return the largest difference of integers, or of `f32` numbers in ulps."""
     pair = (
         (ordered_bits(found), ordered_bits(expected))
