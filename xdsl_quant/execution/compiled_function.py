@@ -68,6 +68,9 @@ class CompiledFunction:
     text: str
     """MLIR text of the lowered function and its callees."""
 
+    wrapper: EntryWrapper
+    """Generated functions that call the entry point."""
+
     temporary_bytes: int
     """
     Bytes that a call allocates for intermediate values, excluding values of dynamic
@@ -101,7 +104,7 @@ class CompiledFunction:
         self.text = text
         self._arguments = entry.arguments
         self._results = entry.results
-        self._wrapper = wrapper
+        self.wrapper = wrapper
         self._source = source
         self._host_functions = host_functions
         self._options = options
@@ -208,7 +211,7 @@ class CompiledFunction:
         source, clock = self._source(), ClockReads()
         stream = self._is_streamed(outputs)
         code = self._compiled(stream=stream, text=source.text, clock=clock)
-        kernel = code.function(self._wrapper.kernel_name)
+        kernel = code.function(self.wrapper.kernel_name)
         call = BoundCall(self.name, kernel, code, inputs, outputs)
         seconds, count = measure_steps(call, clock.seconds)
         rows = rows_of(source.ops, source.products, clock.steps, seconds.tolist())
@@ -264,7 +267,7 @@ class CompiledFunction:
         return results
 
     def _computed_shapes(self, function: _Kernel, inputs: _Arrays) -> _Shapes:
-        sizes = np.empty(self._wrapper.dynamic_size_count, np.int64)
+        sizes = np.empty(self.wrapper.dynamic_size_count, np.int64)
         with runtime_library.mute_host_functions():
             BoundCall(self.name, function, self, inputs, [sizes])()
         known = iter(sizes.tolist())
@@ -307,7 +310,7 @@ class CompiledFunction:
         with self._streaming_lock:
             if self._streaming_code is None:
                 self._streaming_code = self._compiled(stream=True)
-        return self._streaming_code.function(self._wrapper.kernel_name)
+        return self._streaming_code.function(self.wrapper.kernel_name)
 
     def _is_streamed(self, outputs: _Arrays) -> bool:
         size = sum(output.nbytes for output in outputs)
@@ -327,13 +330,13 @@ class CompiledFunction:
     def _compiled(
         self, *, stream: bool, text: str | None = None, clock: ClockReads | None = None
     ) -> MachineCode | StoredCode:
-        text = f"{self.text if text is None else text}\n{self._wrapper.text}"
+        text = f"{self.text if text is None else text}\n{self.wrapper.text}"
         functions, options = self._host_functions, replace(self._options, stream=stream)
         callbacks = {
             f"_mlir_ciface_{name}": _host_callback(arguments, functions[name])
-            for name, arguments in self._wrapper.entry.host_declarations.items()
+            for name, arguments in self.wrapper.entry.host_declarations.items()
         }
-        names = self._wrapper.names
+        names = self.wrapper.names
         return code_of(text, names, options, functions, callbacks, clock)
 
 

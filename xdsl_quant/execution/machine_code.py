@@ -238,8 +238,26 @@ class MachineCode:
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
-def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
-    """Lower ops on tensors to ops on memrefs."""
+def scheduled_tensors(text: str, names: Sequence[str], options: CodeOptions) -> str:
+    """
+    Return the text of a module after the scheduling of its ops on tensors.
+
+    Args:
+        text: MLIR text of the module.
+        names: names of the public functions, the kernel first.
+        options: code generation options.
+
+    Raises:
+        StepError: if a scheduling step fails.
+    """
+    context = mlir.new_context()
+    with _lock, context, ir.Location.unknown(context):
+        module = ir.Module.parse(text)
+        _schedule_tensors(module, schedule_for(names[0], {}, options))
+        return str(module)
+
+
+def _schedule_tensors(module: ir.Module, schedule: Schedule) -> None:
     tensor_fixes.check_has_no_llvm(module)
     dialects = {op.name.partition(".")[0] for op in mlir.ops_in(module)}
     for dialect in sorted(dialects):
@@ -251,6 +269,11 @@ def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
     tensor_fixes.define_undefined_tensors(module)
     mark_sums_in_lanes(module)
     schedule.schedule_tensors(module)
+
+
+def _lower_tensors(module: ir.Module, schedule: Schedule) -> None:
+    """Lower ops on tensors to ops on memrefs."""
+    _schedule_tensors(module, schedule)
     tensor_fixes.read_initial_values_as_inputs(module)
     mlir.run_passes(module, _TO_LINALG)
     schedule.schedule_fused(module)

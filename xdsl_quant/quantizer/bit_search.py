@@ -18,14 +18,7 @@ The search is deterministic.
 
 import math
 from bisect import bisect_right
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias, TypeVar
@@ -40,11 +33,7 @@ from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_propagate import Propagation
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
-from .bias_correction import (
-    Correction,
-    biased_kernels,
-    correct_biases,
-)
+from .bias_correction import Correction, biased_kernels, correct_biases
 from .errors import float_module, quantized_module
 from .kernel_widths import Width, request_width, widths_of
 from .labels import Labels, Score

@@ -7,13 +7,7 @@ Three modules run on the same samples: the float model, the quantized model, and
 model that also runs the quantized form of each kernel on its float operands.
 """
 
-from collections.abc import (
-    Callable,
-    Container,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np

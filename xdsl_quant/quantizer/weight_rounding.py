@@ -33,10 +33,7 @@ from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics.gptq import gptq
 from xdsl_quant.runtime.batches import Batch
 from xdsl_quant.transforms.weights.layers.channels import constant_like
-from xdsl_quant.transforms.weights.layers.inputs import (
-    MatrixProduct,
-    matrix_product_of,
-)
+from xdsl_quant.transforms.weights.layers.inputs import MatrixProduct, matrix_product_of
 from xdsl_quant.transforms.weights.layers.layer import (
     Layer,
     erase_unused,

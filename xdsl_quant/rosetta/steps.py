@@ -19,10 +19,7 @@ from xdsl_quant.dialects.quant.traits import (
     MovesElements,
     has_quantization_trait,
 )
-from xdsl_quant.dialects.quant.types import (
-    StoredQuantizedType,
-    scalar_or_element_type,
-)
+from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 
 _ACCUMULATOR_WIDTH = 32
 """Width of sums of products and of biases, which are parts of a step."""

@@ -24,14 +24,7 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.plugins import dialects_in
 
 from .casts import runtime_names
-from .executions import (
-    COMPILED,
-    ONNX,
-    Execution,
-    Runs,
-    executions,
-    missing_library,
-)
+from .executions import COMPILED, ONNX, Execution, Runs, executions, missing_library
 from .explanations import Explanation
 from .runtimes import Unavailable
 from .steps import ModelStep, model_steps

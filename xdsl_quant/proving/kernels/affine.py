@@ -14,7 +14,7 @@ from xdsl_quant.runtime.arrays import numpy_dtype, shape_of
 from xdsl_quant.runtime.stateful_function import result_tuple
 
 from ..terms import UnsupportedError
-from .comparison import KernelComparison
+from .comparison import KernelComparison, UndecidedError
 from .parts import affine_part
 
 _SIGNED, _UNSIGNED = {"arith.extsi", "tosa.cast"}, {"arith.extui"}
@@ -35,8 +35,8 @@ class AffineProof:
         self.shape = shape_of(self.type)
         self.low, self.high = comparison.ranges[0]
         self.base = comparison.filled(0, self.low)
-        self._dtype = numpy_dtype(comparison.code_types[0])
         form = comparison.form
+        self._dtype = numpy_dtype(form.function.args[0].type)
         if form.has_negation(value):
             raise UnsupportedError("its affine part subtracts elements")
         is_signed = self.base.dtype.kind == "i"
@@ -89,7 +89,7 @@ class AffineProof:
             # Sparse inputs keep most results from saturating.
             keep = random.random(shape) < random.choice([0.02, 0.2, 1])
             self.comparison.check([np.where(keep, x, self.base)])
-        raise UnsupportedError("its sums differ, but no results that were tried")
+        raise UndecidedError("its sums differ, but no results that were tried")
 
 
 def _window_of_values(op: Any) -> tuple[tuple[int, int], bool] | None:

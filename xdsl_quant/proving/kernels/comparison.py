@@ -22,6 +22,7 @@ from ..tensors import static_shape
 from ..terms import UnsupportedError
 from .cutting import ModelKernel
 from .forms import KernelForm
+from .scheduling import scheduled_module
 from .step_functions import ordered_bits
 
 _RANDOM_INPUTS = 6
@@ -43,6 +44,10 @@ class RefutedError(Exception):
         self.bound = bound
 
 
+class UndecidedError(UnsupportedError):
+    """Raised if code of a known form differs, but no input with other results is found."""
+
+
 class KernelComparison:
     """A kernel and its lowered code."""
 
@@ -51,6 +56,12 @@ class KernelComparison:
 
     types: Sequence[Attribute]
     """Types of the arguments."""
+
+    form: KernelForm
+    """Form of the code, set by `analyze`."""
+
+    level: str = ""
+    """Suffix of the method if the form is that of the code before scheduling."""
 
     def __init__(self, kernel: ModelKernel, lowered: ModuleOp):
         """
@@ -69,10 +80,16 @@ class KernelComparison:
         self.recorded = RecordedFunction(kernel.module)
         self._after = execution.compile(lowered)
 
-    @cached_property
-    def form(self) -> KernelForm:
-        """Form of the code; raises an `UnsupportedError` if it has branches."""
-        return KernelForm.of(self.lowered)
+    def analyze(self, *, is_scheduled: bool) -> None:
+        """
+        Set the form of the code, before or after the scheduling of ops on tensors.
+
+        Raises:
+            UnsupportedError: if the form is unknown, for example with branches.
+        """
+        self.level = "" if is_scheduled else ", before scheduling"
+        module = scheduled_module(self._after) if is_scheduled else self.lowered
+        self.form = KernelForm.of(module)
 
     @cached_property
     def code_types(self) -> Sequence[Attribute]:

@@ -66,7 +66,7 @@ _OVERWRITING = frozenset(
 _RESHAPES = frozenset(
     (
         *("quant.scast", "tensor.collapse_shape", "tensor.expand_shape"),
-        "tosa.reshape",
+        *("tensor.reshape", "tosa.reshape"),
     )
 )
 """Ops that keep the order of elements."""
@@ -172,7 +172,7 @@ class KernelForm:
             if value in start or not isinstance(owner, Operation) or owner in needed:
                 continue
             needed.add(owner)
-            pending += owner.operands
+            pending += (v for op in owner.walk() for v in op.operands)
         return [op for op in self.ops if op in needed]
 
     def is_elementwise(
@@ -253,6 +253,7 @@ class KernelForm:
                     operand in op.outputs
                     or used <= {last}
                     or is_broadcast_constant(operand)
+                    or _is_splat(operand)
                 )
             if not is_known:
                 return False
@@ -322,12 +323,10 @@ class KernelForm:
             op_name(o) in ("arith.constant", "tensor.yield", "linalg.yield")
             for o in inner
         )
-        positions = [
-            kind
-            for value, kind in zip(op.operands, kinds, strict=True)
-            if isinstance(value.type, IndexType)
-        ]
-        if not are_plain or max(positions, default=Kind.CONSTANT) > Kind.CONSTANT:
+        # Positions, and values of padding that are defined outside.
+        fixed = [v for v in op.operands if isinstance(v.type, IndexType)]
+        fixed += (v for o in inner for v in o.operands if v in self.kinds)
+        if not are_plain or any(self.kinds[v] > Kind.CONSTANT for v in fixed):
             return Kind.OTHER
         return max(kinds, default=Kind.CONSTANT)
 
@@ -369,7 +368,9 @@ class KernelForm:
                 kinds.update(dict.fromkeys(inner.results, found))
             last = block.last_op
             assert last is not None
-            yielded = max(kinds.get(v, Kind.OTHER) for v in last.operands)
+            yielded = max(
+                kinds.get(v, self.kinds.get(v, Kind.OTHER)) for v in last.operands
+            )
             accumulators = block.args[len(op.inputs) :]
             if all(
                 kinds[a] >= yielded or not a.uses.get_length() for a in accumulators

@@ -28,7 +28,7 @@ from xdsl_quant.runtime.stateful_function import result_tuple
 from ..scalars import check_flags
 from ..terms import UnsupportedError
 from .affine import AffineProof
-from .comparison import KernelComparison, RefutedError
+from .comparison import KernelComparison, RefutedError, UndecidedError, distance
 from .elementwise import MAX_CALLS, compare_results
 from .forms import KernelForm, Kind, has_different_constants
 from .monotonicity import Trend, check_monotonic
@@ -104,7 +104,7 @@ def float_sums(form: KernelForm) -> SSAValue | None:
     for op in form.ops:
         if isinstance(op, GenericOp) and form.kinds[op.results[0]] is not Kind.CONSTANT:
             first, *others = op.body.block.ops
-            x, *_, y = op.body.block.args
+            x, y = op.body.block.args[0], op.body.block.args[-1]
             if (
                 isinstance(first, AddfOp)
                 and first.result.type == Float32Type()
@@ -132,7 +132,6 @@ class FloatMeanProof(MeanProof):
             or form.is_elementwise([value]) is not None
             or inner.is_elementwise(inner.function.args, keeps_channels=False)
             or inner.has_broadcasts(prod(self.shape))
-            or shape_of(op.inputs[0].type) != self.shape
             or form.kinds[op.outputs[0]] is not Kind.CONSTANT
             or self._evaluated(start, [self.low]).any()
         ):
@@ -144,6 +143,7 @@ class FloatMeanProof(MeanProof):
         if not np.isfinite(terms).all() or (terms != terms[:, :1]).any():
             raise UnsupportedError("its code adds floats that are infinite or differ")
         self._terms = [Fraction(float(x)) for x in terms[:, 0]]
+        self._summand_shape = shape_of(op.inputs[0].type)
         self._integer_sums = execution.compile(_integer_sums(op))
 
     def _evaluated(self, part: ModuleOp, values: Iterable[int]) -> Array:
@@ -154,7 +154,8 @@ class FloatMeanProof(MeanProof):
 
     def affine(self, x: Array) -> Array:
         """Return the sums that the code computes, of integers."""
-        (result,) = result_tuple(self._integer_sums(x.astype(np.int32)))
+        summands = x.astype(np.int32).reshape(self._summand_shape)
+        (result,) = result_tuple(self._integer_sums(summands))
         return result.astype(np.int64)
 
     dependences = affine
@@ -187,8 +188,7 @@ class FloatMeanProof(MeanProof):
                 argument = bound[number].reshape(shape_of(self.value.type))
                 (found,) = result_tuple(code(argument))
                 found = found.view(expected.dtype).reshape(expected.shape)
-                error = np.abs(found.astype(np.int64) - expected)
-                units = max(units, int(error.max()))
+                units = max(units, distance(found, expected))
         if not units:
             return
         text = counted(units, "unit")
@@ -196,7 +196,7 @@ class FloatMeanProof(MeanProof):
             x = self._input(number, count)
             if not self.comparison.is_equal([x]):
                 raise RefutedError([x], text)
-        raise UnsupportedError(f"at most {text}: no input was found that differs")
+        raise UndecidedError(f"at most {text}: no input was found that differs")
 
 
 def _integer_sums(op: GenericOp) -> ModuleOp:

@@ -63,7 +63,7 @@ def affine_part(form: KernelForm, value: SSAValue, *, has_factors: bool) -> Modu
         if not any(use for r in op.results for use in r.uses):
             op.detach()
             op.erase()
-    _drop_result_attributes(function)
+    drop_attributes(function)
     return ModuleOp([function])
 
 
@@ -75,7 +75,8 @@ def _ones(type_: Attribute) -> Attribute:
     return elements_attr(ones, cast(Attribute, element))
 
 
-def _drop_result_attributes(function: FuncOp) -> None:
+def drop_attributes(function: FuncOp) -> None:
+    """Drop attributes of a function, and update its type."""
     for name in ("res_attrs", "arg_attrs", "tf.entry_function"):
         function.properties.pop(name, None)
         function.attributes.pop(name, None)

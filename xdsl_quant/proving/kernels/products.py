@@ -15,7 +15,7 @@ from xdsl_quant.runtime.stateful_function import result_tuple
 
 from ..terms import UnsupportedError
 from .affine import AffineProof
-from .comparison import RefutedError
+from .comparison import RefutedError, UndecidedError, distance
 from .monotonicity import Trend, check_monotonic
 from .parts import elementwise_part
 from .step_functions import merged_steps
@@ -38,6 +38,7 @@ class ProductProof(AffineProof):
 
     def decide(self) -> str:
         """Return the method; see `validation.decide`."""
+        self._differing: list[Array] = []
         if self.comparison.form.has_constants_of_pixels(self.value):
             raise UnsupportedError("its code has different constants for pixels")
         classes = self.classes()
@@ -71,8 +72,9 @@ class ProductProof(AffineProof):
         return self._decide_rescale(low, high, rows[0])
 
     def _sums(self, x: Array) -> Array:
-        """Return the accumulators of the formula as `int64`."""
-        self.comparison.before([x])
+        """Return the accumulators of the formula as `int64`, and compare the results."""
+        if not self.comparison.is_equal([x]):
+            self._differing.append(x)
         self.steps = self._rescale_steps()
         return self.steps[0].arrays["accumulator"].astype(np.int64)
 
@@ -127,9 +129,21 @@ class ProductProof(AffineProof):
             compared = f"{self._compare_steps(least, most):,} steps"
         else:
             compared = f"{self._compare_all(least, most):,} accumulators"
+        self._check_complete_code()
         if self._wrong:
             self._refute_results()
         return f"{self.probes:,} unit vectors, {compared}"
+
+    def _check_complete_code(self) -> None:
+        """Check that the complete code differs by no more than its parts."""
+        for x in self._differing:
+            (expected,) = self.comparison.before([x])
+            try:
+                (found,) = self.comparison.after([x])
+            except ValueError:
+                raise RefutedError([x]) from None
+            if distance(found, expected) > self._units:
+                raise RefutedError([x])
 
     @property
     def _result_dtype(self) -> np.dtype[np.generic]:
@@ -254,7 +268,7 @@ class ProductProof(AffineProof):
             if not self.comparison.is_equal([x]):
                 raise RefutedError([x], bound)
         target, channel = self._wrong[0]
-        raise UnsupportedError(
+        raise UndecidedError(
             f"at most {bound}: results differ for sums such as {target} of channel "
             f"{channel}, but no input was found that gives them"
         )

@@ -23,7 +23,7 @@ from xdsl_quant.runtime.missing_lowering import lower_stablehlo_ops
 from ..pipelines import lower_quant_ops
 from ..terms import UnsupportedError
 from ..theorems import Theorem, Verdict
-from .comparison import KernelComparison, RefutedError
+from .comparison import KernelComparison, RefutedError, UndecidedError
 from .cutting import ModelKernel, cut_kernels
 from .elementwise import decide_elementwise
 from .forms import Kind
@@ -78,12 +78,11 @@ def prove_kernel(
     except (UnsupportedError, execution.CompilationError) as error:
         return theorem("unknown", "no code", str(error).partition("\n")[0])
     try:
-        return theorem("proved", _proof_method(comparison))
+        return theorem("proved", _proof_method(comparison) + comparison.level)
     except RefutedError as refuted:
         bound = f"at most {refuted.bound}: " if refuted.bound else ""
-        return theorem(
-            "refuted", "search", bound + comparison.description(refuted.inputs)
-        )
+        details = bound + comparison.description(refuted.inputs)
+        return theorem("refuted", f"search{comparison.level}", details)
     except (UnsupportedError, execution.CompilationError) as error:
         count = f"{counted(comparison.calls, 'input')} gave equal results"
         return theorem("unknown", count, str(error))
@@ -130,6 +129,17 @@ def decide(comparison: KernelComparison) -> str:
         RefutedError: with an input for which the results differ.
         UnsupportedError: if the form of the kernel is unsupported.
     """
+    try:
+        comparison.analyze(is_scheduled=True)
+        return _decide_form(comparison)
+    except UndecidedError:
+        raise
+    except (UnsupportedError, execution.CompilationError):
+        comparison.analyze(is_scheduled=False)
+    return _decide_form(comparison)
+
+
+def _decide_form(comparison: KernelComparison) -> str:
     op, form = comparison.kernel.op, comparison.form
     kinds = [form.kinds[result] for result in form.results]
     if max(kinds) <= Kind.MOVED and has_quantization_trait(op, MovesElements):

@@ -29,10 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import SSAValue
 
-from xdsl_quant.dialects.quant import (
-    BlockScaledQuantizedType,
-    ScaledQuantizedType,
-)
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType, ScaledQuantizedType
 from xdsl_quant.dialects.quant.storage_types import QuantileType
 from xdsl_quant.machines.arith import FloatExpression, IntegerExpression
 from xdsl_quant.machines.expression import signed_bounds

@@ -73,9 +73,7 @@ from xdsl_quant.pass_outcome import CountingPass, PassOutcome
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     quantized_result_type,
 )
-from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import (
-    check_real_values,
-)
+from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import check_real_values
 from xdsl_quant.transforms.statistics.ranges.value_ranges import (
     ValueRanges,
     attribute_ranges,
@@ -85,12 +83,7 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
 
 from .dialect_casts import casts_as_quant
 from .module_kernels import kernels_of, ops_outside_kernels
-from .port_ranges import (
-    port_ranges,
-    set_coupled_ports,
-    set_result_rounding,
-    set_specs,
-)
+from .port_ranges import port_ranges, set_coupled_ports, set_result_rounding, set_specs
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
 
 LinkOp = (

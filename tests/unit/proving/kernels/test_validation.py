@@ -1,6 +1,6 @@
 """`xdsl-quant prove --after convert-tfl-to-...`: pipelines on models, kernel by kernel."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,19 @@ from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.rewriter import Rewriter
 
 from tests.proving.kernel_mutants import STABLEHLO, module, outcomes
+from xdsl_quant.execution import CompiledFunction
+from xdsl_quant.execution.schedule import StepError
 from xdsl_quant.inspecting import op_recording
-from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
+from xdsl_quant.numerics.arrays import Array
+from xdsl_quant.proving.kernels import (
+    ModelKernel,
+    comparison,
+    cut_kernels,
+    prove_kernel,
+    scheduling,
+)
 from xdsl_quant.proving.kernels.comparison import KernelComparison
+from xdsl_quant.proving.kernels.scheduling import scheduled_module
 from xdsl_quant.proving.theorems import Theorem
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.tools.prove import main
@@ -38,7 +48,7 @@ def proved(
     ("name", "passes", "method"),
     [
         ("conv_2d", LINALG, "36 unit vectors, 1,536 steps"),
-        ("depthwise_conv_2d", TOSA, "12 unit vectors, 1,024 steps"),
+        ("depthwise_conv_2d", TOSA, "12 unit vectors, 1,024 steps, before scheduling"),
         ("average_pool_2d", TOSA, "1,531 sums of 6 elements"),
         ("logistic", LINALG, "all 256 inputs of an element"),
         ("quantize", TOSA, "all 256 inputs of an element"),
@@ -122,6 +132,46 @@ def test_extension_of_another_sign_is_not_affine(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(KernelComparison, "check_random_inputs", nothing)
     assert prove_kernel(kernel, LINALG, mutate).verdict == "unknown"
+
+
+def _skip(_: KernelComparison) -> None:
+    return
+
+
+def test_faults_of_the_complete_code_are_refuted(monkeypatch: pytest.MonkeyPatch):
+    after = KernelComparison.after
+
+    def wrong(self: KernelComparison, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        (result,) = after(self, inputs)
+        # A unit vector, and no input of other proofs.
+        is_unit_vector = (inputs[0] != -128).sum() == 1
+        return (result ^ 1 if is_unit_vector else result,)
+
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+    monkeypatch.setattr(KernelComparison, "after", wrong)
+    assert proved("fully_connected").verdict == "refuted"
+
+
+def test_code_is_analyzed_after_scheduling(monkeypatch: pytest.MonkeyPatch):
+    def wrong(code: CompiledFunction) -> ModuleOp:
+        module = scheduled_module(code)
+        _replace_constant("xi8>", lambda values: [values[0] ^ 1, *values[1:]])(module)
+        return module
+
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+    monkeypatch.setattr(comparison, "scheduled_module", wrong)
+    theorem = proved("fully_connected")
+    assert theorem.verdict == "unknown"
+    assert theorem.details.startswith("its sums differ")
+
+
+def test_unknown_scheduled_code(monkeypatch: pytest.MonkeyPatch):
+    def failing(*_: object) -> str:
+        raise StepError("pack", ValueError("no"))
+
+    monkeypatch.setattr(scheduling, "scheduled_tensors", failing)
+    theorem = proved("logistic")
+    assert theorem.method == "all 256 inputs of an element, before scheduling"
 
 
 def test_refutation_gives_bound_and_input():

@@ -5,12 +5,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    IntAttr,
-    TensorType,
-    UnrankedTensorType,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,

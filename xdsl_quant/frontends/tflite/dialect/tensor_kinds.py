@@ -10,12 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    NoneType,
-    TensorType,
-    UnrankedTensorType,
-    i32,
-)
+from xdsl.dialects.builtin import NoneType, TensorType, UnrankedTensorType, i32
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.type_kinds import TypeKind, VariadicOf

@@ -5,13 +5,7 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    Float16Type,
-    IntegerType,
-    NoneAttr,
-    TensorType,
-    f32,
-)
+from xdsl.dialects.builtin import Float16Type, IntegerType, NoneAttr, TensorType, f32
 
 from xdsl_quant.dialects.quant import BlockScaledQuantizedType, StoredNumbersAttr
 from xdsl_quant.dialects.quant.types import StorageOptions

@@ -34,10 +34,7 @@ from xdsl_quant.dialects.quant import (
     QuantizedType,
     UniformQuantizedSubChannelType,
 )
-from xdsl_quant.dialects.quant.traits import (
-    AccumulatorUniformScale,
-    quantization_trait,
-)
+from xdsl_quant.dialects.quant.traits import AccumulatorUniformScale, quantization_trait
 from xdsl_quant.dialects.quant.types import (
     PerAxisType,
     PerTensorType,

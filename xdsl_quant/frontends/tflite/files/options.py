@@ -3,13 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    FloatAttr,
-    IntegerAttr,
-    StringAttr,
-    i32,
-)
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, i32
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
 

@@ -9,11 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import AnyFloat
 
 from xdsl_quant.dialects.quant.traits import FixedResultUniformScale
-from xdsl_quant.dialects.quant.types import (
-    AnyQuantizedType,
-    UniformType,
-    uniform_type,
-)
+from xdsl_quant.dialects.quant.types import AnyQuantizedType, UniformType, uniform_type
 from xdsl_quant.numerics import QuantizationParameters, RangeRule, choose_parameters
 from xdsl_quant.numerics.arrays import Array
 

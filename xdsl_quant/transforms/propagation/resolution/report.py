@@ -13,10 +13,7 @@ from xdsl.printer import Printer
 
 from xdsl_quant.diagnostics import location_prefix, op_name, table
 from xdsl_quant.dialects.quant.regions import RegionOp
-from xdsl_quant.dialects.quant.types import (
-    NoQuantizedType,
-    UniformType,
-)
+from xdsl_quant.dialects.quant.types import NoQuantizedType, UniformType
 
 from ..kernel_matching import is_constant
 from ..module_kernels import (
