@@ -168,6 +168,7 @@ def _compared_inputs(kernel: ModelKernel, lowered: ModuleOp, method: str) -> str
             inputs.append(np.where(is_kept, x, np.int8(-3)))
         comparison.check(inputs)
     if "unit vectors" in method:
+        comparison.analyze(is_scheduled=not method.endswith("before scheduling"))
         method = _Exhaustion(comparison, comparison.form.affine_start()).decide()
     return f"{method}, and {_RANDOM_INPUTS} random inputs"
 
