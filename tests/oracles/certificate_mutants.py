@@ -3,9 +3,10 @@ Mutants of the analysis of certificates, held against errors of drawn inputs.
 
 `python -m tests.oracles.certificate_mutants --count 60` changes one operator, function or
 constant in the transfer functions or the back substitution at a time. A mutant is `refuted`
-if an error or a float result of a drawn input exceeds its bound, if a relaxation does not
-contain drawn values, or if it raises an error. It is `harmless` if none of its bounds is
-tighter than before, and `open` otherwise.
+if an error or a float result of a drawn input exceeds its bound, if a part of the analysis
+does not hold for drawn values, if it raises an error, or, for equal bounds, if a unit test
+of refusals fails. It is `harmless` if some of its bounds are wider and none is tighter, or
+if `certificate_mutants.txt` states why it is sound, and `open` otherwise.
 """
 
 from __future__ import annotations
@@ -14,29 +15,30 @@ import argparse
 import ast
 import copy
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
-from itertools import product
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.mutants.survivors import Mutant, listed
 from xdsl_quant.proving import Region, certify
 from xdsl_quant.proving.certificates.attacks import runner
 from xdsl_quant.runtime.entry_function import entry_function
 
+from .certificate_parts import CHECKS, PACKAGE
 from .certificates import BATCH, Floats, drawn_inputs, networks
 
-PACKAGE = "xdsl_quant.proving.certificates"
 FOLDER = Path("xdsl_quant/proving/certificates")
 
 MUTATED = (
@@ -50,6 +52,9 @@ NETWORKS = (
     *("wine_batch_norm tfl", "attention tfl", "attention stablehlo"),
     "wine_saturated tfl",
 )
+
+SOUND = Path(__file__).with_suffix(".txt")
+"""File of mutants that are sound, with reasons, as in `tests/mutants/survivors.txt`."""
 
 REGIONS, POINTS = 4, 2
 """Number of balls of each network, and of regions of one input, which are tightest."""
@@ -137,7 +142,8 @@ def _sites(tree: ast.AST) -> Iterator[ast.AST]:
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
-        for node in ast.walk(function):
+        # Types of arguments and results are not evaluated.
+        for node in (inner for each in function.body for inner in ast.walk(each)):
             if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
                 yield node
             elif isinstance(node, ast.Compare) and type(node.ops[0]) in _OPERATORS:
@@ -148,13 +154,14 @@ def _sites(tree: ast.AST) -> Iterator[ast.AST]:
                 yield node
 
 
-def mutant(source: str, rng: np.random.Generator) -> tuple[ast.Module, str]:
-    """Change one place that is drawn, and return the module and its description."""
+def mutant(source: str, rng: np.random.Generator) -> tuple[ast.Module, str, str]:
+    """Change one place that is drawn; return the module, its function and the change."""
     tree = ast.parse(source)
     sites = [*_sites(tree)]
     index = int(rng.integers(len(sites)))
     node: Any = sites[index]
-    before = ast.unparse(node)
+    statement, function = _enclosing(tree, node)
+    before = _first_line(statement)
     kind = type(sites[index])
     if kind is ast.BinOp:
         node.op = _OPERATORS[type(node.op)]()
@@ -163,8 +170,28 @@ def mutant(source: str, rng: np.random.Generator) -> tuple[ast.Module, str]:
     elif kind is ast.Attribute:
         node.attr = _FUNCTIONS[node.attr]
     else:
-        node.value = node.value / 2 if isinstance(node.value, float) else node.value + 1
-    return tree, f"line {node.lineno}: {before} -> {ast.unparse(node)}"
+        is_halved = isinstance(node.value, float) and node.value
+        node.value = node.value / 2 if is_halved else node.value + 1
+    return tree, function, f"- {before}\n+ {_first_line(statement)}"
+
+
+def _enclosing(tree: ast.Module, node: ast.AST) -> tuple[ast.AST, str]:
+    """Return the statement of a node, and the names of its functions and classes."""
+    parents = {each: up for up in ast.walk(tree) for each in ast.iter_child_nodes(up)}
+    statement = node
+    while not isinstance(statement, ast.stmt):
+        statement = parents[statement]
+    names: list[str] = []
+    scope = statement
+    while scope in parents:
+        scope = parents[scope]
+        if isinstance(scope, ast.FunctionDef | ast.ClassDef):
+            names.insert(0, scope.name)
+    return statement, ".".join(names)
+
+
+def _first_line(statement: ast.AST) -> str:
+    return ast.unparse(statement).splitlines()[0]
 
 
 @dataclass
@@ -185,135 +212,6 @@ class _MutantFinder(MetaPathFinder, Loader):
         code = compile(ast.fix_missing_locations(self.tree), self.name, "exec")
         # The module of the mutant is run in place of the original.
         exec(code, module.__dict__)
-
-
-def are_slopes_bounded() -> bool:
-    """Return True if difference quotients of all functions are within their bounds."""
-    functions = import_module(f"{PACKAGE}.functions").FUNCTIONS
-    ends = np.sort(np.random.default_rng(2).normal(0, 3, (2000, 2)), axis=1)
-    for function in functions.values():
-        own = np.exp(ends) if function.domain == 0 else ends
-        smallest, largest = function.slopes(own[:, 0], own[:, 1])
-        change = np.diff(function.compute(own), axis=1)[:, 0]
-        quotient = change / np.diff(own, axis=1)[:, 0]
-        error = 1e-7 * (1 + np.abs(quotient))
-        if np.any((quotient < smallest - error) | (quotient > largest + error)):
-            return False
-    return True
-
-
-def _contains(variable: Any, value: Floats, operands: Mapping[Any, Floats]) -> bool:
-    """Return True if a value is within the box and the linear bounds of its variable."""
-    linear = variable.constant
-    for operand, coefficient in variable.terms:
-        if isinstance(coefficient, np.ndarray):
-            linear = linear + coefficient * operands[operand]
-        else:
-            linear = linear + coefficient.apply(operands[operand])
-    distance = np.abs(value - linear) - variable.radius - variable.slack
-    is_inside = (variable.low <= value) & (value <= variable.high)
-    return bool(np.all(is_inside & (distance <= 0)))
-
-
-def are_relaxations_bounded() -> bool:
-    """Return True if drawn products and softmax, and differences, are within bounds."""
-    bounds, relaxations = (
-        import_module(f"{PACKAGE}.{name}") for name in ("bounds", "relaxations")
-    )
-    rng = np.random.default_rng(2)
-    shape = 200, 4
-    variables = bounds.Variables(shape[0])
-    inputs: list[Any] = []
-    for _ in range(4):
-        low, width = rng.normal(0, 2, shape), np.exp(rng.normal(-2, 2, shape))
-        # Without width, rounding errors are all of the bound.
-        width = np.where(rng.random((shape[0], 1)) < 0.5, width, 0.0)
-        inputs.append(variables.input(low, low + width))
-    pairs = [bounds.ValuePair(*inputs[:2]), bounds.ValuePair(*inputs[2:])]
-    products = relaxations.product_pair(variables, *pairs)
-    softmax = relaxations.softmax_pair(variables, pairs[0], shape[1])
-    for _ in range(100):
-        share = rng.random((4, *shape))
-        share = np.where(rng.random(share.shape) < 0.5, np.rint(share), share)
-        drawn = {
-            each: each.low + part * (each.high - each.low)
-            for each, part in zip(inputs, share, strict=True)
-        }
-        first, change, second, more = drawn.values()
-        # Products that are rounded to `f32`, as far as they may be.
-        unit = rng.choice([-1, 1]) * 2.0**-24
-        changed = (first + change) * (second + more)
-        for pair, before, after in (
-            (products, first * second * (1 + unit), changed * (1 - unit)),
-            (softmax, _softmax(first), _softmax(first + change)),
-        ):
-            if not _contains(pair.number, before, drawn):
-                return False
-            if not _contains(pair.difference, after - before, drawn):
-                return False
-    return True
-
-
-def are_roundings_bounded() -> bool:
-    """Return True if bounds of rounding errors are at least the exact largest errors."""
-    maps, analysing, networking, pairing = (
-        import_module(f"{PACKAGE}.{name}")
-        for name in ("linear_maps", "analysis", "networks", "pairing")
-    )
-    for bits, count in product((24, 53), (1, 2, 7, 64, 4096, 10**5, 10**6)):
-        exact = Fraction(count, 2**bits - count)
-        if Fraction(maps.growth(count, 2.0**-bits)) < exact:
-            return False
-    bound = analysing._rounding_error
-    for count in (1, 2, 7, 64):
-        path = maps.Path([maps.Matrix(1, np.full((count, 1), 3.0))])
-        base, zero = networking.Value(None, (count,)), np.zeros(1)
-        total = networking.Sum(None, (1,), [(base, path)], zero)
-        affine = pairing.expand(total, {base})
-        # A product and `count - 1` sums, each rounded up; the constant is 0.
-        exact = 3 * count * ((1 + Fraction(1, 2**24)) ** count - 1)
-        if Fraction(bound(affine, [np.ones(count)])[0]) < exact:
-            return False
-    return True
-
-
-def are_maps_consistent() -> bool:
-    """Return True if differences and transposes of linear maps agree with their results."""
-    maps = import_module(f"{PACKAGE}.linear_maps")
-    rng = np.random.default_rng(2)
-    paddings = (1, 0), (0, 1)
-    window = maps.WindowGeometry((1, 5, 4, 4), (2, 1), (1, 2), paddings)
-    kinds: Sequence[tuple[Any, tuple[int, ...]]] = (
-        (partial(maps.Matrix, 2), (4, 3)),
-        (partial(maps.Convolution, window), (2, 2, 2, 2, 3)),
-        (partial(maps.Convolution, window), (2, 2, 1, 4, 3)),
-        (maps.ElementScaling, (7,)),
-    )
-    for kind, shape in kinds:
-        lhs, rhs = (kind(rng.normal(size=shape)) for _ in range(2))
-        values = rng.normal(size=(2, lhs.inputs))
-        change = lhs.apply(values) - rhs.apply(values)
-        if not np.allclose(lhs.minus(rhs).apply(values), change):
-            return False
-        rows = rng.normal(size=(2, lhs.outputs))
-        sums = (lhs.transpose(rows) * values).sum(), (rows * lhs.apply(values)).sum()
-        if not np.isclose(float(sums[0]), float(sums[1])):
-            return False
-    return True
-
-
-def _softmax(values: Floats) -> Floats:
-    powers = np.exp(values - values.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
-CHECKS = {
-    "slopes": are_slopes_bounded,
-    "relaxations": are_relaxations_bounded,
-    "roundings": are_roundings_bounded,
-    "maps": are_maps_consistent,
-}
-"""Checks of parts of the analysis, which import the package as it is now."""
 
 
 def bounds_of(networks_: Sequence[Observed]) -> list[tuple[Floats, Floats]]:
@@ -351,33 +249,77 @@ def verdict(
     networks_: Sequence[Observed],
     expected: Sequence[tuple[Floats, Floats]],
 ) -> str:
-    """Return the verdict on a mutant of the module `name`."""
-    finder = _MutantFinder(f"{PACKAGE}.{name}", tree)
-    known = {key: module for key, module in sys.modules.items() if PACKAGE in key}
-    for key in known:
-        del sys.modules[key]
-    sys.meta_path.insert(0, finder)
-    try:
-        found = bounds_of(networks_)
-        for part, holds in CHECKS.items():
-            if not holds():
-                return f"refuted ({part})"
-    except Exception as e:  # A mutant may fail in any way.
-        return f"refuted ({type(e).__name__})"
-    finally:
-        sys.meta_path.remove(finder)
-        for key in [key for key in sys.modules if PACKAGE in key]:
-            del sys.modules[key]
-        sys.modules.update(known)
-    is_tighter = False
+    """
+    Return the verdict on a mutant of the module `name`: `equal` if its bounds are those of
+    the module.
+    """
+    with _imported(name, tree):
+        try:
+            found = bounds_of(networks_)
+            for part, holds in CHECKS.items():
+                if not holds():
+                    return f"refuted ({part})"
+        except Exception as e:  # A mutant may fail in any way.
+            return f"refuted ({type(e).__name__})"
+    is_equal, is_tighter = True, False
     for (low, high), (least, most), each in zip(
         found, expected, networks_, strict=True
     ):
         if not np.all((low <= each.least) & (each.most <= high)):
             return "refuted"
+        is_equal &= np.array_equal(low, least) and np.array_equal(high, most)
         margin = 1e-9 * (1 + np.abs(most - least))
         is_tighter |= bool(np.any((low > least + margin) | (high < most - margin)))
-    return "open" if is_tighter else "harmless"
+    if is_equal:
+        return "equal"
+    return "open" if is_tighter else "harmless (wider)"
+
+
+@contextmanager
+def _imported(name: str, tree: ast.Module) -> Generator[None]:
+    """Import the package with a mutant of the module `name`, within a `with` block."""
+    finder = _MutantFinder(f"{PACKAGE}.{name}", tree)
+    packages = PACKAGE.rpartition(".")[0], "tests.unit"
+    known = {
+        key: sys.modules[key] for key in [*sys.modules] if key.startswith(packages)
+    }
+    for key in known:
+        del sys.modules[key]
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for key in [key for key in sys.modules if key.startswith(packages)]:
+            del sys.modules[key]
+        sys.modules.update(known)
+
+
+_REFUSALS = "refused or named or match or several_rows or stored_values"
+"""Names of fast unit tests: above all, what the analysis refuses."""
+
+
+def is_refused(name: str, tree: ast.Module) -> bool:
+    """Return True if a unit test fails for a mutant."""
+    tests = "tests/unit/proving/test_certificates.py"
+    arguments = [
+        "-q",
+        "-x",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        _REFUSALS,
+        tests,
+    ]
+    with _imported(name, tree), redirect_stdout(StringIO()):
+        return pytest.main(arguments) != 0
+
+
+def is_listed(function: str, change: str) -> bool:
+    """Return True if the file of sound mutants has a mutant."""
+    return any(each.has(Mutant(function, change)) for each in listed(SOUND))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -393,11 +335,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     counts: dict[str, int] = dict.fromkeys(("refuted", "harmless", "open"), 0)
     for _ in range(options.count):
         name = MUTATED[int(rng.integers(len(MUTATED)))]
-        tree, text = mutant((FOLDER / f"{name}.py").read_text(), rng)
+        tree, function, change = mutant((FOLDER / f"{name}.py").read_text(), rng)
         with np.errstate(all="ignore"):
             found = verdict(name, copy.deepcopy(tree), known, expected)
+            if found == "equal" and is_refused(name, copy.deepcopy(tree)):
+                found = "refuted (unit test)"
+        if found in ("equal", "open"):
+            found = (
+                "harmless (listed)"
+                if is_listed(f"{name}.{function}", change)
+                else "open"
+            )
         counts[found.split()[0]] += 1
-        print(f"{found:<28} {name} {text}", flush=True)
+        print(f"{found}: {name}.{function}\n{change}", flush=True)
     print(", ".join(f"{count} {name}" for name, count in counts.items()))
     return 0
 

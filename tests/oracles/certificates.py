@@ -98,15 +98,15 @@ def residual_text(batch: int, seed: int = 0) -> str:
         return f"tensor<{batch}x{''.join(f'{size}x' for size in sizes)}f32>"
 
     add, x = lines.add, image(6, 6, 3)
-    pads = lines.constant(np.array([[0, 0], [1, 1], [1, 1], [0, 0]], "<i4"), "i32")
-    padded = add("pad {}", [("%x", x), pads], image(8, 8, 3))
+    pads = lines.constant(np.array([[0, 0], [1, 1], [0, 1], [0, 0]], "<i4"), "i32")
+    padded = add("pad {}", [("%x", x), pads], image(8, 7, 3))
     convolution = "conv_2d " + _CONVOLUTION % (1, 1, "VALID", "RELU6", "")
-    factors = [lines.weights(8, 3, 3, 3), lines.weights(8)]
-    a = add(convolution, [(padded, image(8, 8, 3)), *factors], image(6, 6, 8))
+    factors = [lines.weights(8, 3, 2, 3), lines.weights(8)]
+    a = add(convolution, [(padded, image(8, 7, 3)), *factors], image(6, 6, 8))
     wide = image(6, 6, 8)
     more = ", depth_multiplier = 1 : i32"
     depthwise = "depthwise_conv_2d " + _CONVOLUTION % (1, 1, "SAME", "NONE", more)
-    b = add(depthwise, [(a, wide), lines.weights(1, 3, 3, 8), lines.weights(8)], wide)
+    b = add(depthwise, [(a, wide), lines.weights(1, 2, 3, 8), lines.weights(8)], wide)
     b = add("logistic {}", [(b, wide)], wide)
     activation = '{fused_activation_function = "NONE"}'
     c = add(f"add {activation}", [(a, wide), (b, wide)], wide)

@@ -44,6 +44,9 @@ both models.
 _MOST_ELEMENTS = 1 << 20
 """Maximum number of elements of a variable, all regions of a chunk together."""
 
+_KEPT_BYTES = 1 << 24
+"""Size of an array, above that of coefficients."""
+
 
 @dataclass(frozen=True)
 class RegionCertificate:
@@ -189,6 +192,8 @@ def certify(
         PassFailedException: if an op has no transfer function, or the models differ.
         ValueError: if a model cannot be bounded, or the region does not match it.
     """
+    # The C library keeps freed arrays of up to this size, and so does not map them anew.
+    np.empty(_KEPT_BYTES, np.uint8)
     modules = as_module(quantized), as_module(float_model)
     functions = [entry_function(module, entry) for module in modules]
     start = time.process_time()

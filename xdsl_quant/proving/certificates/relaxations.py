@@ -82,12 +82,10 @@ def softmax_pair(variables: Variables, operand: ValuePair, length: int) -> Value
     center, around = center_and_radius(number.low, number.high)
     matrices, radii, ends = _derivatives(number.low, number.high, length)
     at_center = _softmax_ends(center, center, length)[0]
-    sizes = number.magnitude
-    # Differences from the maximum, their exponentials, the sum and the quotient in `f32`.
-    largest = np.maximum(2 * sizes.max(axis=1, keepdims=True), 1.0)
-    rounding = 2.0**-20 * largest + growth(length + 4, FLOAT_UNIT) + SMALLEST
-    rounding = rounding + np.zeros_like(center)
-    margin = 2.0**-34 * length * (1 + sizes)
+    # Exponentials with a relative error of 16 units in `f32` above and below the line, the
+    # sum and the quotient; of a difference `x` from the maximum, `x * exp(x)` counts.
+    rounding = growth(length + 40, FLOAT_UNIT) + SMALLEST
+    margin = 2.0**-34 * length * (1 + number.magnitude)
     result = variables.define(
         [(number, matrices)],
         at_center - matrices.apply(center),
@@ -95,16 +93,15 @@ def softmax_pair(variables: Variables, operand: ValuePair, length: int) -> Value
     )
     result.tighten(ends[0] - rounding, ends[1] + rounding)
     matrices, radii, quantized_ends = _derivatives(*operand.ends, length)
-    more = 2.0**-20 * (2 * difference.magnitude.max(axis=1, keepdims=True))
     change = variables.define(
         [(difference, matrices)],
         0.0,
-        radii.apply(difference.magnitude) + 2 * rounding + more + margin,
+        radii.apply(difference.magnitude) + 2 * rounding + margin,
         size=center.shape[1],
     )
-    slack = 2 * rounding + more
     change.tighten(
-        quantized_ends[0] - ends[1] - slack, quantized_ends[1] - ends[0] + slack
+        quantized_ends[0] - ends[1] - 2 * rounding,
+        quantized_ends[1] - ends[0] + 2 * rounding,
     )
     return ValuePair(result, change)
 
