@@ -11,11 +11,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    NameLoc,
-    UnrankedTensorType,
-)
+from xdsl.dialects.builtin import AnyFloat, NameLoc, UnrankedTensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -28,10 +24,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
     StoredQuantizedType,
 )
-from xdsl_quant.dialects.quant.types import (
-    ScaledQuantizedType,
-    with_element_type,
-)
+from xdsl_quant.dialects.quant.types import ScaledQuantizedType, with_element_type
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.codecs import float_bounds
 from xdsl_quant.numerics.small_floats import small_float

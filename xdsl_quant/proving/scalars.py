@@ -11,12 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.arith import (
-    CmpfOp,
-    CmpiOp,
-    FastMathFlagsAttr,
-    IntegerOverflowAttr,
-)
+from xdsl.dialects.arith import CmpfOp, CmpiOp, FastMathFlagsAttr, IntegerOverflowAttr
 from xdsl.dialects.builtin import (
     AnyFloat,
     FloatAttr,
@@ -30,14 +25,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
-from .terms import (
-    RoundingName,
-    Term,
-    Terms,
-    UnsupportedError,
-    bit_count,
-    float_sizes,
-)
+from .terms import RoundingName, Term, Terms, UnsupportedError, bit_count, float_sizes
 
 
 @dataclass(frozen=True, eq=False)

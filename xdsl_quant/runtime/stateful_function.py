@@ -13,13 +13,7 @@ from xdsl_quant.runtime.arrays import dense_elements, numpy_dtype
 
 from .arrays import check_argument
 from .entry_function import check_argument_count, entry_function
-from .loading import (
-    Model,
-    apply_passes,
-    as_module,
-    multiverse,
-    parse_passes,
-)
+from .loading import Model, apply_passes, as_module, multiverse, parse_passes
 from .state_arguments import StateArgument, state_arguments
 
 _VARIABLES_TO_ARGUMENTS = "tfl-variables-to-arguments"

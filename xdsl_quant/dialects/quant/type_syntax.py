@@ -43,13 +43,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
 
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    FloatData,
-    IntAttr,
-    IntegerType,
-    NoneAttr,
-)
+from xdsl.dialects.builtin import AnyFloat, FloatData, IntAttr, IntegerType, NoneAttr
 from xdsl.ir import Attribute
 from xdsl.utils.lexer import Location
 from xdsl.utils.mlir_lexer import MLIRTokenKind

@@ -21,12 +21,7 @@ from .block_code import GROUP_SIZE, BlockProduct, block_product_text
 from .byte_products import add_text, memref_argument
 from .contractions import Contraction, contraction_of
 from .epilogues import can_be_delayed, reader_of
-from .memrefs import (
-    constant_of,
-    dimensions_by_loop,
-    f32_constant_of,
-    strides_by_loop,
-)
+from .memrefs import constant_of, dimensions_by_loop, f32_constant_of, strides_by_loop
 from .vector_code import Axis
 
 _MARK = "xdsl_quant.blocks"

@@ -12,13 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import mlir_bindings as mlir
-from ..building import (
-    VIEWS,
-    buffer_of,
-    indexing_maps,
-    input_count,
-    iterator_types_of,
-)
+from ..building import VIEWS, buffer_of, indexing_maps, input_count, iterator_types_of
 from ..mlir_bindings import Values, ir
 from .memrefs import (
     constant_of,

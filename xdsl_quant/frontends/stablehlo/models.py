@@ -12,7 +12,7 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType, i1
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType, UnknownLoc, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import Rewriter
@@ -121,10 +121,8 @@ def _fold_converted_constant(op: Operation) -> None:
     if elements is None or elements.dtype.kind not in "biuf":
         return
     element_type = op.result.type.element_type
-    dtype = float_dtype(element_type.name)
-    constant = stablehlo.ConstantOp(elements_attr(elements.astype(dtype), element_type))
-    constant.location = op.location
-    Rewriter.replace_op(op, constant)
+    folded = elements.astype(float_dtype(element_type.name))
+    _replace_with(op, stablehlo.ConstantOp(elements_attr(folded, element_type)))
 
 
 _ARITHMETIC: Mapping[type[Operation], Callable[..., NDArray[np.generic]]] = {
@@ -148,10 +146,7 @@ def _fold_arithmetic(op: Operation) -> None:
         return
     with np.errstate(all="ignore"):
         folded = function(*arrays)
-    Rewriter.replace_op(op, _constant_like(constants[0], folded))
-    for constant in constants:
-        if constant.parent is not None:
-            _erase_unused(constant)
+    _replace_with(op, _constant_like(constants[0], folded))
 
 
 _NEUTRAL_OPERANDS: Mapping[type[Operation], tuple[float, Sequence[int]]] = {
@@ -206,8 +201,7 @@ def _fold_moved_constant(op: Operation) -> None:
     if isinstance(op, stablehlo.TransposeOp):
         elements = elements.transpose(op.permutation.get_values())
     elements = elements.reshape(type_.get_shape())
-    Rewriter.replace_op(op, _constant_like(source, elements))
-    _erase_unused(source)
+    _replace_with(op, _constant_like(source, elements))
 
 
 def _combine_broadcasts(op: Operation) -> None:
@@ -233,9 +227,7 @@ def _combine_broadcasts(op: Operation) -> None:
     broadcast = stablehlo.BroadcastInDimOp(
         squeezed, result_types=op.result_types, broadcast_dimensions=targets
     )
-    broadcast.location = op.location
-    Rewriter.replace_op(op, (squeezed, broadcast))
-    _erase_unused(inner)
+    _replace_with(op, squeezed, broadcast)
 
 
 def _combine_logistic(op: Operation) -> None:
@@ -249,18 +241,12 @@ def _combine_logistic(op: Operation) -> None:
     if not isinstance(total, stablehlo.AddOp):
         return
     for one, power in (total.operands, total.operands[::-1]):
-        exponential = power.owner
         if _is_filled_with(one, 1.0) and isinstance(
-            exponential, stablehlo.ExponentialOp
+            exponential := power.owner, stablehlo.ExponentialOp
         ):
             negative = exponential.operand.owner
             if isinstance(negative, stablehlo.NegateOp):
-                logistic = stablehlo.LogisticOp(negative.operand)
-                logistic.location = op.location
-                unused = op.lhs.owner, total
-                Rewriter.replace_op(op, logistic)
-                for owner in unused:
-                    _erase_unused(owner)
+                _replace_with(op, stablehlo.LogisticOp(negative.operand))
                 return
 
 
@@ -275,9 +261,7 @@ def _compare_mask(op: Operation) -> None:
         and _is_filled_with(op.rhs, -np.inf)
         and (new_ops := _mask_predicate(op.lhs))
     ):
-        unused = op.rhs.owner
-        Rewriter.replace_op(op, new_ops)
-        _erase_unused(unused)
+        _replace_with(op, *new_ops)
 
 
 def _mask_predicate(value: SSAValue) -> Sequence[Operation]:
@@ -342,10 +326,22 @@ def _constant_like(
     return constant
 
 
+def _replace_with(op: Operation, *new_ops: Operation) -> None:
+    """Replace an op by new ops, and erase the operands that are unused afterwards."""
+    if isinstance(new_ops[-1].location, UnknownLoc):
+        new_ops[-1].location = op.location
+    owners = [operand.owner for operand in op.operands]
+    Rewriter.replace_op(op, new_ops)
+    for owner in owners:
+        _erase_unused(owner)
+
+
 def _erase_unused(op: Operation | Block) -> None:
-    """Erase an unused constant or broadcast, then its unused operands."""
-    if isinstance(op, Operation) and op.results[0].first_use is None:
-        operands = [*op.operands]
+    """Erase an unused op, such as a constant, then its unused operands."""
+    if isinstance(op, Operation) and all(
+        result.first_use is None for result in op.results
+    ):
+        owners = [operand.owner for operand in op.operands]
         Rewriter.erase_op(op)
-        for operand in operands:
-            _erase_unused(operand.owner)
+        for owner in owners:
+            _erase_unused(owner)

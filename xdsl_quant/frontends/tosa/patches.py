@@ -38,14 +38,7 @@ from xdsl.dialects.tosa import (
     SubOp,
 )
 from xdsl.ir import Block
-from xdsl.irdl import (
-    BaseAttr,
-    IRDLOperation,
-    OpDef,
-    OperandDef,
-    PropertyDef,
-    ResultDef,
-)
+from xdsl.irdl import BaseAttr, IRDLOperation, OpDef, OperandDef, PropertyDef, ResultDef
 from xdsl.parser import Parser
 from xdsl.traits import MemoryEffect, Pure
 from xdsl.utils.exceptions import ParseError, VerifyException

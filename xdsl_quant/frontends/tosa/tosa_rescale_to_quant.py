@@ -25,9 +25,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl_quant.diagnostics import refuse, refusing
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
-from xdsl_quant.dialects.quant.ops import (
-    fixed_point_type_of,
-)
+from xdsl_quant.dialects.quant.ops import fixed_point_type_of
 from xdsl_quant.dialects.quant.storage_types import MAX_STORAGE_BITS
 from xdsl_quant.dialects.quant.types import (
     UniformQuantizedPerAxisType,
@@ -35,11 +33,7 @@ from xdsl_quant.dialects.quant.types import (
     uniform_type,
     with_element_type,
 )
-from xdsl_quant.frontends.tosa.rescale import (
-    INEXACT_ROUND,
-    ROUNDING_MODES,
-    Rescale,
-)
+from xdsl_quant.frontends.tosa.rescale import INEXACT_ROUND, ROUNDING_MODES, Rescale
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import (

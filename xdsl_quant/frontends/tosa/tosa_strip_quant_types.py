@@ -27,10 +27,7 @@ from xdsl_quant.dialects.quant.types import ScaledQuantizedType, scalar_or_eleme
 from xdsl_quant.frontends.tosa import ops
 from xdsl_quant.frontends.tosa.rescale import constant_zero_point
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome
-from xdsl_quant.transforms.building.type_replacement import (
-    defined_values,
-    is_quantized,
-)
+from xdsl_quant.transforms.building.type_replacement import defined_values, is_quantized
 from xdsl_quant.transforms.quant.strip_func_quant_types import StrippedTypes
 
 # Checks: each raises `ValueError` if the integers of an op depend on the types.

@@ -16,14 +16,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import Array, check_finite, counts_below
 from .bits import Bytes, join_bits, split_bits
-from .block_scaled import (
-    F32,
-    BlockScaled,
-    ParameterTypes,
-    Shape,
-    Stored,
-    f32_values,
-)
+from .block_scaled import F32, BlockScaled, ParameterTypes, Shape, Stored, f32_values
 from .format import Format
 
 NF4_TABLE = (
