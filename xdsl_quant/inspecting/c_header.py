@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -48,6 +49,8 @@ typedef struct {
 } xq_op;
 """
 
+_c_string = partial(json.dumps, ensure_ascii=False)
+
 _LINE = 16
 """Number of array elements in a line."""
 
@@ -89,11 +92,10 @@ def _check_constants(op: OpRecord, changed: set[str]) -> None:
 def _header_lines(vectors: GoldenVectors, model: str) -> Iterator[str]:
     yield f"/* Golden vectors of {model.replace('*/', '')}: made by xdsl-quant run. */"
     yield _TYPES
-    yield f'#define XQ_FUNCTION "{vectors.function}"'
+    yield f"#define XQ_FUNCTION {_c_string(vectors.function)}"
     yield f"#define XQ_CALLS {vectors.calls}\n"
-    names: dict[str, str] = {}
-    for number, (file, array) in enumerate(vectors.constants.items()):
-        names[file] = f"xq_data_{number}"
+    names = {file: f"xq_data_{i}" for i, file in enumerate(vectors.constants)}
+    for file, array in vectors.constants.items():
         yield from _array_lines(names[file], file, array)
 
     def name_of(record: ArrayRecord | None) -> str:
@@ -116,12 +118,8 @@ def _header_lines(vectors: GoldenVectors, model: str) -> Iterator[str]:
 
 
 def _key(record: ArrayRecord) -> object:
-    """Return the SSA value of a record, or the file of an accumulator."""
+    """Return the key of a value or accumulator; that of a variable is `(name,)`."""
     return record.file if record.value is None else record.value
-
-
-def _variable_key(op: OpRecord) -> object:
-    return "variable", op.variable
 
 
 def _value_records(vectors: GoldenVectors) -> Mapping[object, ArrayRecord]:
@@ -129,36 +127,32 @@ def _value_records(vectors: GoldenVectors) -> Mapping[object, ArrayRecord]:
     Return a record for each value: where it is defined, or else used; for each accumulator;
     and, without a file, for each variable.
     """
+    ports: list[ArrayRecord | None] = [*vectors.arguments]
+    for op in vectors.ops:
+        ports += op.results
+    for op in vectors.ops:
+        ports += [*op.operands, *(step.arrays.get("accumulator") for step in op.steps)]
     found: dict[object, ArrayRecord] = {}
-    ports = [*vectors.arguments]
-    for op in vectors.ops:
-        ports += [record for record in op.results if record is not None]
-    for op in vectors.ops:
-        ports += [record for record in op.operands if record is not None]
-        arrays = [step.arrays.get("accumulator") for step in op.steps]
-        ports += [record for record in arrays if record is not None]
-    for record in ports:
+    for record in filter(None, ports):
         found.setdefault(_key(record), record)
     for op in vectors.ops:
         if op.variable is not None:
             record = next(filter(None, (*op.operands, *op.results)))
-            found.setdefault(_variable_key(op), replace(record, file=""))
+            found.setdefault((op.variable,), replace(record, file=""))
     return found
 
 
 def _array_lines(name: str, file: str, array: Array) -> Iterator[str]:
     is_ratio = file.rpartition(".")[2].startswith("ratio")
     if is_ratio:
-        type_, texts = "double", [float(x).hex() for x in np.ravel(array)]
+        c_type, texts = "double", [float(x).hex() for x in np.ravel(array)]
     else:
         bits = 8 * array.dtype.itemsize
         is_signed = array.dtype.kind == "i"
-        type_ = f"{'' if is_signed else 'u'}int{bits}_t"
-        words = np.ravel(array)
-        if not is_signed:
-            words = np.ascontiguousarray(words).view(f"u{bits // 8}")
+        dtype = f"{'' if is_signed else 'u'}int{bits}"
+        c_type, words = f"{dtype}_t", np.ravel(array).view(dtype)
         texts = [_literal(word, bits, is_signed) for word in words.tolist()]
-    yield f"static const {type_} {name}[] = {{ /* {file} */"
+    yield f"static const {c_type} {name}[] = {{ /* {file} */"
     for start in range(0, len(texts), _LINE):
         yield f"  {', '.join(texts[start : start + _LINE])},"
     if not texts:
@@ -179,18 +173,13 @@ def _value_line(record: ArrayRecord, data: str) -> str:
         raise ValueError(
             f"{record.file} has rank {len(record.shape)}; --c-header supports up to 8"
         )
-    zero_point, scale = (record.zero_points or [0])[0], (record.scales or [0.0])[0]
-    fields = (
-        json.dumps(record.file) if record.file else "NULL",
-        data,
-        record.bits,
-        int(record.is_signed),
-        zero_point,
-        float(scale).hex(),
-        len(record.shape),
-        f"{{{_list_text(record.shape or [0])}}}",
+    scale = float((record.scales or [0.0])[0]).hex()
+    file = _c_string(record.file) if record.file else "NULL"
+    return (
+        f"  {{{file}, {data}, {record.bits}, {int(record.is_signed)}, "
+        f"{(record.zero_points or [0])[0]}, {scale}, {len(record.shape)}, "
+        f"{{{_list_text(record.shape or [0])}}}}},"
     )
-    return f"  {{{_list_text(fields)}}},"
 
 
 def _op_lines(
@@ -199,9 +188,9 @@ def _op_lines(
     name_of: Callable[[ArrayRecord | None], str],
 ) -> Iterator[str]:
     attributes = [
-        f"{{{json.dumps(name)}, {json.dumps(value)}, 0}}"
+        f"{{{_c_string(name)}, {_c_string(value)}, 0}}"
         if isinstance(value, str)
-        else f"{{{json.dumps(name)}, NULL, {float(value)!r}}}"
+        else f"{{{_c_string(name)}, NULL, {float(value)!r}}}"
         for name, value in op.attributes.items()
         if isinstance(value, str | int | float)
     ]
@@ -210,10 +199,10 @@ def _op_lines(
         for ports in (op.operands, op.results)
     )
     if op.variable is not None:
-        operands[0] = indices[_variable_key(op)]
+        operands[0] = indices[(op.variable,)]
     steps = [_step_text(step, indices, name_of) for step in op.steps]
     yield f"  /* {op.file} */"
-    yield f"  {{{json.dumps(op.op)}, {json.dumps(op.function)},"
+    yield f"  {{{_c_string(op.op)}, {_c_string(op.function)},"
     counts = len(operands), len(results), len(steps), len(attributes)
     yield f"   {_list_text(counts)},"
     for values in (operands, results):
@@ -232,7 +221,7 @@ def _step_text(
     accumulator, table = arrays.get("accumulator"), arrays.get("table")
     factors = arrays.get("multiplier", arrays.get("ratio"))
     fields = (
-        json.dumps(step.primitive),
+        _c_string(step.primitive),
         -1 if accumulator is None else indices[_key(accumulator)],
         0 if factors is None else int(np.prod(factors.shape, dtype=int)),
         *(name_of(arrays.get(name)) for name in ("multiplier", "shift", "ratio")),

@@ -83,7 +83,7 @@ class Recorder(Interpreter.Listener):
         # The function of a table evaluates primitives, too.
         self._is_paused = True
         try:
-            step = _observed_step(name, args)
+            step = _observed_step(name, args, self._open[-1].operands)
         finally:
             self._is_paused = False
         steps = self._open[-1].steps
@@ -127,7 +127,7 @@ def _has_table_of(steps: Sequence[Step], step: Step) -> bool:
     )
 
 
-def _observed_step(name: str, args: Sequence[Any]) -> Step | None:
+def _observed_step(name: str, args: Sequence[Any], inputs: PythonValues) -> Step | None:
     """Return the step for the operands of a primitive, or `None` for other primitives."""
     match name:
         case "rescaled" | "rescale_wide":
@@ -142,10 +142,10 @@ def _observed_step(name: str, args: Sequence[Any]) -> Step | None:
             )
         case "scaled_in_f64":
             values, ratio = args
-            accumulator = _accumulator(values, is_wide=False)
-            return Step(
-                name, {"accumulator": accumulator, "ratio": np.float64(1) * ratio}
-            )
+            is_wide = any(getattr(x, "dtype", None) == np.int16 for x in inputs)
+            accumulator = _accumulator(values, is_wide=is_wide)
+            ratio = np.float64(1) * ratio
+            return Step(name, {"accumulator": accumulator, "ratio": ratio})
         case "stored_values":
             _, zero_point, low, high = args
             numbers = {"zero_point": int(zero_point), "low": int(low)}

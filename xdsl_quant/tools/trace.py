@@ -1,21 +1,20 @@
 """Options `--trace` and `--c-header` of the command `xdsl-quant run`: golden vectors."""
 
 import argparse
-import os
-import secrets
-import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant.diagnostics import counted
 from xdsl_quant.inspecting.c_header import c_header
 from xdsl_quant.inspecting.golden_vectors import TracedModel
 from xdsl_quant.numerics.arrays import Array
 
-from .failures import Failure, UsageError, failure_at, write_text
+from .failures import Failure, UsageError, write_text
 
 
 @contextmanager
@@ -36,44 +35,38 @@ def traced_runner(
     if options.trace is None:
         raise UsageError("--c-header: error: needs the option --trace DIR")
     directory = Path(options.trace)
-    _check_empty(directory)
-    name = os.path.basename(options.module)
-    temporary = directory.absolute().with_name(f".{secrets.token_hex(8)}.tmp")
+    name = Path(options.module).name
     models: list[TracedModel] = []
-
-    def runner(module: ModuleOp, name: str) -> Callable[..., Sequence[Array]]:
-        models.append(TracedModel(temporary, module, name, **rounding))
-        return models[-1].step
-
     try:
-        temporary.mkdir()
-        yield runner
-        (model,) = models
-        model.vectors.write_index(name)
-        header = "" if options.c_header is None else c_header(model.vectors, name)
-        # Fails more often than the rename, so that no directory is left behind.
-        write_text(options.c_header, header)
-        _rename(temporary, directory)
+        _check_empty(directory)
+        with TemporaryDirectory(prefix=".", dir=directory.absolute().parent) as parent:
+            temporary = Path(parent, "trace")
+            temporary.mkdir()
+
+            def runner(module: ModuleOp, name: str) -> Callable[..., Sequence[Array]]:
+                models.append(TracedModel(temporary, module, name, **rounding))
+                return models[-1].step
+
+            yield runner
+            (vectors,) = (model.vectors for model in models)
+            vectors.write_index(name)
+            header = "" if options.c_header is None else c_header(vectors, name)
+            # Fails more often than the rename, so that no directory is left behind.
+            write_text(options.c_header, header)
+            if directory.exists():
+                directory.rmdir()
+            temporary.replace(directory)
     except OSError as error:
-        raise failure_at(options.trace, error) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _rename(source: Path, directory: Path) -> None:
-    """Rename a directory to one that is missing or empty."""
-    if directory.exists():
-        directory.rmdir()
-    source.replace(directory)
+        # The name of the file is temporary.
+        problem = str(error.strerror).lower()
+        raise Failure(f"--trace {directory}: error: {problem}") from None
 
 
 def _check_empty(directory: Path) -> None:
-    if directory.exists() and not directory.is_dir():
-        raise Failure(f"--trace {directory}: error: is not a directory")
-    if directory.is_dir() and (count := len([*directory.iterdir()])):
+    if directory.exists() and (count := len([*directory.iterdir()])):
         raise Failure(
-            f"--trace {directory}: error: directory is not empty: found {count} "
-            f"{'entry' if count == 1 else 'entries'}; use a new directory"
+            f"--trace {directory}: error: directory is not empty: found "
+            f"{counted(count, 'entry', 'entries')}; use a new directory"
         )
     if not directory.absolute().parent.is_dir():
         raise Failure(f"--trace {directory}: error: missing directory")

@@ -37,6 +37,19 @@ func.func @main(%x: tensor<1x2x2x1x!x>) -> tensor<1x2x2x2x!y> {
   return %y : tensor<1x2x2x2x!y>
 }"""
 
+DENSE = """
+!x = !quant.uniform<i16:f32, 0.5>
+!w = !quant.uniform<i8<-127:127>:f32, 0.5>
+func.func @main(%x: tensor<1x700x!x>) -> tensor<1x1x!x> {
+  %w = "tfl.pseudo_qconst"() <{qtype = tensor<1x700x!w>,
+    value = dense<127> : tensor<1x700xi8>}> : () -> tensor<1x700x!w>
+  %b = "tfl.no_value"() {value} : () -> none
+  %y = "tfl.fully_connected"(%x, %w, %b) {fused_activation_function = "NONE",
+    keep_num_dims = false, weights_format = "DEFAULT"}
+    : (tensor<1x700x!x>, tensor<1x700x!w>, none) -> tensor<1x1x!x>
+  return %y : tensor<1x1x!x>
+}"""
+
 LOOP = """
 func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> {
   %r = "tfl.while"(%x) <{is_stateless = true}> ({
@@ -158,6 +171,28 @@ def test_wide_kernels_and_tables(tmp_path: Path):
     assert op["steps"][0]["arrays"]["accumulator"]["bits"] == 64
 
 
+def test_width_of_accumulators_is_that_of_the_kernel():
+    """Sums of 16-bit values have 64 bits in each call, also if they fit 32 bits."""
+    Path("wide.mlir").write_text(DENSE)
+    rows = np.array([[[1] * 700], [[32767] * 700]], np.int16)
+    np.save("x.npy", rows)
+    options = "--input", "x.npy", "--steps", "--trace", "t"
+    assert main(["wide.mlir", *options]) == 0
+    (op,) = index_of("t")["ops"]
+    assert op["steps"][0]["arrays"]["accumulator"]["bits"] == 64
+    words = [Path(f"t/call_00{i}/0000_fully_connected.accumulator.hex") for i in (0, 1)]
+    assert [path.read_text() for path in words] == [
+        f"{value * 127 * 700:016x}\n" for value in (1, 32767)
+    ]
+
+
+def test_text_in_the_header_is_escaped():
+    text = CONVOLUTION.replace("@main", '@"a\\22b"')
+    Path("conv.mlir").write_text(text)
+    assert main([*IMAGE, "--trace", "t", "--c-header", "x.h"]) == 0
+    assert '#define XQ_FUNCTION "a\\"b"' in Path("x.h").read_text().splitlines()
+
+
 @pytest.mark.parametrize("name", ["okay_nabu"])
 def test_c_program_replays_a_wake_word_model(name: str):
     compiler = shutil.which("cc")
@@ -170,7 +205,8 @@ def test_c_program_replays_a_wake_word_model(name: str):
     np.save("x.npy", frames)
     options = ("--steps", "--trace", "t", "--c-header", "model.h", "-o", "y.npy")
     assert main([f"{path}", "--input", "x.npy", *options]) == 0
-    flags = ("-O1", "-Wall", "-Wextra", "-Werror", "-include", "model.h")
+    assert len(REPLAY.read_text().splitlines()) <= 200
+    flags = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-include", "model.h")
     sources = (f"{REPLAY}", "-lm", "-o", "replay")
     subprocess.run([compiler, *flags, *sources], check=True)
     operators = read_tflite_model(path.read_bytes(), name).subgraphs[0].operators
@@ -202,7 +238,7 @@ IMAGE = "conv.mlir", "--input=[[[[1], [2]], [[3], [4]]]]"
         ),
         (
             ("conv.mlir", "--trace", "conv.mlir"),
-            "--trace conv.mlir: error: is not a directory",
+            "--trace conv.mlir: error: not a directory",
         ),
         (
             ("conv.mlir", "--trace", "missing/t"),

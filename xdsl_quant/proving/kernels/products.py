@@ -21,10 +21,7 @@ from .parts import elementwise_part
 from .step_functions import merged_steps
 
 _MAX_PLACES = 50
-"""Maximum number of different results for which an input is searched."""
-
-_MAX_STARTS = 64
-"""Maximum number of inputs from which one with a given sum is searched."""
+"""Maximum number of different results for which an input is searched, and of its starts."""
 
 _CHUNK = 1 << 20
 """Number of accumulators that are rescaled in a call."""
@@ -242,14 +239,11 @@ class ProductProof(AffineProof):
             for name, array in scale.arrays.items()
             if name != "accumulator"
         }
-        function = PRIMITIVES[scale.primitive]
-        multiplier = factors.get("ratio")
-        if multiplier is None:
-            scaled = function(sums, (factors["multiplier"], factors["shift"]))
-        else:
-            scaled = function(sums, multiplier)
-        numbers = store.numbers
-        bounds = (numbers[name] for name in ("zero_point", "low", "high"))
+        factor: object = factors.get("ratio")
+        if factor is None:
+            factor = factors["multiplier"], factors["shift"]
+        scaled = PRIMITIVES[scale.primitive](sums, factor)
+        bounds = (store.numbers[name] for name in ("zero_point", "low", "high"))
         return np.asarray(PRIMITIVES["stored_values"](scaled, *bounds))
 
     def _check_monotonic(self, largest: int) -> None:
@@ -279,7 +273,7 @@ class ProductProof(AffineProof):
         span, random = self.high - self.low, np.random.default_rng(0)
         # Start from the smallest sum, then from others.
         offsets = np.where(coefficients < 0, span, 0)
-        for start in range(_MAX_STARTS):
+        for start in range(_MAX_PLACES):
             if start:
                 offsets = random.integers(0, span + 1, coefficients.size)
             rest = target - int(self._first[channel]) - int(coefficients @ offsets)
