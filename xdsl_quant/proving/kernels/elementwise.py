@@ -108,7 +108,7 @@ def distance(found: Array, expected: Array) -> int:
         if found.dtype == np.float32
         else (found.astype(np.int64), expected.astype(np.int64))
     )
-    return int(np.abs(pair[0] - pair[1]).max())
+    return int(np.abs(pair[0] - pair[1]).max(initial=0))
 
 
 # Floats
