@@ -250,7 +250,7 @@ class KernelForm:
                 # Constants may differ between channels, not between pixels.
                 used = attribute.data.used_dims()
                 is_known = (
-                    operand in op.outputs
+                    operand in unused_operands(op)
                     or used <= {last}
                     or is_broadcast_constant(operand)
                     or _is_splat(operand)

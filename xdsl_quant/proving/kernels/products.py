@@ -35,7 +35,7 @@ class ProductProof(AffineProof):
 
     def decide(self) -> str:
         """Return the method; see `validation.decide`."""
-        self._differing: list[Array] = []
+        self._probe, self._probe_units = self.base, 0
         if self.comparison.form.has_constants_of_pixels(self.value):
             raise UnsupportedError("its code has different constants for pixels")
         classes = self.classes()
@@ -70,8 +70,14 @@ class ProductProof(AffineProof):
 
     def _sums(self, x: Array) -> Array:
         """Return the accumulators of the formula as `int64`, and compare the results."""
-        if not self.comparison.is_equal([x]):
-            self._differing.append(x)
+        (expected,) = self.comparison.before([x])
+        try:
+            (found,) = self.comparison.after([x])
+        except ValueError:
+            # A check in the code failed, e.g. of an index of a table.
+            raise RefutedError([x]) from None
+        if (units := distance(found, expected)) > self._probe_units:
+            self._probe, self._probe_units = x, units
         self.steps = self._rescale_steps()
         return self.steps[0].arrays["accumulator"].astype(np.int64)
 
@@ -126,21 +132,12 @@ class ProductProof(AffineProof):
             compared = f"{self._compare_steps(least, most):,} steps"
         else:
             compared = f"{self._compare_all(least, most):,} accumulators"
-        self._check_complete_code()
+        if self._probe_units > self._units:
+            # The complete code differs by more than its parts.
+            raise RefutedError([self._probe])
         if self._wrong:
             self._refute_results()
         return f"{self.probes:,} unit vectors, {compared}"
-
-    def _check_complete_code(self) -> None:
-        """Check that the complete code differs by no more than its parts."""
-        for x in self._differing:
-            (expected,) = self.comparison.before([x])
-            try:
-                (found,) = self.comparison.after([x])
-            except ValueError:
-                raise RefutedError([x]) from None
-            if distance(found, expected) > self._units:
-                raise RefutedError([x])
 
     @property
     def _result_dtype(self) -> np.dtype[np.generic]:

@@ -26,3 +26,30 @@ def test_padding_depends_on_an_argument(padding: str, kind: Kind):
     }}""")
     form = KernelForm.of(module)
     assert [form.kinds[result] for result in form.results] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("elements", "is_used", "name"),
+    [
+        ("[[1, 2], [3, 4]]", False, None),
+        ("5", True, None),
+        ("[[1, 2], [3, 4]]", True, "linalg.generic"),
+    ],
+)
+def test_initial_values_differ_between_pixels(
+    elements: str, is_used: bool, name: str | None
+):
+    module = parse_module(f"""
+    func.func @main(%x: tensor<2x2xi8>) -> tensor<2x2xi8> {{
+      %init = arith.constant dense<{elements}> : tensor<2x2xi8>
+      %y = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
+        affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}}
+        ins(%x : tensor<2x2xi8>) outs(%init : tensor<2x2xi8>) {{
+      ^bb0(%a: i8, %b: i8):
+        %c = arith.addi %a, {"%b" if is_used else "%a"} : i8
+        linalg.yield %c : i8
+      }} -> tensor<2x2xi8>
+      return %y : tensor<2x2xi8>
+    }}""")
+    form = KernelForm.of(module)
+    assert form.is_elementwise(form.function.args) == name
