@@ -41,7 +41,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _run_function(options: argparse.Namespace) -> None:
-    check_files(options, {"-o": options.output, "--c-header": options.c_header})
+    outputs = {"-o": options.output, "--c-header": options.c_header}
+    trace = {} if options.trace is None else {f"--trace {options.trace}": options.trace}
+    check_files(options, outputs, trace)
     module = read_module(options)
     select_kernels(module, options.kernels)
     rounding = _rounding(options, module)

@@ -68,5 +68,3 @@ def _check_empty(directory: Path) -> None:
             f"--trace {directory}: error: directory is not empty: found "
             f"{counted(count, 'entry', 'entries')}; use a new directory"
         )
-    if not directory.absolute().parent.is_dir():
-        raise Failure(f"--trace {directory}: error: missing directory")

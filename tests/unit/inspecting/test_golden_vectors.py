@@ -242,11 +242,15 @@ IMAGE = "conv.mlir", "--input=[[[[1], [2]], [[3], [4]]]]"
         ),
         (
             ("conv.mlir", "--trace", "missing/t"),
-            "--trace missing/t: error: missing directory",
+            "--trace missing/t: error: no such file or directory",
         ),
         (
             ("conv.mlir", "--c-header", "x.h"),
             "--c-header: error: needs the option --trace DIR",
+        ),
+        (
+            (*IMAGE, "--trace", "t", "--c-header", "t"),
+            "--c-header t: error: output would overwrite --trace t; use another file",
         ),
         (
             (*IMAGE, "--trace", "t", "--c-header", "missing/x.h"),

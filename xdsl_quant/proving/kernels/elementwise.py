@@ -1,6 +1,7 @@
 """Proofs for kernels whose result elements depend on one element of each argument."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import inf, prod
 
 import numpy as np
@@ -137,12 +138,11 @@ def _decide_floats(comparison: KernelComparison) -> str:
         return np.concatenate(found)[: keys.size].reshape(keys.shape)
 
     low, high = _pieces(comparison, evaluated)
-    bounds = np.iinfo(zero.dtype.name)
-    steps = merged_steps(
-        lambda keys: evaluated(comparison.after, keys),
-        lambda keys: evaluated(comparison.before, keys),
-        *(low, high, np.arange(bounds.min, bounds.max + 1)),
-    )
+    pair = partial(evaluated, comparison.after), partial(evaluated, comparison.before)
+    ends = np.stack([f(np.stack([low, high])) for f in pair]).astype(np.int64)
+    first, last = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
+    results = first + np.arange(int((last - first).max()) + 1)[:, None]
+    steps = merged_steps(*pair, low, high, results)
     numbers = [_NOT_NUMBERS.view(np.float32), from_ordered_bits(steps).reshape(-1)]
     compare_results(comparison, calls(np.concatenate(numbers)))
     return f"{steps.size:,} steps of all f32 numbers, and NaN"
@@ -176,7 +176,7 @@ def _pieces(
 
     (index,) = indices
     ends = inner(index, np.stack([low, high]))
-    results = np.arange(int(ends.min()) + 1, int(ends.max()) + 1)
+    results = np.arange(int(ends.min()) + 1, int(ends.max()) + 1)[:, None]
     changes = thresholds(lambda keys: inner(index, keys), low, high, results)
     first = np.unique(np.concatenate([low, changes.reshape(-1)]))
     last = np.append(first[1:] - 1, high)

@@ -179,7 +179,7 @@ class ProductProof(AffineProof):
         bounds = np.iinfo(self._result_dtype.name)
         code = self._code(_MAX_STEPS)
         # The first one is a result of all arguments.
-        results = np.arange(bounds.min, bounds.max + 1)
+        results = np.arange(bounds.min, bounds.max + 1)[:, None]
 
         def formula(values: Array) -> Array:
             return self._stored(

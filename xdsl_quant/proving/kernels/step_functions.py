@@ -20,7 +20,7 @@ def thresholds(
         function: non-decreasing function.
         low: smallest arguments `[channels]`.
         high: largest arguments `[channels]`.
-        results: the results `[steps]`.
+        results: the results `[steps, channels]`, or `[steps, 1]` for all channels.
 
     Returns:
         Array `[steps, channels]`, `high + 1` if no argument gives a result.
@@ -30,7 +30,7 @@ def thresholds(
     last = np.broadcast_to(high + 1, shape).copy()
     while (first < last).any():
         middle = (first + last) >> 1
-        is_reached = function(np.minimum(middle, high)) >= results[:, None]
+        is_reached = function(np.minimum(middle, high)) >= results
         is_open = first < last
         last = np.where(is_open & is_reached, middle, last)
         first = np.where(is_open & ~is_reached, middle + 1, first)
@@ -51,7 +51,7 @@ def merged_steps(
         other: non-decreasing function.
         low: smallest arguments `[channels]`.
         high: largest arguments `[channels]`.
-        results: all results, from the smallest to the largest.
+        results: all results, from the smallest to the largest, as for `thresholds`.
     """
     found = [thresholds(each, low, high, results) for each in (one, other)]
     return np.minimum(np.concatenate(found), high)

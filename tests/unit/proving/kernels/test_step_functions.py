@@ -12,7 +12,7 @@ from xdsl_quant.proving.kernels.step_functions import (
 )
 
 LOW, HIGH = np.array([-9, 3]), np.array([20, 3])
-RESULTS = np.arange(-4, 4)
+RESULTS = np.arange(-4, 4)[:, None]
 
 
 def _function(values: Array) -> StepFunction:

@@ -220,10 +220,11 @@ def quantization(scale: float = 0.5) -> ModelKernel:
     return kernel
 
 
-def test_quantization_is_proved_for_all_floats():
-    theorem = prove_kernel(quantization(0.3), LINALG)
+@pytest.mark.parametrize(("passes", "steps"), [(LINALG, "512"), (TOSA, "1,536")])
+def test_quantization_is_proved_for_all_floats(passes: str, steps: str):
+    theorem = prove_kernel(quantization(0.3), passes)
     assert theorem.verdict == "proved"
-    assert theorem.method == "512 steps of all f32 numbers, and NaN"
+    assert theorem.method == f"{steps} steps of all f32 numbers, and NaN"
 
 
 def test_rounding_of_halves_is_refuted():

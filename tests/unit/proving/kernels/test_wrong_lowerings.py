@@ -5,14 +5,17 @@ Each one replaces text in the code of a kernel. Random inputs are skipped: proof
 depend on them.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import tosa
+from xdsl.dialects.builtin import ModuleOp, f32
 
 from tests.proving.kernel_mutants import LINALG, STABLEHLO, TOSA, module
 from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
 from xdsl_quant.proving.kernels.comparison import KernelComparison
+from xdsl_quant.runtime.arrays import elements_attr
 from xdsl_quant.runtime.loading import parse_module
 
 KERNELS = {kernel.op.name: kernel for kernel in cut_kernels(module())}
@@ -271,6 +274,25 @@ def test_index_out_of_a_table_is_refuted(monkeypatch: pytest.MonkeyPatch):
     theorem = prove_kernel(_quantization("i8"), TOSA, wrong.mutate)
     assert theorem.verdict == "refuted"
     assert "out-of-bounds" in theorem.details
+
+
+@pytest.mark.parametrize("index", [1, 100, 254])
+def test_wrong_result_of_one_float_is_refuted(
+    index: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+
+    def mutate(lowered: ModuleOp) -> None:
+        tables = [op for op in lowered.walk() if isinstance(op, tosa.ConstOp)]
+        (table, _) = [op for op in tables if "256x1xf32" in str(op.result_types[0])]
+        bounds: Any = table.properties["values"]
+        values = np.array([*bounds.get_values()], np.float32)
+        values[index] = np.nextafter(values[index], np.float32(np.inf))
+        table.properties["values"] = elements_attr(values.reshape(1, 256, 1), f32)
+
+    theorem = prove_kernel(_quantization("i8"), TOSA, mutate)
+    assert theorem.verdict == "refuted"
+    assert theorem.details.startswith("at most 1 unit")
 
 
 def test_index_of_a_sum_out_of_a_table(monkeypatch: pytest.MonkeyPatch):
