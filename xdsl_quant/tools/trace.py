@@ -38,7 +38,11 @@ def traced_runner(
     name = Path(options.module).name
     models: list[TracedModel] = []
     try:
-        _check_empty(directory)
+        if directory.exists() and (count := len([*directory.iterdir()])):
+            raise Failure(
+                f"--trace {directory}: error: directory is not empty: found "
+                f"{counted(count, 'entry', 'entries')}; use a new directory"
+            )
         parent = directory if directory.exists() else directory.absolute().parent
         with TemporaryDirectory(prefix=".", dir=parent) as temporary:
 
@@ -59,11 +63,3 @@ def traced_runner(
         # The name of the file is temporary.
         problem = str(error.strerror).lower()
         raise Failure(f"--trace {directory}: error: {problem}") from None
-
-
-def _check_empty(directory: Path) -> None:
-    if directory.exists() and (count := len([*directory.iterdir()])):
-        raise Failure(
-            f"--trace {directory}: error: directory is not empty: found "
-            f"{counted(count, 'entry', 'entries')}; use a new directory"
-        )
