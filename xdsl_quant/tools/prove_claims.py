@@ -76,6 +76,8 @@ def _pipeline_claim(
     options: argparse.Namespace, rounding: Rounding
 ) -> tuple[str, Iterator[Theorem]]:
     if "convert-tfl-to-" in options.after:
+        unused = given_options(options) - {"--after", "--passes"}
+        check_unused(options, unused, "for kernels")
         # Loads MLIR and the recording of kernels.
         prove = slice_function("--after", "proving.kernels.kernel_theorems")
         title = f"{options.module}: {options.after}, kernel by kernel"

@@ -38,33 +38,28 @@ def traced_runner(
     name = Path(options.module).name
     models: list[TracedModel] = []
     try:
-        _check_empty(directory)
-        with TemporaryDirectory(prefix=".", dir=directory.absolute().parent) as parent:
-            temporary = Path(parent, "trace")
-            temporary.mkdir()
+        if directory.exists() and (count := len([*directory.iterdir()])):
+            raise Failure(
+                f"--trace {directory}: error: directory is not empty: found "
+                f"{counted(count, 'entry', 'entries')}; use a new directory"
+            )
+        parent = directory if directory.exists() else directory.absolute().parent
+        with TemporaryDirectory(prefix=".", dir=parent) as temporary:
 
             def runner(module: ModuleOp, name: str) -> Callable[..., Sequence[Array]]:
-                models.append(TracedModel(temporary, module, name, **rounding))
+                models.append(TracedModel(Path(temporary), module, name, **rounding))
                 return models[-1].step
 
             yield runner
             (vectors,) = (model.vectors for model in models)
             vectors.write_index(name)
             header = "" if options.c_header is None else c_header(vectors, name)
-            # Fails more often than the rename, so that no directory is left behind.
+            # Fails more often than the renames, so that no directory is left behind.
             write_text(options.c_header, header)
-            if directory.exists():
-                directory.rmdir()
-            temporary.replace(directory)
+            directory.mkdir(exist_ok=True)
+            for path in Path(temporary).iterdir():
+                path.replace(directory / path.name)
     except OSError as error:
         # The name of the file is temporary.
         problem = str(error.strerror).lower()
         raise Failure(f"--trace {directory}: error: {problem}") from None
-
-
-def _check_empty(directory: Path) -> None:
-    if directory.exists() and (count := len([*directory.iterdir()])):
-        raise Failure(
-            f"--trace {directory}: error: directory is not empty: found "
-            f"{counted(count, 'entry', 'entries')}; use a new directory"
-        )

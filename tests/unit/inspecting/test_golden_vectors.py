@@ -186,6 +186,14 @@ def test_width_of_accumulators_is_that_of_the_kernel():
     ]
 
 
+def test_empty_directory_behind_a_link():
+    Path("empty").mkdir()
+    Path("link").symlink_to("empty")
+    assert main([*IMAGE, "--trace", "link", "--c-header", "link/x.h"]) == 0
+    found = sorted(path.name for path in Path("empty").iterdir())
+    assert found == ["call_000", "constants", "index.json", "x.h"]
+
+
 def test_text_in_the_header_is_escaped():
     text = CONVOLUTION.replace("@main", '@"a\\22b"')
     Path("conv.mlir").write_text(text)

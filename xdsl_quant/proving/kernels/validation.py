@@ -43,10 +43,12 @@ def kernel_theorems(module: ModuleOp, passes: str) -> Iterator[Theorem]:
 
     Raises:
         IRError: if the pipeline has an unknown pass or option.
+        UnsupportedError: if the module has no kernels.
     """
     parse_passes(passes)
-    for kernel in cut_kernels(module):
-        yield prove_kernel(kernel, passes)
+    if not (kernels := [*cut_kernels(module)]):
+        raise UnsupportedError("the module has no ops to compare")
+    yield from (prove_kernel(kernel, passes) for kernel in kernels)
 
 
 def prove_kernel(

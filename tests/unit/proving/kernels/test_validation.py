@@ -292,6 +292,30 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert captured.err == f"{path}: error: 1 claim not proved\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", (), "the module has no ops to compare"),
+        (
+            "func.func @main() { func.return }",
+            ("--entry", "main"),
+            "option --entry has no effect for kernels; remove it",
+        ),
+    ],
+)
+def test_nothing_to_prove_and_unused_options_are_errors(
+    text: str,
+    options: Sequence[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    path = tmp_path / "m.mlir"
+    path.write_text(f"builtin.module {{ {text} }}")
+    assert main([str(path), "--after", LINALG, *options]) == 1
+    assert capsys.readouterr().err == f"{path}: error: {message}\n"
+
+
 @pytest.mark.parametrize("op", ["tfl.gather", "tfl.embedding_lookup"])
 def test_indices_without_results_are_open(op: str):
     axes = " <{axis = 0 : i32, batch_dims = 0 : i32}>" if op == "tfl.gather" else ""
