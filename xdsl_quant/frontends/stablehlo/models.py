@@ -172,11 +172,11 @@ def _remove_neutral_operand(op: Operation) -> None:
 
 def _is_filled_with(value: SSAValue, number: float) -> bool:
     """Return True for a float constant, possibly broadcast, of equal elements."""
-    elements = _broadcast_elements(value)
+    elements = _unbroadcast_elements(value)
     return elements is not None and bool(np.all(elements == number))
 
 
-def _broadcast_elements(value: SSAValue) -> NDArray[np.generic] | None:
+def _unbroadcast_elements(value: SSAValue) -> NDArray[np.generic] | None:
     """Return the elements of a float constant before any broadcast; otherwise `None`."""
     while isinstance(
         value.owner, stablehlo.BroadcastInDimOp | stablehlo.DynamicBroadcastInDimOp
@@ -282,7 +282,7 @@ def _mask_predicate(value: SSAValue) -> Sequence[Operation]:
         return ()
     if _is_filled_with(op.on_false, -np.inf):
         return (stablehlo.NotOp(op.pred),)
-    constants = map(_broadcast_elements, (op.on_true, op.on_false))
+    constants = map(_unbroadcast_elements, (op.on_true, op.on_false))
     if all(each is not None and np.isfinite(each).all() for each in constants):
         # No element is infinite.
         return (stablehlo.XorOp(op.pred, op.pred),)

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
@@ -35,14 +36,20 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
 )
 from xdsl_quant.frontends.stablehlo.calls import endless_call
-from xdsl_quant.frontends.stablehlo.dialect import MapOp, ReturnOp, ScatterOp, SortOp
+from xdsl_quant.frontends.stablehlo.dialect import (
+    MapOp,
+    ReturnOp,
+    ScatterOp,
+    SortOp,
+    TypeExtensionsAttr,
+)
 from xdsl_quant.frontends.stablehlo.dialect.shardy import (
     ManualComputationOp,
     erase_shardings,
 )
 from xdsl_quant.pass_outcome import CountingPass, PassOutcome, ops_of_dialect
 from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
-from xdsl_quant.transforms.building.type_replacement import defined_values
+from xdsl_quant.transforms.building.type_replacement import defined_values, set_type
 from xdsl_quant.unsupported import Unsupported
 from xdsl_quant.xdsl_patches import patched_pass
 
@@ -165,7 +172,18 @@ def _is_lowered_with_parent(op: Operation) -> bool:
     )
 
 
-# Types with a signedness
+# Types with bounds or a signedness
+
+
+def _erase_bounds(ops: Sequence[Operation]) -> Sequence[tuple[SSAValue, Attribute]]:
+    """Erase `#stablehlo.bounds` from types; return the values with their former types."""
+    bounded: list[tuple[SSAValue, Attribute]] = []
+    for value in (value for op in ops for value in defined_values(op)):
+        type_ = value.type
+        if isa(type_, TensorType) and isinstance(type_.encoding, TypeExtensionsAttr):
+            bounded.append((value, type_))
+            set_type(value, TensorType(type_.element_type, type_.shape))
+    return bounded
 
 
 def _check_signedness(op: Operation) -> None:
@@ -212,6 +230,7 @@ class ConvertStableHLOToLinalgPass(CountingPass):
             call, name = recursion
             refuse(call, "never returns", f"function '{name}' calls itself")
         all_ops = [*op.walk()]
+        bounded = _erase_bounds(all_ops)
         candidates = ops_of_dialect(op, "stablehlo")
         replacements: list[Replacement] = []
         control_flow: list[ControlFlowOp] = []
@@ -229,7 +248,13 @@ class ConvertStableHLOToLinalgPass(CountingPass):
         except PassFailedException:
             for replacement in replacements:
                 replacement.discard()
+            for value, type_ in bounded:
+                set_type(value, type_)
             raise
+        if bounded:
+            for inner in all_ops:
+                if isinstance(inner, FuncOp) and not inner.is_declaration:
+                    inner.update_function_type()
         erase_shardings(op)
         _insert(replacements)
         for inner in control_flow:

@@ -35,7 +35,7 @@ from xdsl_quant.dialects.quant.traits import (
     Reduces,
     has_quantization_trait,
 )
-from xdsl_quant.frontends.stablehlo.dialect import ConvertOp, TypeExtensionsAttr
+from xdsl_quant.frontends.stablehlo.dialect import ConvertOp
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.signless_types import signless
 from xdsl_quant.unsupported import Unsupported
@@ -221,10 +221,7 @@ def _check_type(op: Operation, type_: Attribute) -> None:
     if not isa(type_, TensorType):
         raise Unsupported(f"{value}, expected a ranked tensor")
     if not isinstance(type_.encoding, NoneAttr):
-        remedy = ""
-        if isinstance(type_.encoding, TypeExtensionsAttr):
-            remedy = "; remove '#stablehlo.bounds' from the types of the module"
-        raise Unsupported(f"{value}, which has an unsupported encoding{remedy}")
+        raise Unsupported(f"{value}, which has an unsupported encoding")
     element_type, accepts_stored = type_.element_type, accepts_stored_values(op)
     if isinstance(element_type, QuantizedType):
         if not (accepts_stored or has_quantization_trait(op, Reduces)):
