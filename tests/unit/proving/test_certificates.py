@@ -89,7 +89,7 @@ def test_witnesses_have_other_classes():
     model = EXAMPLES / "wine.tflite"
     quantized = quantize(model, EXAMPLES / "wine_samples.npz").module
     found = certify(quantized, model, Region.ball(samples, 1.5), tries=60)
-    refuted = {claim: (number, x) for _, number, claim, x in witnesses(found)}
+    refuted = {claim: (number, x) for number, claim, x in witnesses(found)}
     number, numbers = refuted["float"]
     argument = np.array(numbers, np.float32).reshape(found.shape)
     (result,) = run_function(model, "main", argument)
@@ -268,8 +268,8 @@ def _product(rows: int = 1, bias: int = 0) -> tuple[str, str]:
 @pytest.mark.parametrize("scale", ["1.0e-9", "5.9604644775390625e-08"])
 def test_sum_whose_rescale_overflows_is_refused(scale: str):
     """
-    The kernel adds in units of 2 / 2**20 of the larger scale, and shifts left: by 5 bits for
-    the scale 2**-24.
+    The kernel adds in units of 2 / 2**20 of the larger scale, and shifts left: by 5 bits
+    for the scale 2**-24.
     """
     text = """
     func.func @main(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
