@@ -98,11 +98,9 @@ def residual_text(batch: int, seed: int = 0) -> str:
         return f"tensor<{batch}x{''.join(f'{size}x' for size in sizes)}f32>"
 
     add, x = lines.add, image(6, 6, 3)
-    pads = lines.constant(np.array([[0, 0], [1, 1], [0, 1], [0, 0]], "<i4"), "i32")
-    padded = add("pad {}", [("%x", x), pads], image(8, 7, 3))
-    convolution = "conv_2d " + _CONVOLUTION % (1, 1, "VALID", "RELU6", "")
+    convolution = "conv_2d " + _CONVOLUTION % (1, 1, "SAME", "RELU6", "")
     factors = [lines.weights(8, 3, 2, 3), lines.weights(8)]
-    a = add(convolution, [(padded, image(8, 7, 3)), *factors], image(6, 6, 8))
+    a = add(convolution, [("%x", x), *factors], image(6, 6, 8))
     wide = image(6, 6, 8)
     more = ", depth_multiplier = 1 : i32"
     depthwise = "depthwise_conv_2d " + _CONVOLUTION % (1, 1, "SAME", "NONE", more)
@@ -113,16 +111,18 @@ def residual_text(batch: int, seed: int = 0) -> str:
     c = add(f"mul {activation}", [(c, wide), lines.weights(8)], wide)
     c = add(f"sub {activation}", [(c, wide), lines.weights(8)], wide)
     pool = "max_pool_2d " + _POOL % (2, 2, "VALID", "RELU")
-    c = add(pool, [(c, wide)], image(3, 3, 8))
-    small = image(3, 3, 8)
+    pads = lines.constant(np.array([[0, 0], [1, 1], [0, 2], [0, 0]], "<i4"), "i32")
+    c = add("pad {}", [(c, wide), pads], image(8, 8, 8))
+    small = image(4, 4, 8)
+    c = add(pool, [(c, image(8, 8, 8))], small)
     pool = "average_pool_2d " + _POOL % (1, 1, "SAME", "NONE")
     d = add(pool, [(c, small)], small)
     d = add("gelu {approximate = false}", [(d, small)], small)
     e = add("tanh {}", [(c, small)], small)
     joined = '{axis = 3 : i32, fused_activation_function = "NONE"}'
-    f = add(f"concatenation {joined}", [(d, small), (e, small)], image(3, 3, 16))
+    f = add(f"concatenation {joined}", [(d, small), (e, small)], image(4, 4, 16))
     axes = lines.constant(np.array([1, 2], "<i4"), "i32")
-    g = add("mean {keep_dims = false}", [(f, image(3, 3, 16)), axes], image(16))
+    g = add("mean {keep_dims = false}", [(f, image(4, 4, 16)), axes], image(16))
     dense = '{keep_num_dims = false, weights_format = "DEFAULT", '
     dense += 'fused_activation_function = "NONE"}'
     factors = [lines.weights(4, 16), lines.weights(4)]

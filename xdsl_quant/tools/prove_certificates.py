@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.proving.certificates import Certificate, Region, certify, witnesses
+from xdsl_quant.proving.certificates.certificate import TITLES
 from xdsl_quant.proving.certificates.readers import check_function
 from xdsl_quant.quantizer.samples import batches_of
 from xdsl_quant.runtime.batches import as_tuple
@@ -97,18 +98,17 @@ def _witness_commands(options: argparse.Namespace, found: Certificate) -> Sequen
     """Return a command for the first argument that refutes each claim."""
     lines: list[str] = []
     shown: set[str] = set()
-    for _, number, claim, argument in witnesses(found):
+    for number, claim, argument in witnesses(found):
         if claim in shown:
             continue
         shown.add(claim)
-        lines.append(f"refuted in region {number}, {_NAMES[claim]}:")
+        lines.append(f"refuted in region {number}, {TITLES[claim]}:")
         if len(argument) > _MOST_SHOWN:
             key = f"regions[{number}].witnesses.{claim}"
             lines.append(f"by {len(argument)} numbers: see '{key}' of --json FILE")
             continue
-        array = np.array(argument).astype(np.float32).reshape(found.shape)
-        text = json.dumps([float(f"{x:.9g}") for x in array.ravel().tolist()])
-        text = json.dumps(np.array(json.loads(text)).reshape(found.shape).tolist())
+        numbers = np.array([float(f"{x:.9g}") for x in argument])
+        text = json.dumps(numbers.reshape(found.shape).tolist())
         models: list[list[str]] = []
         if claim != "quantized":
             models.append([options.against])
@@ -121,10 +121,3 @@ def _witness_commands(options: argparse.Namespace, found: Certificate) -> Sequen
             for model in models
         ]
     return ["", *lines] if lines else []
-
-
-_NAMES = {
-    "float": "float model",
-    "quantized": "quantized model",
-    "agreement": "both models",
-}

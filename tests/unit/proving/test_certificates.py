@@ -89,7 +89,7 @@ def test_witnesses_have_other_classes():
     model = EXAMPLES / "wine.tflite"
     quantized = quantize(model, EXAMPLES / "wine_samples.npz").module
     found = certify(quantized, model, Region.ball(samples, 1.5), tries=60)
-    refuted = {claim: (number, x) for _, number, claim, x in witnesses(found)}
+    refuted = {claim: (number, x) for number, claim, x in witnesses(found)}
     number, numbers = refuted["float"]
     argument = np.array(numbers, np.float32).reshape(found.shape)
     (result,) = run_function(model, "main", argument)

@@ -397,7 +397,7 @@ class Analysis:
         groups = value.groups
         low = number.low[:, groups].max(axis=2)
         high = number.high[:, groups].max(axis=2)
-        center, radius = _middle_and_radius([low, high])
+        center, radius = center_and_radius(low, high)
         result = self.variables.define((), center, radius + MARGIN * np.abs(center))
         # The difference is at most that of the largest quantized element, and at least
         # that of the largest float element.
@@ -408,7 +408,7 @@ class Analysis:
         last = np.where(is_second, difference.high[:, groups], -np.inf).max(axis=2)
         first = np.maximum(first, least.max(axis=2) - high)
         last = np.minimum(last, most.max(axis=2) - low)
-        center, radius = _middle_and_radius([first, last])
+        center, radius = center_and_radius(first, last)
         sizes = np.abs(center) + np.abs(low) + np.abs(high)
         changed = self.variables.define((), center, radius + MARGIN * sizes)
         return ValuePair(result, changed, (least.max(axis=2), most.max(axis=2)))
@@ -457,12 +457,6 @@ def _clamp_lines(number: Variable, ends: _Ends) -> Lines:
         offset = np.where(is_linear, 0.0, end)
         lines[index] = np.where(has_bend, offset, lines[index])
     return Lines(number, slopes[0], lines[0], slopes[1], lines[1])
-
-
-def _middle_and_radius(points: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return the center and the radius of the interval that contains all points."""
-    low, high = np.minimum.reduce(points), np.maximum.reduce(points)
-    return (low + high) / 2, (high - low) / 2
 
 
 def _rounding_error(affine: Affine, sizes: Sequence[Floats]) -> Floats:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -23,9 +23,9 @@ from xdsl_quant.quantizer.signal_noise import json_text
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import Model, as_module
 
-from .analysis import Analysis, ValuePair
+from .analysis import Analysis
 from .attacks import Attack, runner
-from .bounds import Variable, Variables
+from .bounds import Variable
 from .linear_maps import Floats
 from .networks import StoredRounding, Value, scaled_type
 from .pairing import Pairing
@@ -149,7 +149,7 @@ class Certificate:
         if self.regions[0].verdicts:
             names: tuple[Verdict, ...] = ("certified", "refuted", "open")
             claims = [
-                (_TITLES[claim], *(str(self.count(claim, name)) for name in names))
+                (TITLES[claim], *(str(self.count(claim, name)) for name in names))
                 for claim in CLAIMS
             ]
             lines += [*table([("same class", *names), *claims]), ""]
@@ -160,7 +160,7 @@ class Certificate:
         return "\n".join(lines)
 
 
-_TITLES = {
+TITLES = {
     "float": "in the float model",
     "quantized": "in the quantized model",
     "agreement": "in both models",
@@ -239,22 +239,14 @@ def _add_kernels(kernels: dict[Value, KernelBound], analysis: Analysis) -> None:
     # Of the values of an op, such as its exact sum and its rounding, the last one.
     results = {value.op: value for value in analysis.pairs if value.op is not None}
     for value in results.values():
-        pair = analysis.pairs[value]
-        assert value.op is not None
-        bound = KernelBound(
-            op_name(value.op),
-            _location_of(value.op),
-            value.shape,
-            float(pair.difference.magnitude.max()),
-            float(pair.number.magnitude.max()),
-        )
+        pair, op = analysis.pairs[value], value.op
+        assert op is not None
+        parts = pair.difference, pair.number
+        error, magnitude = (float(each.magnitude.max()) for each in parts)
         if (known := kernels.get(value)) is not None:
-            bound = replace(
-                bound,
-                error=max(bound.error, known.error),
-                magnitude=max(bound.magnitude, known.magnitude),
-            )
-        kernels[value] = bound
+            error, magnitude = max(error, known.error), max(magnitude, known.magnitude)
+        names = op_name(op), _location_of(op)
+        kernels[value] = KernelBound(*names, value.shape, error, magnitude)
 
 
 def _argument_step(pairing: Pairing) -> float:
@@ -288,51 +280,44 @@ class _Chunk:
     def of(analysis: Analysis, classes: Sequence[tuple[int, int]]) -> _Chunk:
         pair = analysis.result()
         (count,) = pair.difference.low.shape[1:]
-        rows = np.broadcast_to(np.eye(count), (len(classes), count, count))
-        watched = _Watched.of(analysis)
-        low, high = watched.bound({pair.difference: rows})
-        low = np.maximum(low, pair.difference.low)
-        high = np.minimum(high, pair.difference.high)
-        margins: dict[str, Floats] = {}
+        errors = np.broadcast_to(np.eye(count), (len(classes), count, count))
+        # Rows of coefficients of the float values, and of the differences.
+        parts = [(np.zeros_like(errors), errors)]
         # Results of several rows, such as those of a batch, have no single class.
         if 1 < count == max(analysis.pairing.quantized.result.shape):
-            margins = _margins(watched, pair, classes)
-        return _Chunk(np.maximum(-low, high), margins, watched.directions())
-
-
-@dataclass(frozen=True)
-class _Watched:
-    """Coefficients of the argument and of its quantization error in bounds."""
-
-    variables: Variables
-    watched: Sequence[Variable]
-    found: list[dict[Variable, Floats]] = field(
-        default_factory=list[dict[Variable, Floats]]
-    )
-
-    @staticmethod
-    def of(analysis: Analysis) -> _Watched:
-        argument = analysis.pairs[analysis.pairing.quantized.argument]
-        rounded = _argument_rounding(analysis.pairing)
-        second = argument if rounded is None else analysis.pairs[rounded]
-        return _Watched(analysis.variables, [argument.number, second.difference])
-
-    def bound(self, rows: Mapping[Variable, Floats]) -> tuple[Floats, Floats]:
-        """Return the bounds of expressions, and keep the coefficients."""
-        (first, *_) = rows.values()
-        shape = *first.shape[:2], self.watched[0].low.shape[1]
-        found = {variable: np.zeros(shape) for variable in self.watched}
-        ends = self.variables.bound(rows, found)
-        self.found.append(found)
-        return ends
-
-    def directions(self) -> tuple[Floats, Floats]:
-        """Return the coefficients `[regions, rows, elements]` of both variables."""
-        first, second = (
-            np.concatenate([found[each] for found in self.found], axis=1)
-            for each in self.watched
+            first, second = (_leads(each, count) for each in zip(*classes, strict=True))
+            parts += [(first, np.zeros_like(first)), (second, second)]
+        rows = [np.concatenate(each, axis=1) for each in zip(*parts, strict=True)]
+        watched = _watched(analysis, rows[0].shape[1])
+        low, high = analysis.variables.bound(
+            dict(zip((pair.number, pair.difference), rows, strict=True)), watched
         )
-        return first, second
+        smallest = np.maximum(low[:, :count], pair.difference.low)
+        largest = np.minimum(high[:, :count], pair.difference.high)
+        leads = np.split(low[:, count:], 2, axis=1)
+        # No margins without classes.
+        names = zip(CLAIMS[: len(parts) - 1], leads, strict=False)
+        margins = {name: lead.min(axis=1) for name, lead in names}
+        first, second = watched.values()
+        return _Chunk(np.maximum(-smallest, largest), margins, (first, second))
+
+
+def _leads(classes: Sequence[int], count: int) -> Floats:
+    """Return coefficients of the leads over other classes, `[regions, rows, results]`."""
+    leads = np.eye(count)[list(classes)][:, np.newaxis] - np.eye(count)
+    is_other = np.arange(count) != np.array(classes)[:, np.newaxis]
+    return leads[is_other].reshape(len(classes), count - 1, count)
+
+
+def _watched(analysis: Analysis, rows: int) -> dict[Variable, Floats]:
+    """Return zeros as coefficients of the argument, and of its quantization error."""
+    argument = analysis.pairs[analysis.pairing.quantized.argument]
+    rounded = _argument_rounding(analysis.pairing)
+    second = argument if rounded is None else analysis.pairs[rounded]
+    return {
+        variable: np.zeros((analysis.variables.regions, rows, variable.low.shape[1]))
+        for variable in (argument.number, second.difference)
+    }
 
 
 def _argument_rounding(pairing: Pairing) -> StoredRounding | None:
@@ -341,25 +326,6 @@ def _argument_rounding(pairing: Pairing) -> StoredRounding | None:
     if len(users) == 1 and isinstance(users[0], StoredRounding):
         return users[0]
     return None
-
-
-def _margins(
-    watched: _Watched, pair: ValuePair, classes: Sequence[tuple[int, int]]
-) -> dict[str, Floats]:
-    """Return the smallest lead of the class over other classes in both models."""
-    count = pair.number.low.shape[1]
-    margins: dict[str, Floats] = {}
-    for index, name in enumerate(("float", "quantized")):
-        rows = np.zeros((len(classes), count - 1, count))
-        for region, pair_of_classes in enumerate(classes):
-            others = [n for n in range(count) if n != pair_of_classes[index]]
-            rows[region, np.arange(count - 1), others] = -1
-            rows[region, :, pair_of_classes[index]] = 1
-        parts = {pair.number: rows}
-        if name == "quantized":
-            parts[pair.difference] = rows
-        margins[name] = watched.bound(parts)[0].min(axis=1)
-    return margins
 
 
 class _WitnessSearch:
@@ -408,7 +374,7 @@ class _WitnessSearch:
             self.seconds += time.process_time() - before
             leads = {name: float(each[row]) for name, each in chunk.margins.items()}
             verdicts = _verdicts(attack, leads) if leads else {}
-            _check(attack, float(errors.max()), verdicts)
+            _check_witnesses(attack, float(errors.max()), verdicts)
             yield RegionCertificate(
                 errors.tolist(),
                 attack.error.value,
@@ -436,7 +402,9 @@ def _verdicts(attack: Attack, leads: Mapping[str, float]) -> dict[str, Verdict]:
     }
 
 
-def _check(attack: Attack, error: float, verdicts: Mapping[str, Verdict]) -> None:
+def _check_witnesses(
+    attack: Attack, error: float, verdicts: Mapping[str, Verdict]
+) -> None:
     """Raise an `AssertionError` if an argument violates the bounds."""
     is_wrong = any(verdicts.get(name) == "certified" for name in attack.refuted)
     # Also true for NaN.
@@ -446,11 +414,9 @@ def _check(attack: Attack, error: float, verdicts: Mapping[str, Verdict]) -> Non
         raise AssertionError(f"{found} or a certified class differs at {argument}")
 
 
-def witnesses(
-    found: Certificate,
-) -> Iterator[tuple[str, int, str, Sequence[float]]]:
-    """Yield a name, the region, the claim and the argument for each refuted claim."""
+def witnesses(found: Certificate) -> Iterator[tuple[int, str, Sequence[float]]]:
+    """Yield the region, the claim and the argument for each refuted claim."""
     for number, region in enumerate(found.regions):
         for claim, argument in region.witnesses.items():
             if region.verdicts.get(claim) == "refuted":
-                yield f"region{number}_{claim}", number, claim, argument
+                yield number, claim, argument

@@ -31,9 +31,6 @@ class Elementwise:
     turning: tuple[float, ...] = ()
     """Arguments where the derivative jumps, or stops growing or falling, ascending."""
 
-    limits: tuple[float, float] = (-np.inf, np.inf)
-    """Bounds of the derivative."""
-
     extremes: tuple[float, ...] = ()
     """Arguments where the function stops growing or falling."""
 
@@ -57,8 +54,7 @@ class Elementwise:
             smallest = np.where(is_inside, np.minimum(smallest, sides.min()), smallest)
             largest = np.where(is_inside, np.maximum(largest, sides.max()), largest)
         margin = 1e-9 * (1 + np.maximum(np.abs(smallest), np.abs(largest)))
-        first = np.maximum(smallest - margin, self.limits[0] - margin)
-        return first, np.minimum(largest + margin, self.limits[1] + margin)
+        return smallest - margin, largest + margin
 
     def range(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Return the smallest and the largest result on intervals, without rounding."""
@@ -164,14 +160,13 @@ def _twice(x: Floats) -> Floats:
 
 
 FUNCTIONS: Mapping[str, Elementwise] = {
-    "tanh": Elementwise(np.tanh, _tanh_slope, (0.0,), (0.0, 1.0)),
-    "logistic": Elementwise(_logistic, _logistic_slope, (0.0,), (0.0, 0.25)),
+    "tanh": Elementwise(np.tanh, _tanh_slope, (0.0,)),
+    "logistic": Elementwise(_logistic, _logistic_slope, (0.0,)),
     # The second derivative of GELU is (2 - x * x) times the normal density.
     "gelu": Elementwise(
         _gelu,
         _gelu_slope,
         (-sqrt(2), sqrt(2)),
-        (-0.12904, 1.12904),
         (-0.7517915246935645,),
     ),
     # Zeros of the second and of the first derivative, by bisection.
@@ -179,12 +174,9 @@ FUNCTIONS: Mapping[str, Elementwise] = {
         _gelu_tanh,
         _gelu_tanh_slope,
         (-1.418504008790828, 1.418504008790828),
-        (-0.129, 1.129),
         (-0.7524614220710163,),
     ),
-    "hard_swish": Elementwise(
-        _hard_swish, _hard_swish_slope, (-3.0, 3.0), (-0.5, 1.5), (-1.5,)
-    ),
+    "hard_swish": Elementwise(_hard_swish, _hard_swish_slope, (-3.0, 3.0), (-1.5,)),
     "exp": Elementwise(np.exp, np.exp, has_argument_error=False),
     "square": Elementwise(np.square, _twice, extremes=(0.0,), has_argument_error=False),
     "reciprocal": _above_zero(_inverse, _inverse_slope),

@@ -270,27 +270,26 @@ def _read_op(reader: Reader, op: Operation) -> Value:
     return read(reader, op)
 
 
-_ARITHMETIC = {
-    *("tfl.add", "tfl.sub", "tfl.mul", "tfl.div", "tfl.sqrt"),
-    *("stablehlo.add", "stablehlo.subtract", "stablehlo.multiply", "stablehlo.divide"),
-    *("stablehlo.negate", "stablehlo.sqrt"),
-}
-"""Ops whose result in `f32` is the exact result, rounded once."""
+_ARITHMETIC = frozenset("add sub subtract mul multiply div divide negate sqrt".split())
+"""Names of ops whose result in `f32` is exact, but rounded once."""
 
 
 def _constant(reader: Reader, op: Operation) -> Floats | None:
     """Return the numbers of a constant or of arithmetic on constants, else `None`."""
     elements = constant_elements(op.results[0])
     if elements is None:
-        return _folded(reader, op)
+        return _exact_result(reader, op)
     if (type_ := scaled_type(op.results[0].type)) is not None:
         return real_numbers(stored_elements(elements, type_), type_)
     return elements.astype(np.float64)
 
 
-def _folded(reader: Reader, op: Operation) -> Floats | None:
+def _exact_result(reader: Reader, op: Operation) -> Floats | None:
     """Return the result of arithmetic on `f32` constants, else `None`."""
-    if op_name(op) not in _ARITHMETIC or scaled_type(op.results[0].type) is not None:
+    if (
+        op_name(op).split(".")[-1] not in _ARITHMETIC
+        or scaled_type(op.results[0].type) is not None
+    ):
         return None
     operands: list[Array] = []
     for operand in op.operands:

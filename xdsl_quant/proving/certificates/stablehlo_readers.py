@@ -46,13 +46,11 @@ def _property_numbers(op: Operation, name: str) -> Sequence[int]:
     return () if attribute is None else [*cast(Any, attribute).get_values()]
 
 
-def _weighted_stablehlo_sum(reader: Reader, op: Operation, *maps: LinearMap) -> Value:
-    """Add a product with constant weights: exact in 32 bits, or requantized."""
-    return _requantized_product(reader, op, reader.mapped(op, *maps))
-
-
 def _requantized_product(reader: Reader, op: Operation, total: Value) -> Value:
-    """Add the result of a product whose exact value is `total`."""
+    """
+    Add the result of a product whose exact value is `total`: exact in 32 bits, or
+    requantized.
+    """
     types = [scaled_type(value.type) for value in (*op.operands, *op.results)]
     if types == [None] * 3:
         return total
@@ -82,12 +80,10 @@ def _dot_general(reader: Reader, op: Operation) -> Value:
     depth = math.prod(shape[int(axis)] for axis in lhs)
     matrix = weights.transpose(*rhs, *columns).reshape(depth, -1)
     indices = np.arange(np.prod(shape)).reshape(shape).transpose(*free, *lhs)
-    product = matrix_product(reader, op, matrix)
-    if np.array_equal(indices.ravel(), np.arange(indices.size)):
-        return _weighted_stablehlo_sum(reader, op, product)
-    return _weighted_stablehlo_sum(
-        reader, op, Gathering(indices.ravel(), indices.size), product
-    )
+    maps: list[LinearMap] = [matrix_product(reader, op, matrix)]
+    if not np.array_equal(indices.ravel(), np.arange(indices.size)):
+        maps.insert(0, Gathering(indices.ravel(), indices.size))
+    return _requantized_product(reader, op, reader.mapped(op, *maps))
 
 
 def _product_of_variables(
@@ -149,7 +145,7 @@ def _convolution(reader: Reader, op: Operation) -> Value:
     ]
     if result_order != [0, 1, 2, 3] and scaled_type(op.results[0].type) is not None:
         refuse_op(op, "quantized result whose channels are not last")
-    return _weighted_stablehlo_sum(reader, op, *maps)
+    return _requantized_product(reader, op, reader.mapped(op, *maps))
 
 
 def _spatial_paddings(
@@ -355,10 +351,7 @@ def _reduce_window(reader: Reader, op: Operation) -> Value:
         (image[0], image[1], image[2], image[3]),
         (height.stride, width.stride),
         (height.dilation, width.dilation),
-        (
-            (height.padding.low, height.padding.high),
-            (width.padding.low, width.padding.high),
-        ),
+        _spatial_paddings(height, width),
     )
     sizes = height.size, width.size
     _check_same_types(op)
