@@ -188,6 +188,32 @@ def are_tables_covered() -> bool:
     return True
 
 
+def are_clamps_bounded() -> bool:
+    """Return True if lines contain clamps, and shares of differences with an error."""
+    analysing, bounds = (
+        import_module(f"{PACKAGE}.{name}") for name in ("analysis", "bounds")
+    )
+    rng = np.random.default_rng(2)
+    shape = 1, 2000
+    low, width = rng.normal(0, 2, shape), rng.exponential(2, shape)
+    operand = bounds.Variables(1).input(low, low + width)
+    error, ends = np.full(shape, 0.3), (np.array(-0.7), np.array(1.1))
+    lines = analysing._clamp_lines(operand, ends)
+    sides = [analysing._chord(operand, error, side) for side in (-1.0, 1.0)]
+    for part in (0.0, 0.3, 0.8, 1.0):
+        x = low + part * width
+        clamped = np.clip(x, *ends)
+        is_inside = lines.low_slope * x + lines.low <= clamped + 1e-12
+        is_inside &= clamped <= lines.high_slope * x + lines.high + 1e-12
+        for share, rounding in product((0.0, 0.5, 1.0), (-0.3, 0.3)):
+            changed = share * (x + rounding)
+            first, last = (slope * x + offset for slope, offset in sides)
+            is_inside &= (first <= changed + 1e-12) & (changed <= last + 1e-12)
+        if not is_inside.all():
+            return False
+    return True
+
+
 def are_sums_bounded() -> bool:
     """Return True if bounds of sums contain the exact largest and smallest sums."""
     maps, bounds = (import_module(f"{PACKAGE}.{n}") for n in ("linear_maps", "bounds"))
@@ -257,6 +283,7 @@ CHECKS = {
     "roundings": are_roundings_bounded,
     "maps": are_maps_consistent,
     "tables": are_tables_covered,
+    "clamps": are_clamps_bounded,
     "sums": are_sums_bounded,
     "rescales": are_rescales_bounded,
 }

@@ -320,6 +320,19 @@ def _sums(constants: Sequence[float]) -> str:
     return f"func.func @main(%0: tensor<1xf32>) -> tensor<1xf32> {{\n{body}\n}}"
 
 
+@pytest.mark.parametrize("operands", ["%x, %c", "%c, %x"])
+@pytest.mark.parametrize("name", ["minimum", "maximum"])
+def test_operands_of_limits_match(name: str, operands: str):
+    text = f"""
+    func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> {{
+      %c = stablehlo.constant dense<1.0> : tensor<1xf32>
+      %y = stablehlo.{name} {operands} : tensor<1xf32>
+      return %y : tensor<1xf32>
+    }}"""
+    found = certify(text, text, Region.box(np.full(1, -5.0), np.full(1, 7.0)), tries=1)
+    assert found.error < 1e-9
+
+
 def test_roundings_of_many_sums_are_bounded():
     # Each sum rounds up by almost half a unit in the last place.
     many, one = _sums([2.0**-24 * 1.0000001] * 200), _sums([200 * 2.0**-24])
@@ -429,6 +442,7 @@ def test_floats_of_other_types_are_refused():
     [
         ("base_dilations = array<i64: 1, 2, 2, 1>", "1x6x6x1", "dilated operand"),
         ("[0, 0], [-1, 0]", "1x2x3x1", "negative padding"),
+        ("[0, 0], [0, -1]", "1x2x3x1", "negative padding"),
         ("[0, 0], [2, 0]", "1x5x3x1", "window of padding"),
         ("[1, 0], [0, 0]", "2x3x3x1", "along other dimensions"),
     ],
