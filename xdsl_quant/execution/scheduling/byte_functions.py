@@ -20,9 +20,9 @@ from ..building import (
     is_dynamic,
     iterator_types_of,
 )
-from ..mlir_bindings import arith, ir, llvm, memref, scf, vector
-from .byte_values import BYTES, evaluated, repeated_number
-from .memrefs import constant_of
+from ..mlir_bindings import arith, ir, llvm, scf, vector
+from .byte_values import BYTES, values_in
+from .collapsed_loops import flat_memref
 
 _BYTES = 64
 """Bytes per vector."""
@@ -68,29 +68,9 @@ def _maps_bytes(op: ir.Operation) -> bool:
 def _table_of(op: ir.Operation) -> Array | None:
     """Return the results for all bytes, or `None` if an op is unsupported."""
     block = mlir.body_of(op)
-    known: dict[ir.Value, Array] = {block.arguments[0]: BYTES}
-
-    def numbers_of(value: ir.Value) -> Array | None:
-        return known[value] if value in known else repeated_number(value)
-
-    *ops, end = mlir.operations_of(block)
-    for inner in ops:
-        if inner.name == "arith.constant":
-            continue
-        sources, table = [*inner.operands], None
-        if inner.name == "memref.load":
-            table = constant_of(sources.pop(0))
-        numbers = [n for each in sources if (n := numbers_of(each)) is not None]
-        if len(numbers) < len(sources):
-            return None
-        if inner.name == "cf.assert":
-            if not numbers[0].all():
-                return None
-            continue
-        if (result := evaluated(inner, numbers, table)) is None:
-            return None
-        known[inner.results[0]] = result
-    return numbers_of(end.operands[0])
+    values = values_in(block, {block.arguments[0]: BYTES})
+    (result,) = mlir.yielded_values(block)
+    return values.get(result) if values else None
 
 
 # Building
@@ -99,7 +79,7 @@ def _table_of(op: ir.Operation) -> Array | None:
 def _look_up(source: ir.Value, target: ir.Value, table: Array) -> None:
     """Build loops that store the table entry of each byte."""
     size = prod(mlir.shape(source))
-    source, target = (_one_dimensional(value, size) for value in (source, target))
+    source, target = flat_memref(source), flat_memref(target)
     rest = size % _BYTES
     loop = scf.ForOp(index(0), index(size - rest), index(_BYTES))
     block = mlir.body_of(loop)
@@ -112,14 +92,6 @@ def _look_up(source: ir.Value, target: ir.Value, table: Array) -> None:
         if rest & count:
             _copy_selected(source, target, index(start), count, table)
             start += count
-
-
-def _one_dimensional(value: ir.Value, size: int) -> ir.Value:
-    rank = len(mlir.shape(value))
-    if rank == 1:
-        return value
-    type_ = ir.MemRefType.get([size], mlir.element(value))
-    return memref.collapse_shape(type_, value, [[*range(rank)]])
 
 
 def _copy_selected(

@@ -74,9 +74,11 @@ def mark_byte_products(module: ir.Module) -> None:
         inputs = [*op.operands][: input_count(op)]
         found = [(i, value) for i, value in enumerate(inputs) if value in combined]
         for i, value in found:
-            # Elementwise ops are the epilogue of the last product.
-            if not _is_elementwise(op) or any(
-                position[value] < position[later] for _, later in found
+            # Elementwise integer ops are the epilogue of the last product.
+            if (
+                not _is_elementwise(op)
+                or any(position[value] < position[later] for _, later in found)
+                or _converts_bytes(op, value)
             ):
                 materialize_operand(op, i)
         if _is_elementwise(op) and any(
@@ -92,6 +94,12 @@ def _is_sum_of_product(value: ir.Value) -> bool:
 
 def _is_elementwise(op: ir.Operation) -> bool:
     return all("parallel" in kind for kind in iterator_types_of(op))
+
+
+def _converts_bytes(op: ir.Operation, value: ir.Value) -> bool:
+    """Return True if an op computes floats from bytes."""
+    has_floats = all(isinstance(mlir.element(x), ir.FloatType) for x in op.results)
+    return has_floats and mlir.bits(mlir.element(value)) == 8
 
 
 def is_byte_product(op: ir.Operation) -> bool:

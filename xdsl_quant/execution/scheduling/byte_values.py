@@ -1,4 +1,4 @@
-"""Numbers of SSA values for all values of a byte, from which ops compute them."""
+"""Numbers of SSA values for all values of the bytes from which ops compute them."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,6 +8,7 @@ from xdsl_quant.numerics.arrays import Array
 
 from .. import mlir_bindings as mlir
 from ..mlir_bindings import ir
+from .memrefs import constant_of
 
 BYTES: Array = np.arange(256).astype(np.uint8).view(np.int8).astype(np.int64)
 """The bytes 0 to 127, then -128 to -1."""
@@ -47,6 +48,36 @@ def repeated_number(value: ir.Value) -> Array | None:
     """Return the repeated number of an `arith.constant`; `None` for other values."""
     number = mlir.number_of(value)
     return None if number is None else _as_type(np.full(256, number), value.type)
+
+
+def values_in(
+    block: ir.Block, arguments: Mapping[ir.Value, Array]
+) -> dict[ir.Value, Array] | None:
+    """
+    Return the numbers of the values in a block, which broadcast with those of its
+    arguments; `None` if an op is unsupported or an assertion fails.
+    """
+    values = {**arguments}
+    for op in mlir.operations_of(block)[:-1]:
+        if op.name == "arith.constant":
+            continue
+        sources, table = [*op.operands], None
+        if op.name == "memref.load":
+            table = constant_of(sources.pop(0))
+        for value in sources:
+            if value not in values and (number := repeated_number(value)) is not None:
+                values[value] = number
+        if not {*sources} <= values.keys():
+            return None
+        numbers = [values[value] for value in sources]
+        if op.name == "cf.assert":
+            if not numbers[0].all():
+                return None
+            continue
+        if (result := evaluated(op, numbers, table)) is None:
+            return None
+        values[op.results[0]] = result
+    return values
 
 
 def evaluated(

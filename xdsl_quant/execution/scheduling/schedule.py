@@ -13,8 +13,10 @@ from .block_products import call_block_products, mark_block_products
 from .buffer_planning import plan_buffers
 from .byte_functions import look_up_byte_functions
 from .byte_products import call_byte_products, mark_byte_products
+from .byte_sums import narrow_byte_sums
 from .channel_multipliers import fold_constant_sums, merge_channels
 from .channels_last import move_channels_last
+from .collapsed_loops import collapse_contiguous_loops
 from .constant_codes import decode_constants, look_up_whole_bytes, select_from_tables
 from .destinations import lower_strided_copies, share_destinations
 from .integer_extremes import compare_integers
@@ -29,11 +31,7 @@ from .outlining import (
 )
 from .packed_codes import pack_constants
 from .reduce_min_max import reduce_min_max
-from .rounding_conversions import (
-    narrow_products,
-    round_in_f32,
-    round_while_converting,
-)
+from .rounding_conversions import round_in_f32, round_while_converting
 from .shared_loops import share_loops
 from .stored_terms import store_repeated_terms
 from .streaming_stores import (
@@ -69,6 +67,7 @@ class FastSchedule(Schedule):
         )
         callbacks = self._run(reduce_min_max, module, self._functions)
         self.callbacks = callbacks or {}
+        self._run(narrow_byte_sums, module)
         self._run(fold_constant_sums, module)
         self._run(compare_integers, module)
         # First, as these steps do not look behind stored values.
@@ -100,6 +99,7 @@ class FastSchedule(Schedule):
             self._run(call_transpositions, module)
         if "avx512vbmi" in self._cpu.features:
             self._run(look_up_byte_functions, module)
+        self._run(collapse_contiguous_loops, module)
         # Here, as later steps take time for each op.
         shared = self._run(share_functions, module) or {}
         # Constants are distinct from all buffers.
@@ -117,7 +117,6 @@ class FastSchedule(Schedule):
     def schedule_loops(self, module: ir.Module) -> None:
         if self._stream:
             self._run(stream_marked_results, module, self._kernel, name=_STREAMING)
-        self._run(narrow_products, module)
         self._run(round_while_converting, module)
         self._run(round_in_f32, module)
 

@@ -9,7 +9,7 @@ even and the odd lanes, as `vpmuldq` computes, then one addition and one shift.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -180,12 +180,14 @@ class VectorBody:
                 product is not None
                 and self.interval(value).fits(32)
                 and mlir.bits(product.number.type) == 64
-                and self.interval(product.number).fits(32)
+                and self.interval(product.number).fits(
+                    31 if product.rounds_twice else 32
+                )
                 and bool(
                     np.all((product.multiplier >= 0) & (product.multiplier < 1 << 31))
                 )
                 and bool(np.all((product.shift > 0) & (product.shift < 63)))
-                and bool(np.all(abs(product.addend) < 1 << 62))
+                and bool(np.all(abs(product.addend) < 1 << 61))
             )
             self._products[value] = (
                 self._simpler(value, product) if product and is_valid else None
@@ -383,13 +385,7 @@ class BodyCode:
     def _build_vector(self, value: ir.Value) -> str:
         body, code, width = self._body, self._code, self.width(value)
         if (numbers := body.constant(value)) is not None:
-            if numbers.size == 1 or (numbers == numbers.flat[0]).all():
-                number = int(numbers.flat[0])
-                text = str(bool(number)).lower() if width == 1 else number
-                return code.splat(text, _type(width))
-            offset = self._table.add(numbers)
-            loaded = code.load(code.at(self._columns, offset), _type(32), 64)
-            return self._converted(loaded, 32, width)
+            return self._constant(numbers, width)
         if rounded := body.fixed_point_product(value):
             return self._converted(self._rounded(rounded), 32, width)
         op = value.owner.operation
@@ -417,27 +413,44 @@ class BodyCode:
         is_truth = mlir.bits(value.type) == 1
         return result if is_truth else self._converted(result, computed, width)
 
-    def _rounded(self, rounded: _FixedPointProduct) -> str:
+    def _constant(self, numbers: _Numbers, width: int) -> str:
         code = self._code
+        if numbers.size == 1 or (numbers == numbers.flat[0]).all():
+            number = int(numbers.flat[0])
+            text = str(bool(number)).lower() if width == 1 else number
+            return code.splat(text, _type(width))
+        offset = self._table.add(numbers)
+        loaded = code.load(code.at(self._columns, offset), _type(32), 64)
+        return self._converted(loaded, 32, width)
+
+    def _rounded(self, rounded: _FixedPointProduct) -> str:
         number = self.vector(rounded.number, 32)
-        both = code.add(f"llvm.bitcast {number} : {_type(32)} to {_WIDE}")
-        wide = _WideCode(code, self._table, self._columns)
-        lower = wide.op(
-            "shrsi",
-            wide.sums(rounded, wide.low(both), 0),
-            wide.constant(rounded.shift, 0),
-        )
-        upper = wide.sums(rounded, wide.op("shrsi", both, wide.bits), 1)
+        if rounded.rounds_twice:
+            return self._rounded_twice(rounded, number)
+        wide = _WideCode(self._code, self._table, self._columns)
+        lower, upper = wide.sums(number, rounded.multiplier, rounded.addend)
+        lower = wide.op("shrsi", lower, wide.constant(rounded.shift, 0))
         if (rounded.shift >= 32).all():
             upper = wide.op("shrsi", upper, wide.constant(rounded.shift - 32, 1))
         else:
             upper = wide.op("shrsi", upper, wide.constant(rounded.shift, 1))
             upper = wide.op("shli", upper, wide.bits)
-        narrow = f"{_WIDE} to {_type(32)}"
-        evens = code.add(f"llvm.bitcast {lower} : {narrow}")
-        odds = code.add(f"llvm.bitcast {upper} : {narrow}")
-        lanes = (i + LANES * (i % 2) for i in range(LANES))
-        return code.shuffle(evens, odds, _type(32), lanes)
+        return wide.lanes_of(lower, upper, 0)
+
+    def _rounded_twice(self, rounded: _FixedPointProduct, number: str) -> str:
+        """
+        Return the vector of a product that rounds twice: the upper halves of the doubled
+        product are shifted by 31 bits, and 1 is subtracted for negative numbers.
+        """
+        code, type_ = self._code, _type(32)
+        wide = _WideCode(code, self._table, self._columns)
+        doubled = code.add(f"arith.addi {number}, {number} : {type_}")
+        lower, upper = wide.sums(doubled, rounded.multiplier, 2 * rounded.addend)
+        total = wide.lanes_of(lower, upper, 1)
+        sign = code.add(f"arith.shrsi {number}, {code.splat(31, type_)} : {type_}")
+        total = code.add(f"arith.addi {total}, {sign} : {type_}")
+        shift = self._constant(rounded.shift - 31, 32)
+        return code.add(f"arith.shrsi {total}, {shift} : {type_}")
 
 
 _WIDE = f"vector<{LANES // 2}xi64>"
@@ -467,21 +480,25 @@ class _WideCode:
         offset = self._table.add_halves(numbers)[lanes]
         return code.load(code.at(self._columns, offset), _WIDE, 64)
 
-    def sums(self, rounded: _FixedPointProduct, factor: str, lanes: int) -> str:
-        """Return the sums before the rounding shift."""
-        code = self._code
-        multiplier = self.low(self.constant(rounded.multiplier, lanes))
-        product = self.op("muli", factor, multiplier)
-        total = self.op("addi", product, self.constant(rounded.addend, lanes))
-        if not rounded.rounds_twice:
-            return total
-        less = self.op("subi", total, code.splat(1 << 31, _WIDE))
-        zero = code.splat(0, _WIDE)
-        is_negative = code.add(f"arith.cmpi slt, {product}, {zero} : {_WIDE}")
-        half = f"vector<{LANES // 2}xi1>"
-        return code.add(
-            f"arith.select {is_negative}, {less}, {total} : {half}, {_WIDE}"
+    def sums(self, number: str, multiplier: _Numbers, addend: _Numbers) -> list[str]:
+        """Return `number * multiplier + addend` of the even, and of the odd lanes."""
+        both = self._code.add(f"llvm.bitcast {number} : {_type(32)} to {_WIDE}")
+        halves = self.low(both), self.op("shrsi", both, self.bits)
+        factors = [self.low(self.constant(multiplier, lanes)) for lanes in range(2)]
+        products = map(partial(self.op, "muli"), halves, factors)
+        return [
+            self.op("addi", product, self.constant(addend, lanes))
+            for lanes, product in enumerate(products)
+        ]
+
+    def lanes_of(self, evens: str, odds: str, half: int) -> str:
+        """Return the lower (0) or upper (1) halves of `evens`, upper halves of `odds`."""
+        evens, odds = (
+            self._code.add(f"llvm.bitcast {x} : {_WIDE} to {_type(32)}")
+            for x in (evens, odds)
         )
+        lanes = (i + LANES if i % 2 else i + half for i in range(LANES))
+        return self._code.shuffle(evens, odds, _type(32), lanes)
 
 
 _MIN_ADDEND, _MAX_ADDEND = -(1 << 62), 1 << 62

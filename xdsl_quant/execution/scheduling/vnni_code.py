@@ -323,16 +323,16 @@ class _Tile:
         product, code = self.product, self.code
         if product.has_nibbles:
             return self._reduce_nibbles(sums, lhs, weights)
-        step = 64 * self.vectors
+        step, runs = 64 * self.vectors, self._shared_runs
         whole, rest = divmod(product.reductions[-1].size, 4)
 
         def run(pointers: Names, sums: Names) -> Names:
             def group(index: str, sums: Names) -> Names:
                 cursors = code.advance(pointers, index, [step, 4])
-                return self._accumulate(sums, cursors, 4)
+                return self._accumulate(sums, cursors, 4, runs)
 
             if whole:
-                sums = code.reduction_loop(whole, sums, SUMS, group)
+                sums = code.reduction_loop(whole // runs, sums, SUMS, group)
             if rest:
                 # The last four bytes may overlap the previous group.
                 start, count = (4 * whole + rest - 4, 4) if whole else (0, rest)
@@ -343,6 +343,17 @@ class _Tile:
         loops = [Axis(size, steps[:1]) for size, steps in product.reductions[:-1]]
         loops = packed_loops(loops, step * product.steps)
         return code.reduction_nest(loops, [weights, lhs], sums, SUMS, run)
+
+    @property
+    def _shared_runs(self) -> int:
+        """
+        Number of adjacent rows that share each group of four bytes, or 1. A single vector
+        of columns has few products per load.
+        """
+        size, step = self.product.reductions[-1].size, self.product.rows[-1].steps[0]
+        if self.vectors > 1 or self.rows == 1 or not step or step % 4 or size % step:
+            return 1
+        return size // step
 
     def _reduce_nibbles(self, sums: Names, lhs: str, weights: str) -> Names:
         """
@@ -386,33 +397,43 @@ class _Tile:
         for half in range(2):
             right = [pair[half] for pair in halves]
             place = code.at(bytes_, 4 * half)
-            sums = self._accumulate_rows(sums, right, place, 4)
+            sums = self._accumulate_rows(sums, [right], place, 4)
         return sums
 
-    def _accumulate(self, sums: Names, pointers: Names, count: int) -> Names:
-        """Accumulate the products of up to four bytes of each row."""
+    def _accumulate(
+        self, sums: Names, pointers: Names, count: int, runs: int = 1
+    ) -> Names:
+        """Accumulate the products of up to four bytes of each row and shared run."""
         weights, lhs = pointers
+        distance = 16 * self.vectors * self.product.rows[-1].steps[0]
         right = [
-            self.code.load(self.code.at(weights, 64 * v), BYTES, 64)
-            for v in range(self.vectors)
+            [
+                self.code.load(self.code.at(weights, distance * i + 64 * v), BYTES, 64)
+                for v in range(self.vectors)
+            ]
+            for i in range(runs)
         ]
         return self._accumulate_rows(sums, right, lhs, count)
 
     def _accumulate_rows(
-        self, sums: Names, right: Names, lhs: str, count: int
+        self, sums: Names, right: Sequence[Names], lhs: str, count: int
     ) -> Names:
-        """Accumulate the products of up to four bytes of each row with vectors."""
-        code, row = self.code, self.product.rows[-1]
-        results: list[str] = []
-        for r in range(self.rows):
-            left = self._broadcast(code.at(lhs, r * row.steps[0]), count)
-            for v in range(self.vectors):
-                so_far = sums[r * self.vectors + v]
-                results.append(
-                    accumulate_products(
-                        code, self.function.bits, so_far, left, right[v]
+        """
+        Accumulate the products of up to four bytes of each row with vectors; those of the
+        next rows with vectors of the next runs.
+        """
+        code, step = self.code, self.product.rows[-1].steps[0]
+        results = [*sums]
+        for place in range(self.rows + len(right) - 1):
+            left = self._broadcast(code.at(lhs, place * step), count)
+            for i, vectors in enumerate(right):
+                row = place - i
+                if not 0 <= row < self.rows:
+                    continue
+                for n, vector in enumerate(vectors, row * self.vectors):
+                    results[n] = accumulate_products(
+                        code, self.function.bits, results[n], left, vector
                     )
-                )
         return results
 
     def _reduce_windows(

@@ -215,7 +215,8 @@ CONVOLUTION = "n, h, w, o, i, j, c"
 @pytest.mark.parametrize("channels", [1, 3, 4, 16])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("dilation", [1, 2])
-def test_windows(channels: int, stride: int, dilation: int):
+@pytest.mark.parametrize("columns", [16, 20])
+def test_windows(channels: int, stride: int, dilation: int, columns: int):
     height, width = 5, 9
     shape = (
         2,
@@ -223,13 +224,13 @@ def test_windows(channels: int, stride: int, dilation: int):
         stride * (width - 1) + dilation + 1,
         channels,
     )
-    weights, x = some(20, 3, 2, channels), some(*shape)
+    weights, x = some(columns, 3, 2, channels), some(*shape)
     maps = (
         f"(n, h * {stride} + i * {dilation}, w * {stride} + j * {dilation}, c)",
         "(o, i, j, c)",
         "(n, h, w, o)",
     )
-    result = (2, height, width, 20)
+    result = (2, height, width, columns)
     text = product(shape, weights, result, maps, CONVOLUTION, zero_points=(-3, 0))
     # Bytes that are summed up must be beside each other.
     assert kept(text) == (channels > 1 or dilation == 1)

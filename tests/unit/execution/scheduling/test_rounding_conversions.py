@@ -1,15 +1,11 @@
 """Conversions to integers which round, where that gives the same numbers."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
 
 from xdsl_quant.execution import compile
-from xdsl_quant.execution.compiled_function import CompiledFunction
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
 from xdsl_quant.execution.scheduling.rounding_conversions import (
-    narrow_products,
     round_in_f32,
     round_while_converting,
 )
@@ -208,85 +204,3 @@ def test_halves_and_their_neighbours(moved: int, scale: float):
     rounded = np.copysign(np.floor(np.abs(quotient) + 0.5), quotient) + moved
     expected = np.fmin(np.fmax(rounded, float(low)), float(high)).astype(np.int32)
     np.testing.assert_array_equal(function(x), expected)
-
-
-# Products of shifted integers
-
-FIXED_POINT = """
-  %zero = arith.constant 3 : i32
-  %k = arith.constant {k} : i32
-  %m = arith.constant {m} : i64
-  %a = arith.constant {a} : i64
-  %s = arith.constant {s} : i64
-  %0 = arith.extsi %x : {type} to i32
-  %1 = arith.subi %0, %zero : i32
-  %2 = arith.shli %1, %k : i32
-  %3 = arith.extsi %2 : i32 to i64
-  %4 = arith.muli %3, %m : i64
-  %5 = arith.addi %4, %a : i64
-  %6 = arith.shrsi %5, %s : i64
-  %7 = arith.trunci %6 : i64 to i32
-"""
-
-FIXED_POINT_OPTIONS = {"k": 20, "m": 1533916908, "a": 1 << 30, "s": 31, "type": "i8"}
-
-
-def is_narrow(**options: object) -> bool:
-    options = {**FIXED_POINT_OPTIONS, **options}
-    text = FIXED_POINT.format(**options)
-    with ir.Context(), ir.Location.unknown():
-        module = ir.Module.parse(
-            f"func.func @f(%x: {options['type']}) {{{text} return }}"
-        )
-        narrow_products(module)
-        module.operation.verify()
-        return not ops_in(module, "arith.trunci")
-
-
-def test_which_products_are_narrow():
-    assert is_narrow()
-    assert is_narrow(k=0, s=12)
-    assert not is_narrow(k=23)
-    assert not is_narrow(k=0)
-    assert not is_narrow(k=20, s=20)
-    assert not is_narrow(m=1 << 31)
-    assert not is_narrow(a=-1)
-    assert not is_narrow(type="i16")
-
-
-def shifted_products(options: Mapping[str, object]) -> CompiledFunction:
-    return compile(f"""
-        func.func @f(%t: tensor<256xi8>) -> tensor<256xi32> {{
-          %e = tensor.empty() : tensor<256xi32>
-          %r = linalg.generic {{indexing_maps = [
-              affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
-              iterator_types = ["parallel"]}}
-              ins(%t : tensor<256xi8>) outs(%e : tensor<256xi32>) {{
-          ^bb0(%x: i8, %o: i32):
-            {FIXED_POINT.format(**options)}
-            linalg.yield %7 : i32
-          }} -> tensor<256xi32>
-          return %r : tensor<256xi32>
-        }}""")
-
-
-@pytest.mark.parametrize("m", [1 << 30, 1533916908, (1 << 31) - 1, 5])
-@pytest.mark.parametrize("k", [0, 7, 20])
-def test_narrow_products(m: int, k: int):
-    s = 31 if k == 20 else k + 12
-    a = (1 << s) // 2 - 1
-    options = {**FIXED_POINT_OPTIONS, "m": m, "k": k, "s": s, "a": a}
-    function = shifted_products(options)
-    x = np.arange(-128, 128, dtype=np.int8)
-    exact = (((x.astype(np.int64) - 3) << k) * m + a) >> s
-    np.testing.assert_array_equal(function(x), exact.astype(np.int32))
-
-
-@pytest.mark.parametrize("s", [31, 32, 33, 45, 60])
-def test_narrow_products_with_large_shifts(s: int):
-    options = {**FIXED_POINT_OPTIONS, "m": 5, "k": 1, "s": s, "a": 1 << 20}
-    assert is_narrow(**options)
-    function = shifted_products(options)
-    x = np.arange(-128, 128, dtype=np.int8)
-    exact = (((x.astype(np.int64) - 3) << 1) * 5 + (1 << 20)) >> s
-    np.testing.assert_array_equal(function(x), exact.astype(np.int32))

@@ -44,10 +44,10 @@ STEPS = (
         "mark_buffers_as_distinct",
         "lower_strided_copies",
     ),
-    *("store_repeated_terms", "move_contiguous_loops_inside", "narrow_products"),
+    *("store_repeated_terms", "move_contiguous_loops_inside", "narrow_byte_sums"),
     *("mark_block_products", "call_block_products", "compare_integers"),
     *("narrow_factors", "move_channels_last", "call_transpositions"),
-    "store_window_inputs",
+    *("store_window_inputs", "collapse_contiguous_loops"),
 )
 
 WEIGHTS, X = some(64, 48), some(7, 64)
