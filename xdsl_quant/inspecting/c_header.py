@@ -107,7 +107,7 @@ def _header_lines(vectors: GoldenVectors, model: str) -> Iterator[str]:
     yield from (_value_line(record, name_of(record)) for record in records.values())
     yield "};\n"
     indices = {key: index for index, key in enumerate(records)}
-    arguments = [indices[_key(record)] for record in vectors.arguments]
+    arguments = [indices[_record_key(record)] for record in vectors.arguments]
     yield f"#define XQ_ARGUMENTS {len(arguments)}"
     yield f"static const int xq_arguments[] = {{{_list_text(arguments or [0])}}};\n"
     yield f"#define XQ_OPS {len(vectors.ops)}"
@@ -117,7 +117,7 @@ def _header_lines(vectors: GoldenVectors, model: str) -> Iterator[str]:
     yield "};"
 
 
-def _key(record: ArrayRecord) -> object:
+def _record_key(record: ArrayRecord) -> object:
     """Return the key of a value or accumulator; that of a variable is `(name,)`."""
     return record.file if record.value is None else record.value
 
@@ -134,7 +134,7 @@ def _value_records(vectors: GoldenVectors) -> Mapping[object, ArrayRecord]:
         ports += [*op.operands, *(step.arrays.get("accumulator") for step in op.steps)]
     found: dict[object, ArrayRecord] = {}
     for record in filter(None, ports):
-        found.setdefault(_key(record), record)
+        found.setdefault(_record_key(record), record)
     for op in vectors.ops:
         if op.variable is not None:
             record = next(filter(None, (*op.operands, *op.results)))
@@ -195,7 +195,7 @@ def _op_lines(
         if isinstance(value, str | int | float)
     ]
     operands, results = (
-        [-1 if record is None else indices[_key(record)] for record in ports]
+        [-1 if record is None else indices[_record_key(record)] for record in ports]
         for ports in (op.operands, op.results)
     )
     if op.variable is not None:
@@ -222,7 +222,7 @@ def _step_text(
     factors = arrays.get("multiplier", arrays.get("ratio"))
     fields = (
         _c_string(step.primitive),
-        -1 if accumulator is None else indices[_key(accumulator)],
+        -1 if accumulator is None else indices[_record_key(accumulator)],
         0 if factors is None else int(np.prod(factors.shape, dtype=int)),
         *(name_of(arrays.get(name)) for name in ("multiplier", "shift", "ratio")),
         *(numbers.get(name, 0) for name in ("zero_point", "low", "high")),

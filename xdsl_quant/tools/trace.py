@@ -22,8 +22,7 @@ def traced_runner(
     options: argparse.Namespace, rounding: Mapping[str, Any]
 ) -> Generator[Callable[[ModuleOp, str], Callable[..., Sequence[Array]]]]:
     """
-    Yield a factory of functions that run. When the `with` statement ends without an error,
-    write the directory of golden vectors and the C header.
+    Yield a factory of functions that run; without an error, write their golden vectors.
 
     Args:
         options: parsed options, with `module`, `trace` and `c_header`.
@@ -34,15 +33,13 @@ def traced_runner(
     """
     if options.trace is None:
         raise UsageError("--c-header: error: needs the option --trace DIR")
-    directory = Path(options.trace)
-    name = Path(options.module).name
+    directory, name = Path(options.trace), Path(options.module).name
     models: list[TracedModel] = []
     try:
         if directory.exists() and (count := len([*directory.iterdir()])):
-            raise Failure(
-                f"--trace {directory}: error: directory is not empty: found "
-                f"{counted(count, 'entry', 'entries')}; use a new directory"
-            )
+            found = counted(count, "entry", "entries")
+            problem = f"directory is not empty: found {found}; use a new directory"
+            raise Failure(f"--trace {directory}: error: {problem}")
         parent = directory if directory.exists() else directory.absolute().parent
         with TemporaryDirectory(prefix=".", dir=parent) as temporary:
 
@@ -53,13 +50,11 @@ def traced_runner(
             yield runner
             (vectors,) = (model.vectors for model in models)
             vectors.write_index(name)
-            header = "" if options.c_header is None else c_header(vectors, name)
-            # Fails more often than the renames, so that no directory is left behind.
-            write_text(options.c_header, header)
+            if options.c_header is not None:  # Fails more often than the renames.
+                write_text(options.c_header, c_header(vectors, name))
             directory.mkdir(exist_ok=True)
             for path in Path(temporary).iterdir():
                 path.replace(directory / path.name)
     except OSError as error:
-        # The name of the file is temporary.
         problem = str(error.strerror).lower()
         raise Failure(f"--trace {directory}: error: {problem}") from None
