@@ -241,14 +241,16 @@ class KernelForm:
             return False
         sizes = shape_of(op.outputs[0].type)
         last = len(sizes) - 1
-        for operand, attribute in zip(op.operands, op.indexing_maps.data, strict=True):
+        maps = [attribute.data for attribute in op.indexing_maps.data]
+        # Code that writes to other places moves elements.
+        if {*maps[len(op.inputs) :]} != {AffineMap.identity(last + 1)}:
+            return False
+        for operand, map_ in zip(op.operands, maps, strict=True):
             if self.kinds[operand] is not Kind.CONSTANT:
-                is_known = _is_identity_map(
-                    attribute.data, sizes, shape_of(operand.type)
-                )
+                is_known = _is_identity_map(map_, sizes, shape_of(operand.type))
             else:
                 # Constants may differ between channels, not between pixels.
-                used = attribute.data.used_dims()
+                used = map_.used_dims()
                 is_known = (
                     operand in unused_operands(op)
                     or used <= {last}
@@ -336,7 +338,7 @@ class KernelForm:
         is_zero = _is_zero(others[-1])
         if self.kinds[values] is not Kind.MOVED or max(kinds) > 0 or not is_zero:
             return Kind.OTHER
-        self._add_factor(weights)
+        self.factors.add(weights)
         return Kind.AFFINE
 
     def _generic_kind(self, op: GenericOp) -> Kind:
@@ -395,13 +397,8 @@ class KernelForm:
             factor = owner.operands[0]
         if factor not in operands or max(kinds) is Kind.OTHER:
             return Kind.OTHER
-        self._add_factor(operands[factor])
+        self.factors.add(operands[factor])
         return Kind.AFFINE
-
-    def _add_factor(self, value: SSAValue) -> None:
-        while isinstance(owner := value.owner, Operation) and owner.operands:
-            value = owner.operands[0]
-        self.factors.add(value)
 
 
 def _without_reshape(value: SSAValue) -> SSAValue:

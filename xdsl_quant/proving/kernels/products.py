@@ -60,9 +60,9 @@ class ProductProof(AffineProof):
             probes += 1
             labels = np.arange(members.size)
             while len(labels) > 1 and labels.any():
-                x = self.input_with(members, labels % span + 0)
+                x = self.input_with(members, labels % (span + 1))
                 self._compared(x, first, start)
-                labels = labels // span
+                labels = labels // (span + 1)
                 probes += 1
         self.probes, self._members = probes, classes
         self._first = self._middle(first)
