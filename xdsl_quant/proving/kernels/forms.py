@@ -255,7 +255,7 @@ class KernelForm:
                     operand in unused_operands(op)
                     or used <= {last}
                     or is_broadcast_constant(operand)
-                    or _is_splat(operand)
+                    or is_splat(operand)
                 )
             if not is_known:
                 return False
@@ -469,20 +469,20 @@ def is_broadcast_constant(value: SSAValue) -> bool:
         and all(kind.data is IteratorType.PARALLEL for kind in op.iterator_types.data)
         and not op.body.block.args[-1].uses.get_length()
         and all(
-            map_.used_dims() <= {rank - 1} or _is_splat(operand)
+            map_.used_dims() <= {rank - 1} or is_splat(operand)
             for map_, operand in zip(maps, op.inputs, strict=True)
         )
         and result == AffineMap.identity(rank)
     )
 
 
-def _is_splat(value: SSAValue) -> bool:
+def is_splat(value: SSAValue) -> bool:
     """Return True if all elements of a constant are known to be equal."""
     op = value.owner
     if isinstance(op, FillOp):
         return True
     if isinstance(op, GenericOp) and is_broadcast_constant(value):
-        return all(map(_is_splat, op.inputs))
+        return all(map(is_splat, op.inputs))
     get_values = getattr(elements_of_constant(value), "get_values", None)
     return get_values is not None and len({*get_values()}) <= 1
 
@@ -507,7 +507,7 @@ def has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> bool
             is_shape = (
                 isinstance(owner, Operation) and op_name(owner) == "tosa.const_shape"
             )
-            if not is_shape and not _is_splat(operand):
+            if not is_shape and not is_splat(operand):
                 return True
     return False
 

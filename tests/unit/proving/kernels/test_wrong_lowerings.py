@@ -381,3 +381,57 @@ def test_sums_of_several_pixels_are_not_proved(
 
 def test_labels_of_two_stored_values():
     assert prove_kernel(_pixels("i8<0:1>"), LINALG).verdict == "proved"
+
+
+def test_constants_of_the_formula_differ_between_elements(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """The stored value 127 saturates, so the last element needs all values."""
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+    (kernel,) = cut_kernels(
+        parse_module(f"""
+    !x = !quant.uniform<i8:f32, 0.05>
+    func.func @main(%x: tensor<256x!x>) {{
+      %w = "tfl.pseudo_qconst"() <{{qtype = tensor<256x!x>,
+        value = dense<{[0] * 255 + [1]}> : tensor<256xi8>}}> : () -> tensor<256x!x>
+      %y = "tfl.add"(%x, %w) <{{fused_activation_function = "NONE"}}> :
+        (tensor<256x!x>, tensor<256x!x>) -> tensor<256x!x>
+      func.return
+    }}""")
+    )
+    assert prove_kernel(kernel, LINALG).verdict == "proved"
+
+    def mutate(lowered: ModuleOp) -> None:
+        ones = f'"0x{"00" * 4 * 255}00000800"'
+        Wrong("", "", "", ones, "0").mutate(lowered)
+
+    theorem = prove_kernel(kernel, LINALG, mutate)
+    assert theorem.verdict == "refuted"
+    assert theorem.details.startswith("at most 1 unit: argument 0 is -128 everywhere")
+
+
+def test_squares_are_not_affine(monkeypatch: pytest.MonkeyPatch):
+    """The squares of 0 and 1, the only stored values of unit vectors, are the same."""
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+    (kernel,) = cut_kernels(
+        parse_module("""
+    !x = !quant.uniform<i8<0:127>:f32, 0.05>
+    !y = !quant.uniform<i8:f32, 2.0>
+    func.func @main(%x: tensor<1x1x!x>) {
+      %y = "tfl.batch_matmul"(%x, %x) <{adj_x = false, adj_y = false}> :
+        (tensor<1x1x!x>, tensor<1x1x!x>) -> tensor<1x1x!y>
+      func.return
+    }""")
+    )
+
+    def mutate(lowered: ModuleOp) -> None:
+        factor = """%factor = arith.constant dense<1> : tensor<1x1xi8>
+    %6 = linalg"""
+        Wrong("", "", "", "%6 = linalg", factor).mutate(lowered)
+        Wrong("", "", "", "ins(%1, %1, ", "ins(%1, %factor, ").mutate(lowered)
+
+    theorem = prove_kernel(kernel, LINALG, mutate)
+    assert (theorem.verdict, theorem.details) == (
+        "unknown",
+        "multiplies its argument by itself",
+    )
