@@ -5,6 +5,7 @@ from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from xdsl_quant import execution
@@ -29,6 +30,10 @@ class AffineProof:
     def __init__(self, comparison: KernelComparison, value: SSAValue):
         if len(comparison.types) != 1:
             raise UnsupportedError("has several arguments that are multiplied")
+        (function,) = comparison.kernel.module.ops
+        assert isinstance(function, FuncOp)
+        if function.args[0].uses.get_length() > 1:
+            raise UnsupportedError("multiplies its argument by itself")
         self.comparison = comparison
         self.value = value
         self.type = comparison.types[0]

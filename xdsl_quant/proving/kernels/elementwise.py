@@ -6,18 +6,22 @@ from math import inf, prod
 
 import numpy as np
 from xdsl.dialects.builtin import Float32Type
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from xdsl_quant import execution
 from xdsl_quant.diagnostics import counted, op_name
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant.types import (
+    QuantizedType,
+    UniformQuantizedType,
+    scalar_or_element_type,
+)
 from xdsl_quant.numerics.arrays import Array
-from xdsl_quant.runtime.arrays import shape_of, shape_text
+from xdsl_quant.runtime.arrays import constant_attr, shape_of, shape_text
 from xdsl_quant.runtime.stateful_function import result_tuple
 
 from ..terms import UnsupportedError, int_width
 from .comparison import KernelComparison, RefutedError, distance
-from .forms import has_different_constants
+from .forms import has_different_constants, is_splat
 from .monotonicity import Trend, check_monotonic
 from .parts import affine_part
 from .step_functions import from_ordered_bits, merged_steps, ordered_bits, thresholds
@@ -41,7 +45,10 @@ def decide_elementwise(comparison: KernelComparison) -> str:
     name = form.is_elementwise(form.function.args, keeps_channels=False)
     if name is not None:
         raise UnsupportedError(f"its code has '{name}', which is not elementwise")
-    is_shared = not has_different_constants(form, form.function.args)
+    is_shared = not (
+        has_different_constants(form, form.function.args)
+        or _has_different_parameters(comparison.kernel.op)
+    )
     if is_shared and [*map(scalar_or_element_type, comparison.types)] == [
         Float32Type()
     ]:
@@ -66,6 +73,17 @@ def decide_elementwise(comparison: KernelComparison) -> str:
 
     compare_results(comparison, inputs())
     return f"all {total:,} inputs of an element"
+
+
+def _has_different_parameters(op: Operation) -> bool:
+    """Return True if the formula of an op may differ between elements."""
+    values = [*op.operands, *op.results]
+    kinds = [scalar_or_element_type(value.type) for value in values]
+    constants = [v for v in op.operands if constant_attr(v) is not None]
+    return not all(map(is_splat, constants)) or any(
+        isinstance(kind, QuantizedType) and not isinstance(kind, UniformQuantizedType)
+        for kind in kinds
+    )
 
 
 def _shared_size(comparison: KernelComparison) -> int:

@@ -241,19 +241,21 @@ class KernelForm:
             return False
         sizes = shape_of(op.outputs[0].type)
         last = len(sizes) - 1
-        for operand, attribute in zip(op.operands, op.indexing_maps.data, strict=True):
+        maps = [attribute.data for attribute in op.indexing_maps.data]
+        # Code that writes to other places moves elements.
+        if {*maps[len(op.inputs) :]} != {AffineMap.identity(last + 1)}:
+            return False
+        for operand, map_ in zip(op.operands, maps, strict=True):
             if self.kinds[operand] is not Kind.CONSTANT:
-                is_known = _is_identity_map(
-                    attribute.data, sizes, shape_of(operand.type)
-                )
+                is_known = _is_identity_map(map_, sizes, shape_of(operand.type))
             else:
                 # Constants may differ between channels, not between pixels.
-                used = attribute.data.used_dims()
+                used = map_.used_dims()
                 is_known = (
                     operand in unused_operands(op)
                     or used <= {last}
                     or is_broadcast_constant(operand)
-                    or _is_splat(operand)
+                    or is_splat(operand)
                 )
             if not is_known:
                 return False
@@ -336,7 +338,7 @@ class KernelForm:
         is_zero = _is_zero(others[-1])
         if self.kinds[values] is not Kind.MOVED or max(kinds) > 0 or not is_zero:
             return Kind.OTHER
-        self._add_factor(weights)
+        self.factors.add(weights)
         return Kind.AFFINE
 
     def _generic_kind(self, op: GenericOp) -> Kind:
@@ -395,13 +397,8 @@ class KernelForm:
             factor = owner.operands[0]
         if factor not in operands or max(kinds) is Kind.OTHER:
             return Kind.OTHER
-        self._add_factor(operands[factor])
+        self.factors.add(operands[factor])
         return Kind.AFFINE
-
-    def _add_factor(self, value: SSAValue) -> None:
-        while isinstance(owner := value.owner, Operation) and owner.operands:
-            value = owner.operands[0]
-        self.factors.add(value)
 
 
 def _without_reshape(value: SSAValue) -> SSAValue:
@@ -472,20 +469,20 @@ def is_broadcast_constant(value: SSAValue) -> bool:
         and all(kind.data is IteratorType.PARALLEL for kind in op.iterator_types.data)
         and not op.body.block.args[-1].uses.get_length()
         and all(
-            map_.used_dims() <= {rank - 1} or _is_splat(operand)
+            map_.used_dims() <= {rank - 1} or is_splat(operand)
             for map_, operand in zip(maps, op.inputs, strict=True)
         )
         and result == AffineMap.identity(rank)
     )
 
 
-def _is_splat(value: SSAValue) -> bool:
+def is_splat(value: SSAValue) -> bool:
     """Return True if all elements of a constant are known to be equal."""
     op = value.owner
     if isinstance(op, FillOp):
         return True
     if isinstance(op, GenericOp) and is_broadcast_constant(value):
-        return all(map(_is_splat, op.inputs))
+        return all(map(is_splat, op.inputs))
     get_values = getattr(elements_of_constant(value), "get_values", None)
     return get_values is not None and len({*get_values()}) <= 1
 
@@ -510,7 +507,7 @@ def has_different_constants(form: KernelForm, start: Sequence[SSAValue]) -> bool
             is_shape = (
                 isinstance(owner, Operation) and op_name(owner) == "tosa.const_shape"
             )
-            if not is_shape and not _is_splat(operand):
+            if not is_shape and not is_splat(operand):
                 return True
     return False
 

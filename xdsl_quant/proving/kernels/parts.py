@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
+from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
+    DenseIntOrFPElementsAttr,
     IntegerType,
     ModuleOp,
     TensorType,
+    i1,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.ops import GenericOp
@@ -24,7 +27,6 @@ from .forms import (
     CONSTANTS,
     KernelForm,
     Kind,
-    elements_of_constant,
     identity_map,
     is_reshape,
 )
@@ -54,10 +56,11 @@ def affine_part(form: KernelForm, value: SSAValue, *, has_factors: bool) -> Modu
     if not has_factors:
         for factor in form.factors:
             op = factor.owner
-            if elements_of_constant(factor) is None or not isinstance(op, Operation):
-                raise UnsupportedError("factors of products are not constant")
-            name = "value" if "value" in op.properties else "values"
-            copies[numbers[op]].properties[name] = _ones(factor.type)
+            assert isinstance(op, Operation)
+            assert isinstance(factor, OpResult)
+            ones = ConstantOp(_ones(factor.type))
+            function.body.block.insert_op_before(ones, copies[0])
+            copies[numbers[op]].results[factor.index].replace_all_uses_with(ones.result)
     last.operands = [result]
     for op in reversed(copies[:-1]):
         if not any(use for r in op.results for use in r.uses):
@@ -67,9 +70,10 @@ def affine_part(form: KernelForm, value: SSAValue, *, has_factors: bool) -> Modu
     return ModuleOp([function])
 
 
-def _ones(type_: Attribute) -> Attribute:
+def _ones(type_: Attribute) -> DenseIntOrFPElementsAttr:
     element = scalar_or_element_type(type_)
-    if not isinstance(element, IntegerType):
+    # A single bit may be extended to -1.
+    if not isinstance(element, IntegerType) or element == i1:
         raise UnsupportedError(f"factors have type '{type_}'")
     ones = np.ones(shape_of(type_), numpy_dtype(type_))
     return elements_attr(ones, cast(Attribute, element))

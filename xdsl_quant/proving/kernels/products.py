@@ -5,7 +5,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xdsl_quant import execution
-from xdsl_quant.diagnostics import counted
+from xdsl_quant.diagnostics import counted, op_name
+from xdsl_quant.dialects.quant.traits import (
+    MultipliesAndAccumulates,
+    has_quantization_trait,
+)
 from xdsl_quant.inspecting.op_recording import Step
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.numerics.primitives import PRIMITIVES
@@ -23,6 +27,9 @@ from .step_functions import merged_steps
 _MAX_PLACES = 50
 """Maximum number of different results for which an input is searched, and of its starts."""
 
+_SUMS = "tfl.mean", "tfl.sum"
+"""Ops whose formula is a sum of elements of its operand."""
+
 _CHUNK = 1 << 20
 """Number of accumulators that are rescaled in a call."""
 
@@ -36,6 +43,10 @@ class ProductProof(AffineProof):
     def decide(self) -> str:
         """Return the method; see `validation.decide`."""
         self._probe, self._probe_units = self.base, 0
+        op = self.comparison.kernel.op
+        is_sum = has_quantization_trait(op, MultipliesAndAccumulates)
+        if not is_sum and op_name(op) not in _SUMS:
+            raise UnsupportedError("its formula is not known to be affine")
         if self.comparison.form.has_constants_of_pixels(self.value):
             raise UnsupportedError("its code has different constants for pixels")
         classes = self.classes()
@@ -60,9 +71,9 @@ class ProductProof(AffineProof):
             probes += 1
             labels = np.arange(members.size)
             while len(labels) > 1 and labels.any():
-                x = self.input_with(members, labels % span + 0)
+                x = self.input_with(members, labels % (span + 1))
                 self._compared(x, first, start)
-                labels = labels // span
+                labels = labels // (span + 1)
                 probes += 1
         self.probes, self._members = probes, classes
         self._first = self._middle(first)

@@ -53,3 +53,20 @@ def test_initial_values_differ_between_pixels(
     }}""")
     form = KernelForm.of(module)
     assert form.is_elementwise(form.function.args) == name
+
+
+def test_transposition_in_a_result_map_is_not_elementwise():
+    module = parse_module("""
+    func.func @main(%x: tensor<2x2xi8>) -> tensor<2x2xi8> {
+      %init = tensor.empty() : tensor<2x2xi8>
+      %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
+        affine_map<(d0, d1) -> (d1, d0)>], iterator_types = ["parallel", "parallel"]}
+        ins(%x : tensor<2x2xi8>) outs(%init : tensor<2x2xi8>) {
+      ^bb0(%a: i8, %b: i8):
+        %c = arith.addi %a, %a : i8
+        linalg.yield %c : i8
+      } -> tensor<2x2xi8>
+      return %y : tensor<2x2xi8>
+    }""")
+    form = KernelForm.of(module)
+    assert form.is_elementwise(form.function.args) == "linalg.generic"

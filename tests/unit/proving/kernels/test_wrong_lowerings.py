@@ -318,3 +318,142 @@ def test_input_with_a_sum_is_searched_from_several_starts():
     theorem = prove_kernel(kernel, LINALG, wrong.mutate)
     assert (theorem.verdict, theorem.method) == ("refuted", "search")
     assert theorem.details.startswith("at most 1 unit: argument 0 is -128")
+
+
+def _pixels(storage: str = "i8") -> ModelKernel:
+    """Return a convolution whose results depend on one pixel each."""
+    (kernel,) = cut_kernels(
+        parse_module(f"""
+    !x = !quant.uniform<{storage}:f32, 0.05>
+    !y = !quant.uniform<i8:f32, 3.0>
+    !w = !quant.uniform<i8<-127:127>:f32:0, {{0.5}}>
+    func.func @main(%x: tensor<1x1x4x1x!x>) {{
+      %w = "tfl.pseudo_qconst"() <{{qtype = tensor<1x1x1x1x!w>,
+        value = dense<1> : tensor<1x1x1x1xi8>}}> : () -> tensor<1x1x1x1x!w>
+      %n = "tfl.no_value"() <{{value}}> : () -> none
+      %y = "tfl.conv_2d"(%x, %w, %n) <{{dilation_h_factor = 1 : i32,
+        dilation_w_factor = 1 : i32, stride_h = 1 : i32, stride_w = 1 : i32,
+        padding = "VALID", fused_activation_function = "NONE"}}> :
+        (tensor<1x1x4x1x!x>, tensor<1x1x1x1x!w>, none) -> tensor<1x1x4x1x!y>
+      func.return
+    }}""")
+    )
+    return kernel
+
+
+def _with_pixels(factors: str, type_: str) -> str:
+    """Return code that adds products of the first pixels to all sums."""
+    return f"""
+    {factors}
+    %first = tensor.extract_slice %1[0, 0, 0, 0] [1, 1, 3, 1] [1, 1, 1, 1] :
+      tensor<1x1x4x1xi8> to tensor<1x1x3x1xi8>
+    %sums = linalg.generic {{indexing_maps = [
+      affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d4, d3)>,
+      affine_map<(d0, d1, d2, d3, d4) -> (d4)>,
+      affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3)>], iterator_types =
+      ["parallel", "parallel", "parallel", "parallel", "reduction"]}}
+      ins(%first, %f : tensor<1x1x3x1xi8>, tensor<3x{type_}>)
+      outs(%6 : tensor<1x1x4x1xi32>) {{
+    ^bb0(%pixel: i8, %factor: {type_}, %sum: i32):
+      %wide = arith.extsi %pixel : i8 to i32
+      %wide_factor = arith.extsi %factor : {type_} to i32
+      %product = arith.muli %wide, %wide_factor : i32
+      %new = arith.addi %sum, %product : i32
+      linalg.yield %new : i32
+    }} -> tensor<1x1x4x1xi32>
+    %9 = tensor"""
+
+
+_DECREMENTED = """
+    %f = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]} outs(%fs : tensor<3xi8>) {
+    ^bb0(%f_in: i8):
+      %one = arith.constant 1 : i8
+      %less = arith.subi %f_in, %one : i8
+      linalg.yield %less : i8
+    } -> tensor<3xi8>"""
+
+
+@pytest.mark.parametrize(
+    ("factors", "type_", "reason"),
+    [
+        # Their products with 0, 1 and 2, the labels of pixels, have the sum 0.
+        ("%f = arith.constant dense<[1, -2, 1]> : tensor<3xi8>", "i8", "two elements"),
+        (
+            f"%fs = arith.constant dense<[2, -1, 2]> : tensor<3xi8>{_DECREMENTED}",
+            *("i8", "two elements"),
+        ),
+        ("%f = arith.constant dense<true> : tensor<3xi1>", "i1", "tensor<3xi1>"),
+    ],
+)
+def test_sums_of_several_pixels_are_not_proved(
+    factors: str, type_: str, reason: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+
+    def mutate(lowered: ModuleOp) -> None:
+        code = _with_pixels(factors, type_)
+        Wrong("", "", "", "%9 = tensor", code).mutate(lowered)
+        Wrong("", "", "", "ins(%6 ", "ins(%sums ").mutate(lowered)
+
+    theorem = prove_kernel(_pixels(), LINALG, mutate)
+    assert theorem.verdict == "unknown"
+    assert reason in theorem.details
+
+
+def test_labels_of_two_stored_values():
+    assert prove_kernel(_pixels("i8<0:1>"), LINALG).verdict == "proved"
+
+
+def test_constants_of_the_formula_differ_between_elements(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """The stored value 127 saturates, so the last element needs all values."""
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+    (kernel,) = cut_kernels(
+        parse_module(f"""
+    !x = !quant.uniform<i8:f32, 0.05>
+    func.func @main(%x: tensor<256x!x>) {{
+      %w = "tfl.pseudo_qconst"() <{{qtype = tensor<256x!x>,
+        value = dense<{[0] * 255 + [1]}> : tensor<256xi8>}}> : () -> tensor<256x!x>
+      %y = "tfl.add"(%x, %w) <{{fused_activation_function = "NONE"}}> :
+        (tensor<256x!x>, tensor<256x!x>) -> tensor<256x!x>
+      func.return
+    }}""")
+    )
+    assert prove_kernel(kernel, LINALG).verdict == "proved"
+
+    def mutate(lowered: ModuleOp) -> None:
+        ones = f'"0x{"00" * 4 * 255}00000800"'
+        Wrong("", "", "", ones, "0").mutate(lowered)
+
+    theorem = prove_kernel(kernel, LINALG, mutate)
+    assert theorem.verdict == "refuted"
+    assert theorem.details.startswith("at most 1 unit: argument 0 is -128 everywhere")
+
+
+def test_squares_are_not_affine(monkeypatch: pytest.MonkeyPatch):
+    """The squares of 0 and 1, the only stored values of unit vectors, are the same."""
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+    (kernel,) = cut_kernels(
+        parse_module("""
+    !x = !quant.uniform<i8<0:127>:f32, 0.05>
+    !y = !quant.uniform<i8:f32, 2.0>
+    func.func @main(%x: tensor<1x1x!x>) {
+      %y = "tfl.batch_matmul"(%x, %x) <{adj_x = false, adj_y = false}> :
+        (tensor<1x1x!x>, tensor<1x1x!x>) -> tensor<1x1x!y>
+      func.return
+    }""")
+    )
+
+    def mutate(lowered: ModuleOp) -> None:
+        factor = """%factor = arith.constant dense<1> : tensor<1x1xi8>
+    %6 = linalg"""
+        Wrong("", "", "", "%6 = linalg", factor).mutate(lowered)
+        Wrong("", "", "", "ins(%1, %1, ", "ins(%1, %factor, ").mutate(lowered)
+
+    theorem = prove_kernel(kernel, LINALG, mutate)
+    assert (theorem.verdict, theorem.details) == (
+        "unknown",
+        "multiplies its argument by itself",
+    )
