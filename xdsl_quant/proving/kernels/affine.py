@@ -34,6 +34,9 @@ class AffineProof:
         assert isinstance(function, FuncOp)
         if function.args[0].uses.get_length() > 1:
             raise UnsupportedError("multiplies its argument by itself")
+        result = comparison.kernel.op.results[0]
+        if prod(shape_of(value.type)) != prod(shape_of(result.type)):
+            raise UnsupportedError("its code broadcasts sums")
         self.comparison = comparison
         self.value = value
         self.type = comparison.types[0]
