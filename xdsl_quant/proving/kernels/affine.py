@@ -62,6 +62,9 @@ class AffineProof:
     def dependences(self, x: Array) -> Array:
         """Return the affine part whose factors are 1."""
         (result,) = result_tuple(self._ones(x.view(self._dtype)))
+        # 256 dependences would be none in i8.
+        if result.dtype.itemsize < 4:
+            raise UnsupportedError("its sums have less than 32 bits")
         return result.astype(np.int64)
 
     def input_with(self, members: Array, offsets: Array | int) -> Array:

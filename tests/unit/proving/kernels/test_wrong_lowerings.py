@@ -466,3 +466,20 @@ def test_sums_that_are_broadcast_are_not_proved(monkeypatch: pytest.MonkeyPatch)
 
     theorem = prove_kernel(_pixels(), TOSA, mutate)
     assert (theorem.verdict, theorem.details) == ("unknown", "its code broadcasts sums")
+
+
+def test_sums_of_bytes_are_not_counted(monkeypatch: pytest.MonkeyPatch):
+    """A count of dependences could wrap, so that 256 dependences are none."""
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+
+    def mutate(lowered: ModuleOp) -> None:
+        code = """%bytes = tosa.add %0, %0 : (tensor<1x1x4x1xi8>, tensor<1x1x4x1xi8>) ->
+      tensor<1x1x4x1xi8>
+    %sums = tosa.cast %bytes : (tensor<1x1x4x1xi8>) -> tensor<1x1x4x1xi32>
+    %6 ="""
+        Wrong("", "", "", "%6 =", code).mutate(lowered)
+        Wrong("", "", "", "rescale %5", "rescale %sums").mutate(lowered)
+
+    theorem = prove_kernel(_pixels("i8<0:1>"), TOSA, mutate)
+    assert theorem.verdict == "unknown"
+    assert theorem.details == "its sums have less than 32 bits"
