@@ -34,6 +34,9 @@ class AffineProof:
         assert isinstance(function, FuncOp)
         if function.args[0].uses.get_length() > 1:
             raise UnsupportedError("multiplies its argument by itself")
+        result = comparison.kernel.op.results[0]
+        if prod(shape_of(value.type)) != prod(shape_of(result.type)):
+            raise UnsupportedError("its code broadcasts sums")
         self.comparison = comparison
         self.value = value
         self.type = comparison.types[0]
@@ -59,6 +62,9 @@ class AffineProof:
     def dependences(self, x: Array) -> Array:
         """Return the affine part whose factors are 1."""
         (result,) = result_tuple(self._ones(x.view(self._dtype)))
+        # 256 dependences would be none in i8.
+        if result.dtype.itemsize < 4:
+            raise UnsupportedError("its sums have less than 32 bits")
         return result.astype(np.int64)
 
     def input_with(self, members: Array, offsets: Array | int) -> Array:

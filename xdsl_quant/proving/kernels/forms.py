@@ -19,6 +19,7 @@ from math import prod
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IndexType,
+    IntegerType,
     ModuleOp,
 )
 from xdsl.dialects.func import FuncOp
@@ -28,10 +29,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineMap
 
 from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.arrays import shape_of
 from xdsl_quant.runtime.entry_function import entry_function
 
-from ..terms import UnsupportedError
+from ..terms import UnsupportedError, int_width
 
 
 class Kind(IntEnum):
@@ -299,13 +301,15 @@ class KernelForm:
             return Kind.CONSTANT
         if name in ("tosa.reduce_sum",):
             return Kind.AFFINE if kinds[0] is Kind.AFFINE else Kind.OTHER
+        if name == "tosa.cast" and not _is_extension(op):
+            return Kind.OTHER
         if name == "tosa.sub" and kinds[1] > Kind.CONSTANT:
             self.negations.update(op.results)
         return self._scalar_kind(name, kinds)
 
     def _scalar_kind(self, name: str, kinds: Sequence[Kind]) -> Kind:
         """Return the kind of an op on numbers, some of which are not constant."""
-        kind = max(kinds)
+        kind = max(kinds, default=Kind.OTHER)
         if name in _MOVEMENT or name == "linalg.yield":
             return kind
         # Sums of narrow integers wrap before an extension, so only elements are extended.
@@ -359,11 +363,12 @@ class KernelForm:
                 name = op_name(inner)
                 if name == "arith.subi" and given[1] > Kind.CONSTANT:
                     self.negations.update(inner.results)
-                if inner.regions or name == "linalg.index":
+                # Such as `linalg.index`.
+                if inner.regions or (not given and name not in CONSTANTS):
                     found = Kind.OTHER
                 elif name == "arith.muli" and Kind.CONSTANT in given:
                     found = self._product_kind(inner, given, operands)
-                elif not given or max(given) is Kind.CONSTANT:
+                elif max(given, default=Kind.CONSTANT) is Kind.CONSTANT:
                     found = Kind.CONSTANT
                 else:
                     found = self._scalar_kind(name, given)
@@ -485,6 +490,15 @@ def is_splat(value: SSAValue) -> bool:
         return all(map(is_splat, op.inputs))
     get_values = getattr(elements_of_constant(value), "get_values", None)
     return get_values is not None and len({*get_values()}) <= 1
+
+
+def _is_extension(op: Operation) -> bool:
+    """Return True if a cast of integers keeps all values and adds bits."""
+    types = [scalar_or_element_type(v.type) for v in (op.operands[0], op.results[0])]
+    if not all(isinstance(type_, IntegerType) for type_ in types):
+        return False
+    before, after = map(int_width, types)
+    return before < after
 
 
 def _is_zero(value: SSAValue) -> bool:

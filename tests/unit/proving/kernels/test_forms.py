@@ -70,3 +70,25 @@ def test_transposition_in_a_result_map_is_not_elementwise():
     }""")
     form = KernelForm.of(module)
     assert form.is_elementwise(form.function.args) == "linalg.generic"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("tosa.cast %x : (tensor<2xi8>) -> tensor<2xi32>", Kind.AFFINE),
+        # Sums of floats are rounded.
+        ("tosa.cast %x : (tensor<2xi8>) -> tensor<2xf32>", Kind.OTHER),
+        ("tosa.cast %x : (tensor<2xi8>) -> tensor<2xi1>", Kind.OTHER),
+        ("func.call @other() : () -> tensor<2xi8>", Kind.OTHER),
+    ],
+)
+def test_kind_of_an_op(code: str, kind: Kind):
+    type_ = code.rpartition("-> ")[2]
+    module = parse_module(f"""
+    func.func private @other() -> tensor<2xi8>
+    func.func @main(%x: tensor<2xi8>) -> {type_} {{
+      %y = {code}
+      return %y : {type_}
+    }}""")
+    form = KernelForm.of(module)
+    assert [form.kinds[result] for result in form.results] == [kind]

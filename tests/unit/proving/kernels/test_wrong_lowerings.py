@@ -13,8 +13,14 @@ from xdsl.dialects import tosa
 from xdsl.dialects.builtin import ModuleOp, f32
 
 from tests.proving.kernel_mutants import LINALG, STABLEHLO, TOSA, module
-from xdsl_quant.proving.kernels import ModelKernel, cut_kernels, prove_kernel
+from xdsl_quant.proving.kernels import (
+    ModelKernel,
+    comparison,
+    cut_kernels,
+    prove_kernel,
+)
 from xdsl_quant.proving.kernels.comparison import KernelComparison
+from xdsl_quant.proving.terms import UnsupportedError
 from xdsl_quant.runtime.arrays import elements_attr
 from xdsl_quant.runtime.loading import parse_module
 
@@ -457,3 +463,45 @@ def test_squares_are_not_affine(monkeypatch: pytest.MonkeyPatch):
         "unknown",
         "multiplies its argument by itself",
     )
+
+
+def test_sums_that_are_broadcast_are_not_proved(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+
+    def failing(*_: object) -> ModuleOp:
+        raise UnsupportedError("no form")
+
+    monkeypatch.setattr(comparison, "scheduled_module", failing)
+
+    def mutate(lowered: ModuleOp) -> None:
+        code = """%zeros = "tosa.const"() <{values = dense<0> : tensor<1x1x4x1xi32>}> :
+      () -> tensor<1x1x4x1xi32>
+    %start = tosa.const_shape {values = dense<0> : tensor<4xindex>} : () -> !tosa.shape<4>
+    %size = tosa.const_shape {values = dense<1> : tensor<4xindex>} : () -> !tosa.shape<4>
+    %first = tosa.slice %5, %start, %size : (tensor<1x1x4x1xi32>, !tosa.shape<4>,
+      !tosa.shape<4>) -> tensor<1x1x1x1xi32>
+    %sums = tosa.add %first, %zeros : (tensor<1x1x1x1xi32>, tensor<1x1x4x1xi32>) ->
+      tensor<1x1x4x1xi32>
+    %6 ="""
+        Wrong("", "", "", "%6 =", code).mutate(lowered)
+        Wrong("", "", "", "rescale %5", "rescale %sums").mutate(lowered)
+
+    theorem = prove_kernel(_pixels(), TOSA, mutate)
+    assert (theorem.verdict, theorem.details) == ("unknown", "its code broadcasts sums")
+
+
+def test_sums_of_bytes_are_not_counted(monkeypatch: pytest.MonkeyPatch):
+    """A count of dependences could wrap, so that 256 dependences are none."""
+    monkeypatch.setattr(KernelComparison, "check_random_inputs", _skip)
+
+    def mutate(lowered: ModuleOp) -> None:
+        code = """%bytes = tosa.add %0, %0 : (tensor<1x1x4x1xi8>, tensor<1x1x4x1xi8>) ->
+      tensor<1x1x4x1xi8>
+    %sums = tosa.cast %bytes : (tensor<1x1x4x1xi8>) -> tensor<1x1x4x1xi32>
+    %6 ="""
+        Wrong("", "", "", "%6 =", code).mutate(lowered)
+        Wrong("", "", "", "rescale %5", "rescale %sums").mutate(lowered)
+
+    theorem = prove_kernel(_pixels("i8<0:1>"), TOSA, mutate)
+    assert theorem.verdict == "unknown"
+    assert theorem.details == "its sums have less than 32 bits"
