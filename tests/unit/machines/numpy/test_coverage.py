@@ -26,7 +26,7 @@ from .running import parse
         (Math, {"math.cttz", "math.ipowi"}),
         (Shape, set[str]()),
         (Tensor, set[str]()),
-        (TFL, {"tfl.fake_quant"}),  # `tf-to-quant` converts it
+        (TFL, set[str]()),
     ],
 )
 def test_missing_ops(dialect: Dialect, missing: set[str]):

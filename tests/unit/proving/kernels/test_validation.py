@@ -220,11 +220,14 @@ def quantization(scale: float = 0.5) -> ModelKernel:
     return kernel
 
 
-@pytest.mark.parametrize(("passes", "steps"), [(LINALG, "512"), (TOSA, "1,536")])
-def test_quantization_is_proved_for_all_floats(passes: str, steps: str):
+@pytest.mark.parametrize(
+    ("passes", "steps", "level"),
+    [(LINALG, "512", ""), (TOSA, "1,536", ", before scheduling")],
+)
+def test_quantization_is_proved_for_all_floats(passes: str, steps: str, level: str):
     theorem = prove_kernel(quantization(0.3), passes)
     assert theorem.verdict == "proved"
-    assert theorem.method == f"{steps} steps of all f32 numbers, and NaN"
+    assert theorem.method == f"{steps} steps of all f32 numbers, and NaN{level}"
 
 
 def test_rounding_of_halves_is_refuted():

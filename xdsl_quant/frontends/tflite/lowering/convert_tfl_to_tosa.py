@@ -66,7 +66,7 @@ LOWERINGS: Mapping[type[Operation], Implementation] = {
     **{
         op_type: implementation
         for op_type, implementation in IMPLEMENTATIONS.items()
-        if op_type not in (tfl.ConstOp, tfl.QConstOp, *FOURIER)
+        if op_type not in (tfl.ConstOp, tfl.QConstOp, tfl.FakeQuantOp, *FOURIER)
     },
     **MULTIPLIER_KERNELS,
     **IMPLEMENTATIONS_IN_TOSA,
