@@ -48,7 +48,7 @@ def check_compiled_code(
             np.testing.assert_array_equal(compiled(sample), result)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", range(len(CASES)), ids=map("-".join, CASES))
 @pytest.mark.parametrize("number", range(len(SMALL_STRUCTURES)), ids=SMALL_STRUCTURES)
 def test_small_networks(number: int, case: int):
