@@ -17,7 +17,7 @@ from .drawing import Draw
 from .graphs import KINDS, LEVELS, NAME, graph, main, mismatches
 from .networks import Network
 
-MODELS = 60
+MODELS = 30
 SEED = 1
 
 
