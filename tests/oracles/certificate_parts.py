@@ -101,28 +101,26 @@ def are_relaxations_bounded() -> bool:
 
 def are_roundings_bounded() -> bool:
     """Return True if bounds of rounding errors are at least the exact largest errors."""
-    maps, analysing, networking, pairing = (
-        import_module(f"{PACKAGE}.{name}")
-        for name in ("linear_maps", "analysis", "networks", "pairing")
+    maps, networking = (
+        import_module(f"{PACKAGE}.{name}") for name in ("linear_maps", "networks")
     )
     for bits, count in product((24, 53), (1, 2, 7, 64, 4096, 10**5, 10**6)):
         exact = Fraction(count, 2**bits - count)
         if Fraction(maps.growth(count, 2.0**-bits)) < exact:
             return False
-    bound = analysing._rounding_error
     for count in (1, 2, 7, 64):
         path = maps.Path([maps.Matrix(1, np.full((count, 1), 3.0))])
         base, zero = networking.Value(None, (count,)), np.zeros(1)
         total = networking.Sum(None, (1,), [(base, path)], zero)
-        affine = pairing.expand(total, {base})
+        affine = networking.expand(total, {base})
         # A product and `count - 1` sums, each rounded up; the constant is 0.
         exact = 3 * count * ((1 + Fraction(1, 2**24)) ** count - 1)
-        if Fraction(bound(affine, [np.ones(count)])[0]) < exact:
+        if Fraction(affine.float_error([np.ones(count)])[0]) < exact:
             return False
     total = base = networking.Value(None, (1,))
     for _ in range(200):
         total = networking.Sum(None, (1,), [(total, maps.Path())], np.full(1, 1e-9))
-    error = bound(pairing.expand(total, {base}), [np.ones(1)])[0]
+    error = networking.expand(total, {base}).float_error([np.ones(1)])[0]
     # Each sum is rounded up; the constants are too small to count.
     return Fraction(error) > (1 + Fraction(1, 2**24)) ** 200 - 1
 
@@ -167,7 +165,7 @@ def _softmax(values: Floats, rng: np.random.Generator) -> Floats:
 
 def are_tables_covered() -> bool:
     """Return True if ranges of tables contain all stored values of an interval."""
-    bound = import_module(f"{PACKAGE}.analysis")._table_range
+    bound = import_module(f"{PACKAGE}.relaxations")._table_range
     table_type = import_module(f"{PACKAGE}.networks").Table
     rng = np.random.default_rng(2)
     for step in (2.0**-7, 0.1, 1 / 3):
@@ -190,15 +188,17 @@ def are_tables_covered() -> bool:
 
 def are_clamps_bounded() -> bool:
     """Return True if lines contain clamps, and shares of differences with an error."""
-    analysing, bounds = (
-        import_module(f"{PACKAGE}.{name}") for name in ("analysis", "bounds")
+    analysing, bounds, relaxations = (
+        import_module(f"{PACKAGE}.{name}")
+        for name in ("analysis", "bounds", "relaxations")
     )
     rng = np.random.default_rng(2)
     shape = 1, 2000
     low, width = rng.normal(0, 2, shape), rng.exponential(2, shape)
     operand = bounds.Variables(1).input(low, low + width)
     error, ends = np.full(shape, 0.3), (np.array(-0.7), np.array(1.1))
-    lines = analysing._clamp_lines(operand, ends)
+    ends_of_operand = operand.low, operand.high
+    lines = bounds.Lines(operand, *relaxations.clamp_lines(*ends_of_operand, ends))
     sides = [analysing._chord(operand, error, side) for side in (-1.0, 1.0)]
     for part in (0.0, 0.3, 0.8, 1.0):
         x = low + part * width

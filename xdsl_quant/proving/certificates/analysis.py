@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 import numpy as np
 
@@ -24,27 +24,34 @@ from .linear_maps import (
     Floats,
     Indices,
     Path,
-    growth,
 )
 from .networks import (
     SUM_LIMIT,
+    Affine,
     Clamp,
     ElementProduct,
     Function,
     Largest,
     Softmax,
     StoredRounding,
-    Table,
     Value,
-    moves_only,
+    expand,
     real_bounds,
     scaled_type,
 )
-from .pairing import Affine, Pairing, expand
-from .relaxations import MARGIN, center_and_radius, product_pair, softmax_pair
-
-_Ends: TypeAlias = tuple[Floats, Floats]
-"""Smallest and largest result of a clamp."""
+from .pairing import Pairing
+from .relaxations import (
+    MARGIN,
+    Ends,
+    bounded_results,
+    center_and_radius,
+    clamp_lines,
+    contain_bend,
+    function_result,
+    largest_result,
+    product_pair,
+    softmax_pair,
+)
 
 
 @dataclass
@@ -158,12 +165,12 @@ class Analysis:
             return 0.0
         numbers = [self.pairs[base] for base, _ in affine.terms]
         sizes = [each.number.magnitude + each.difference.magnitude for each in numbers]
-        return _rounding_error(affine, sizes)
+        return affine.float_error(sizes)
 
     def _number(self, partner: Value, affine: Affine) -> tuple[Variable, Floats]:
         """Return the variable of a float value and the bound of its rounding error."""
         sizes = [self.floats[base].magnitude for base, _ in affine.terms]
-        error = _rounding_error(affine, sizes)
+        error = affine.float_error(sizes)
         if partner in self.floats:
             return self.floats[partner], error
         terms = [(self.floats[base], path) for base, path in affine.terms]
@@ -253,7 +260,7 @@ class Analysis:
         number, difference = operand.number, operand.difference
         result = number
         if clamp is not None:
-            lines = _clamp_lines(number, ends)
+            lines = Lines(number, *clamp_lines(number.low, number.high, ends))
             result = self.variables.enclose(lines, MARGIN * number.magnitude)
         changed = self._saturated(operand, own_ends, ends, error)
         limits = (
@@ -267,7 +274,7 @@ class Analysis:
         return ValuePair(result, changed, limits)
 
     def _saturated(
-        self, operand: ValuePair, own: _Ends, ends: _Ends, error: Floats
+        self, operand: ValuePair, own: Ends, ends: Ends, error: Floats
     ) -> Variable:
         """
         Return the difference of `clamp(number + difference + error)` to the ends `own`, and
@@ -314,15 +321,15 @@ class Analysis:
 
         def is_decided(elements: Indices, low: Floats, high: Floats) -> Mask:
             parts = (np.take_along_axis(each, elements, 1) for each in (before, after))
-            return ~_contain(
+            return ~contain_bend(
                 low + next(parts),
                 high + next(parts),
                 [np.take_along_axis(each, elements, 1) for each in spread],
             )
 
-        needed = _contain(number.low + before, number.high + after, spread)
+        needed = contain_bend(number.low + before, number.high + after, spread)
         number.tighten(*self.variables.refine([number], needed, is_decided))
-        needed = _contain(number.low + before, number.high + after, spread)
+        needed = contain_bend(number.low + before, number.high + after, spread)
         difference.tighten(*self.variables.refine([difference], needed))
 
     def _check_limit(self, own: StoredRounding | Clamp, operand: ValuePair) -> None:
@@ -350,8 +357,8 @@ class Analysis:
         # A table has results for all stored values, also where the function has none.
         own = operand.ends if value.table is None else (number.low, number.high)
         _check_domain(value, function, *own)
-        result = self._relaxed(number, function)
-        errors, limits = _bounded_results(value.table, function, *inputs)
+        result = function_result(self.variables, number, function)
+        errors, limits = bounded_results(value.table, function, *inputs)
         is_defined = operand.ends[0] > function.domain
         is_defined &= np.isfinite(errors[0]) & np.isfinite(errors[1])
         first, last = (np.where(is_defined, error, 0.0) for error in errors)
@@ -373,32 +380,13 @@ class Analysis:
         changed.tighten(*change)
         return ValuePair(result, changed, limits)
 
-    def _relaxed(self, number: Variable, function: Elementwise) -> Variable:
-        """Return the variable of a function of a float value."""
-        low, high = number.low, number.high
-        smallest, largest = function.slopes(low, high)
-        slope, swing = (smallest + largest) / 2, (largest - smallest) / 2
-        center, around = center_and_radius(low, high)
-        offset = function.compute(center) - slope * center
-        error = function.error(low, high)
-        steepest = np.maximum(np.abs(smallest), np.abs(largest))
-        margin = MARGIN * (1 + number.magnitude) * (1 + steepest)
-        result = self.variables.define(
-            [(number, slope)], offset, swing * around + error + margin
-        )
-        least, most = function.range(low, high)
-        error = error + MARGIN * (np.abs(least) + np.abs(most))
-        result.tighten(least - error, most + error)
-        return result
-
     def _largest(self, value: Largest, operand: ValuePair) -> ValuePair:
         """Return the pair of the largest elements of groups."""
         number, difference = operand.number, operand.difference
         groups = value.groups
         low = number.low[:, groups].max(axis=2)
         high = number.high[:, groups].max(axis=2)
-        center, radius = center_and_radius(low, high)
-        result = self.variables.define((), center, radius + MARGIN * np.abs(center))
+        result = largest_result(self.variables, number, groups)
         # The difference is at most that of the largest quantized element, and at least
         # that of the largest float element.
         least, most = (each[:, groups] for each in operand.quantized)
@@ -414,14 +402,6 @@ class Analysis:
         return ValuePair(result, changed, (least.max(axis=2), most.max(axis=2)))
 
 
-def _contain(low: Floats, high: Floats, bends: Sequence[Floats]) -> Mask:
-    """Return a mask of the intervals that contain a bend."""
-    found = np.zeros(low.shape, np.bool_)
-    for bend in bends:
-        found |= (low < bend) & (bend < high)
-    return found
-
-
 def _chord(difference: Variable, error: Floats, side: float) -> tuple[Floats, Floats]:
     """
     Return slope and offset of a line that bounds a share, from 0 to 1, of a difference with
@@ -435,44 +415,6 @@ def _chord(difference: Variable, error: Floats, side: float) -> tuple[Floats, Fl
     # Both ends are on the same side of the line, although the slope is rounded.
     ends = start - slope * difference.low, end - slope * difference.high
     return slope, limit(*ends)
-
-
-def _clamp_lines(number: Variable, ends: _Ends) -> Lines:
-    """Return lines that bound a clamp: chords, and tangents at one bend."""
-    low, high = number.low, number.high
-    at_low, at_high = np.clip(low, *ends), np.clip(high, *ends)
-    slope = (at_high - at_low) / np.maximum(high - low, SMALLEST)
-    slope = np.clip(slope, 0.0, 1.0)
-    points = [low, high, *(np.clip(end, low, high) for end in ends)]
-    offsets = [np.clip(p, *ends) - slope * p for p in points]
-    slopes, lines = [slope, slope], [np.minimum.reduce(offsets)]
-    lines.append(np.maximum.reduce(offsets))
-    bends = [(low < end) & (end < high) for end in ends]
-    for index, end in enumerate(ends):
-        # A clamp with one bend is convex or concave: the tangent with the smaller area.
-        has_bend = bends[index] & ~bends[1 - index]
-        is_linear = (high + low >= 2 * end) if index == 0 else (high + low <= 2 * end)
-        tangent = np.where(is_linear, 1.0, 0.0)
-        slopes[index] = np.where(has_bend, tangent, slopes[index])
-        offset = np.where(is_linear, 0.0, end)
-        lines[index] = np.where(has_bend, offset, lines[index])
-    return Lines(number, slopes[0], lines[0], slopes[1], lines[1])
-
-
-def _rounding_error(affine: Affine, sizes: Sequence[Floats]) -> Floats:
-    """
-    Return the error of a sum in `f32`, for any order of the additions.
-
-    Args:
-        sizes: largest absolute values of the terms.
-    """
-    summed = affine.magnitude
-    for (_, path), size in zip(affine.terms, sizes, strict=True):
-        summed = summed + path.magnitude.apply(size + SMALLEST)
-    if moves_only(affine.terms, (affine.magnitude > 0).astype(np.float64)):
-        return np.zeros_like(summed)
-    # Constants may be products of scales and integers in `f32`.
-    return growth(affine.roundings + 4, FLOAT_UNIT) * summed + SMALLEST
 
 
 def _check_domain(
@@ -499,52 +441,3 @@ def _refuse_range(value: Value) -> NoReturn:
 def _negation(path: Path, base: Value) -> Path:
     count = path.maps[-1].outputs if path.maps else base.size
     return Path([ElementScaling(np.full(count, -1.0))])
-
-
-def _bounded_results(
-    table: Table | None, function: Elementwise, low: Floats, high: Floats
-) -> tuple[_Ends, _Ends]:
-    """
-    Return bounds of the errors and of the results of a table, or of a function in `f32`, on
-    intervals of its inputs. Errors of a table are not finite outside of the domain.
-    """
-    if table is not None:
-        with np.errstate(all="ignore"):
-            errors = table.results - function.compute(table.inputs)
-        errors, ends = (
-            _table_range(table, each, low, high) for each in (errors, table.results)
-        )
-    else:
-        error = function.error(low, high)
-        errors, ends = (-error, error), function.range(low, high)
-        ends = ends[0] - error, ends[1] + error
-    margin = MARGIN * (1 + np.abs(ends[0]) + np.abs(ends[1]))
-    return errors, (ends[0] - margin, ends[1] + margin)
-
-
-def _table_range(table: Table, numbers: Floats, low: Floats, high: Floats) -> _Ends:
-    """Return the extremes of numbers of all stored values that intervals reach."""
-    step = table.inputs[1] - table.inputs[0]
-    last = len(numbers) - 1
-    # One more stored value on each side, as the division rounds.
-    start = np.clip(np.floor((low - table.inputs[0]) / step) - 1, 0, last).astype(int)
-    end = np.clip(np.ceil((high - table.inputs[0]) / step) + 1, 0, last).astype(int)
-    return -_range_maximum(-numbers, start, end), _range_maximum(numbers, start, end)
-
-
-def _range_maximum(values: Floats, start: np.ndarray, end: np.ndarray) -> Floats:
-    """Return the largest of `values[start : end + 1]`, by a table of powers of two."""
-    levels = [values]
-    size = 1
-    while 2 * size <= len(values):
-        before = levels[-1]
-        levels.append(np.maximum(before[:-size], before[size:]))
-        size *= 2
-    level = np.log2(end - start + 1).astype(int)
-    result = np.empty(start.shape)
-    for number, best in enumerate(levels):
-        chosen = level == number
-        first = start[chosen]
-        second = end[chosen] - (1 << number) + 1
-        result[chosen] = np.maximum(best[first], best[second])
-    return result

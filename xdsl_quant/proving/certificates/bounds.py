@@ -41,6 +41,19 @@ _MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
+class Corners:
+    """
+    Points `[regions, elements]` through which a lower line may have any slope from 0 to 1.
+    """
+
+    arguments: Floats
+    results: Floats
+
+    is_free: Mask
+    """Elements with such a point."""
+
+
+@dataclass(frozen=True)
 class Lines:
     """Affine functions of one variable that bound another, `[regions, elements]`."""
 
@@ -49,6 +62,7 @@ class Lines:
     low: Floats
     high_slope: Floats
     high: Floats
+    corners: Corners | None = None
 
     @cached_property
     def middle(self) -> tuple[Floats, Floats]:
@@ -72,6 +86,27 @@ class Lines:
         if bent.size:
             found[:, :, bent] -= sizes[:, :, bent] * gap[:, np.newaxis]
         return found
+
+    def low_offsets(self, slopes: Floats) -> Floats:
+        """Return offsets of lower lines with other slopes, `[regions, rows, elements]`."""
+        if (corners := self.corners) is None:
+            return self.low[:, np.newaxis]
+        points = (
+            each[:, np.newaxis]
+            for each in (corners.is_free, corners.arguments, corners.results, self.low)
+        )
+        is_free, arguments, results, low = points
+        return np.where(is_free, results - slopes * arguments, low)
+
+    def substitute_turned(self, rows: Floats, slopes: Floats) -> tuple[Floats, Floats]:
+        """
+        Return coefficients of the operand and constants, for the smallest values of
+        expressions with the coefficients `rows`, if lower lines have other slopes.
+        """
+        positive, negative = np.maximum(rows, 0.0), np.minimum(rows, 0.0)
+        constant = np.sum(positive * self.low_offsets(slopes), axis=2)
+        found = positive * slopes + negative * self.high_slope[:, np.newaxis]
+        return found, constant + _dot(negative, self.high)
 
 
 @dataclass(eq=False)
@@ -132,9 +167,12 @@ def outward(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
 
 
-def _applied(coefficient: Coefficient, values: Floats) -> Floats:
+def applied(coefficient: Coefficient, values: Floats) -> Floats:
+    """Map values `[regions, elements]` or `[regions, rows, elements]`."""
     if isinstance(coefficient, np.ndarray):
-        return coefficient * values
+        return values * (
+            coefficient if values.ndim == 2 else coefficient[:, np.newaxis]
+        )
     return coefficient.apply(values)
 
 
@@ -196,9 +234,9 @@ class Variables:
             center = (variable.low + variable.high) / 2
             around = np.maximum(variable.high - center, center - variable.low)
             positive = _absolute(coefficient)
-            middle = middle + _applied(coefficient, center)
-            spread = spread + _applied(positive, around)
-            size_of_terms = _applied(positive, variable.magnitude + SMALLEST)
+            middle = middle + applied(coefficient, center)
+            spread = spread + applied(positive, around)
+            size_of_terms = applied(positive, variable.magnitude + SMALLEST)
             slack = (
                 slack
                 + growth(_roundings(coefficient) + _MOST_ROUNDINGS) * size_of_terms
@@ -222,6 +260,9 @@ class Variables:
         high = lines.high_slope * operand.high + lines.high
         sizes = np.maximum(lines.low_slope, lines.high_slope) * operand.magnitude
         sizes = sizes + np.maximum(np.abs(lines.low), np.abs(lines.high)) + radius
+        if (corners := lines.corners) is not None:
+            points = np.abs(corners.arguments) + np.abs(corners.results)
+            sizes = sizes + corners.is_free * (points + operand.magnitude)
         slack = growth(low.shape[-1] + _MOST_ROUNDINGS) * sizes + SMALLEST
         low, high = outward(low - radius - slack, high + radius + slack)
         zeros = np.zeros_like(low)
@@ -264,11 +305,11 @@ class Variables:
             variable: np.concatenate([rows, -rows], axis=1)
             for variable, rows in expression.items()
         }
-        state = _Substitution(todo, np.zeros((first.shape[0], 2 * count)))
+        state = Substitution(todo, np.zeros((first.shape[0], 2 * count)))
         while todo:
-            variable = max(todo, key=lambda each: each.number)
+            variable = state.last()
             # After a sum, the box of its operands is seldom better than after the next.
-            if watched is not None or not _is_affine(variable):
+            if watched is not None or not is_affine(variable):
                 state.add_box()
             if is_decided is not None and variable.lines is not None:
                 state.drop(is_decided)
@@ -315,7 +356,8 @@ class Variables:
         return low, high
 
 
-def _is_affine(variable: Variable) -> bool:
+def is_affine(variable: Variable) -> bool:
+    """Return True if a linear map of a tensor defines the variable."""
     return any(isinstance(coefficient, Path) for _, coefficient in variable.terms)
 
 
@@ -331,13 +373,17 @@ def _decided(
 
 
 @dataclass
-class _Substitution:
+class Substitution:
     """Lower bounds of expressions whose variables are substituted one by one."""
 
     todo: dict[Variable, Floats]
     """Coefficients `[regions, rows, elements]` by variable."""
 
     center: Floats
+
+    slopes: Mapping[Variable, Floats] = field(default_factory=dict[Variable, Floats])
+    """Slopes `[regions, rows, elements]` of lower lines, instead of their own."""
+
     radius: Floats = field(init=False)
 
     low: Floats = field(init=False)
@@ -357,7 +403,12 @@ class _Substitution:
         sizes = np.abs(rows)
         constant, error = variable.constant, variable.radius + variable.slack
         added = [(each, _transpose(path, rows)) for each, path in variable.terms]
-        if (lines := variable.lines) is not None:
+        if variable in self.slopes and variable.lines is not None:
+            lines = variable.lines
+            more, center = lines.substitute_turned(rows, self.slopes[variable])
+            self.center = self.center + center
+            added.append((lines.operand, more))
+        elif (lines := variable.lines) is not None:
             middle, half = lines.middle
             constant, error = constant + middle, error + half
             added.append((lines.operand, lines.substitute(rows, sizes)))
@@ -368,6 +419,10 @@ class _Substitution:
                 self.todo[operand] = self.todo[operand] + more
             else:
                 self.todo[operand] = more
+
+    def last(self) -> Variable:
+        """Return the variable to substitute next: no other one depends on it."""
+        return max(self.todo, key=lambda each: each.number)
 
     def add_box(self) -> None:
         """Bound the expressions by the bounds of each variable alone."""

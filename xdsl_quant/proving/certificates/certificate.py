@@ -26,8 +26,9 @@ from xdsl_quant.runtime.loading import Model, as_module
 from .analysis import Analysis
 from .attacks import Attack, runner
 from .bounds import Variable
+from .class_search import leads, smallest_leads
 from .linear_maps import Floats
-from .networks import StoredRounding, Value, scaled_type
+from .networks import Network, StoredRounding, Value, scaled_type
 from .pairing import Pairing
 from .readers import read_network
 from .regions import Region
@@ -43,6 +44,10 @@ both models.
 
 _MOST_ELEMENTS = 1 << 20
 """Maximum number of elements of a variable, all regions of a chunk together."""
+
+_MOST_CASES = 400
+_SPLIT_VALUES = 5000
+"""Number of cases of a region for networks with at most this number of values."""
 
 _KEPT_BYTES = 1 << 24
 """Size of an array, above that of coefficients."""
@@ -174,6 +179,7 @@ def certify(
     *,
     entry: str | None = None,
     tries: int = 100,
+    cases: int | None = None,
     seed: int = 0,
 ) -> Certificate:
     """
@@ -186,6 +192,8 @@ def certify(
         entry: the function; by default the only public one, or `main`.
         tries: number of arguments of each region to run, in search of large errors and
             of other classes; 0 to run only the center.
+        cases: largest number of cases into which a region is split to certify its class;
+            by default 200, or fewer for networks with more than 5,000 values.
         seed: seed of the search.
 
     Raises:
@@ -204,7 +212,9 @@ def certify(
     search = _WitnessSearch(modules, entry, region, shape, tries, seed)
     search.step = _argument_step(pairing)
     kernels: dict[Value, KernelBound] = {}
-    regions = [*_certificates(pairing, region, search, kernels)]
+    if cases is None:
+        cases = _default_cases(networks)
+    regions = [*_certificates(pairing, region, search, kernels, cases)]
     seconds = time.process_time() - start - search.seconds
     return Certificate(regions, [*kernels.values()], seconds, shape)
 
@@ -214,6 +224,7 @@ def _certificates(
     region: Region,
     search: _WitnessSearch,
     kernels: dict[Value, KernelBound],
+    cases: int,
 ) -> Iterator[RegionCertificate]:
     """Yield the certificates of all regions, and add the bounds of kernels."""
     networks = pairing.quantized, pairing.float_network
@@ -225,7 +236,38 @@ def _certificates(
         analysis = Analysis.of(pairing, low[part], high[part])
         chunk = _Chunk.of(analysis, search.classes(part))
         _add_kernels(kernels, analysis)
+        search.run(first, chunk)
+        _split_regions(
+            pairing, (low[part], high[part]), search.attacks[part], chunk, cases
+        )
         yield from search.certificates(first, chunk)
+
+
+def _default_cases(networks: Sequence[Network]) -> int:
+    """Return the number of cases of a region: less for networks with many values."""
+    size = max(sum(value.size for value in network.values) for network in networks)
+    return min(_MOST_CASES, int(_MOST_CASES * (_SPLIT_VALUES / size) ** 2))
+
+
+def _split_regions(
+    pairing: Pairing,
+    ends: tuple[Floats, Floats],
+    attacks: Sequence[Attack],
+    chunk: _Chunk,
+    cases: int,
+) -> None:
+    """Raise the margins of classes that are neither certain nor refuted."""
+    networks = {"float": pairing.float_network, "quantized": pairing.quantized}
+    for number, (name, network) in enumerate(networks.items()):
+        if cases < 1 or (margins := chunk.margins.get(name)) is None:
+            continue
+        is_open = (margins <= 0) & [name not in each.refuted for each in attacks]
+        rows = np.flatnonzero(is_open).tolist()
+        if rows:
+            low, high = (end[rows] for end in ends)
+            classes = [attacks[row].classes[number] for row in rows]
+            found = smallest_leads(network, low, high, classes, cases)
+            margins[rows] = np.maximum(margins[rows], found)
 
 
 def _location_of(op: Operation) -> str:
@@ -285,7 +327,7 @@ class _Chunk:
         parts = [(np.zeros_like(errors), errors)]
         # Results of several rows, such as those of a batch, have no single class.
         if 1 < count == max(analysis.pairing.quantized.result.shape):
-            first, second = (_leads(each, count) for each in zip(*classes, strict=True))
+            first, second = (leads(each, count) for each in zip(*classes, strict=True))
             parts += [(first, np.zeros_like(first)), (second, second)]
         rows = [np.concatenate(each, axis=1) for each in zip(*parts, strict=True)]
         watched = _watched(analysis, rows[0].shape[1])
@@ -294,19 +336,12 @@ class _Chunk:
         )
         smallest = np.maximum(low[:, :count], pair.difference.low)
         largest = np.minimum(high[:, :count], pair.difference.high)
-        leads = np.split(low[:, count:], 2, axis=1)
+        parts_of_leads = np.split(low[:, count:], 2, axis=1)
         # No margins without classes.
-        names = zip(CLAIMS[: len(parts) - 1], leads, strict=False)
-        margins = {name: lead.min(axis=1) for name, lead in names}
+        names = zip(CLAIMS[: len(parts) - 1], parts_of_leads, strict=False)
+        margins = {name: part.min(axis=1) for name, part in names}
         first, second = watched.values()
         return _Chunk(np.maximum(-smallest, largest), margins, (first, second))
-
-
-def _leads(classes: Sequence[int], count: int) -> Floats:
-    """Return coefficients of the leads over other classes, `[regions, rows, results]`."""
-    leads = np.eye(count)[list(classes)][:, np.newaxis] - np.eye(count)
-    is_other = np.arange(count) != np.array(classes)[:, np.newaxis]
-    return leads[is_other].reshape(len(classes), count - 1, count)
 
 
 def _watched(analysis: Analysis, rows: int) -> dict[Variable, Floats]:
@@ -362,16 +397,21 @@ class _WitnessSearch:
         self.seconds += time.process_time() - before
         return [attack.classes for attack in self.attacks[part]]
 
+    def run(self, first: int, chunk: _Chunk) -> None:
+        """Search in the regions of a chunk."""
+        before = time.process_time()
+        for row in range(len(chunk.errors)):
+            attack = self.attacks[first + row]
+            attack.step = self.step
+            directions, roundings = (each[row] for each in chunk.directions)
+            seed = self.seed + first + row
+            attack.search(directions, roundings, self.tries, seed)
+        self.seconds += time.process_time() - before
+
     def certificates(self, first: int, chunk: _Chunk) -> Iterator[RegionCertificate]:
         """Yield the certificates of the regions of a chunk, after the search."""
         for row, errors in enumerate(chunk.errors):
             attack = self.attacks[first + row]
-            before = time.process_time()
-            attack.step = self.step
-            first_rows, second_rows = (each[row] for each in chunk.directions)
-            seed = self.seed + first + row
-            attack.search(first_rows, second_rows, self.tries, seed)
-            self.seconds += time.process_time() - before
             leads = {name: float(each[row]) for name, each in chunk.margins.items()}
             verdicts = _verdicts(attack, leads) if leads else {}
             _check_witnesses(attack, float(errors.max()), verdicts)

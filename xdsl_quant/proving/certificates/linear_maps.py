@@ -301,10 +301,11 @@ class GroupMatrices:
         return max(self.matrices.shape[2:]) + 1
 
     def apply(self, values: Floats) -> Floats:
-        """Map values `[regions, elements]`."""
+        """Map values `[regions, elements]` or `[regions, rows, elements]`."""
         regions, groups, _, length = self.matrices.shape
-        parts = self.matrices @ values.reshape(regions, groups, length, 1)
-        return parts.reshape(regions, -1)
+        parts = values.reshape(regions, -1, groups, length).transpose(0, 2, 3, 1)
+        results = (self.matrices @ parts).transpose(0, 3, 1, 2)
+        return results.reshape(*values.shape[:-1], -1)
 
     def transpose(self, rows: Floats) -> Floats:
         """Map coefficients `[regions, rows, results]` to those of the operand."""

@@ -20,7 +20,7 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.numerics.arrays import Array
 from xdsl_quant.runtime.arrays import shape_of
 
-from .linear_maps import Floats, Gathering, Indices, Path
+from .linear_maps import FLOAT_UNIT, SMALLEST, Floats, Gathering, Indices, Path, growth
 
 SUM_LIMIT = 2.0**127
 """Numbers from here on might exceed `f32`."""
@@ -188,6 +188,69 @@ def moves_only(
             return False
         counts = counts + path.apply(np.ones(value.size))
     return bool(np.all(counts <= 1))
+
+
+# Affine functions
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A value as a sum of linear maps of other values, and a constant."""
+
+    terms: Sequence[tuple[Value, Path]]
+    constant: Floats
+
+    magnitude: Floats
+    """Sum of the absolute values of the constants that are added."""
+
+    roundings: int
+    """Bound of the number of roundings of an element, in any order of the additions."""
+
+    @property
+    def bases(self) -> set[Value]:
+        """Values from which the value is computed."""
+        return {base for base, _ in self.terms}
+
+    def apply(self, probes: Mapping[Value, Floats]) -> Floats:
+        """Return the values for drawn values of the bases."""
+        return self.constant + sum(
+            path.apply(probes[base]) for base, path in self.terms
+        )
+
+    def float_error(self, sizes: Sequence[Floats]) -> Floats:
+        """
+        Return the error of the sum in `f32`, for any order of the additions.
+
+        Args:
+            sizes: largest absolute values of the terms.
+        """
+        summed = self.magnitude
+        for (_, path), size in zip(self.terms, sizes, strict=True):
+            summed = summed + path.magnitude.apply(size + SMALLEST)
+        if moves_only(self.terms, (self.magnitude > 0).astype(np.float64)):
+            return np.zeros_like(summed)
+        # Constants may be products of scales and integers in `f32`.
+        return growth(self.roundings + 4, FLOAT_UNIT) * summed + SMALLEST
+
+
+def expand(value: Value, bases: set[Value] | Mapping[Value, object]) -> Affine | None:
+    """Return a value in terms of `bases`; `None` if it is not affine in them."""
+    if value in bases:
+        zeros = np.zeros(value.size)
+        return Affine([(value, Path())], zeros, zeros, 0)
+    if not isinstance(value, Sum):
+        return None
+    terms: list[tuple[Value, Path]] = []
+    constant, magnitude, roundings = value.constant, np.abs(value.constant), 0
+    for operand, path in value.terms:
+        inner = expand(operand, bases)
+        if inner is None:
+            return None
+        terms += [(base, first.then(path)) for base, first in inner.terms]
+        constant = constant + path.apply(inner.constant)
+        magnitude = magnitude + path.magnitude.apply(inner.magnitude)
+        roundings = max(roundings, inner.roundings + path.roundings)
+    return Affine(terms, constant, magnitude, roundings + len(value.terms))
 
 
 # Quantized types as real numbers

@@ -17,54 +17,17 @@ import numpy as np
 
 from xdsl_quant.diagnostics import op_name, refuse
 
-from .linear_maps import Floats, Path
-from .networks import Argument, Clamp, Function, Network, StoredRounding, Sum, Value
-
-
-@dataclass(frozen=True)
-class Affine:
-    """A value as a sum of linear maps of paired values, and a constant."""
-
-    terms: Sequence[tuple[Value, Path]]
-    constant: Floats
-
-    magnitude: Floats
-    """Sum of the absolute values of the constants that are added."""
-
-    roundings: int
-    """Bound of the number of roundings of an element, in any order of the additions."""
-
-    @property
-    def bases(self) -> set[Value]:
-        """Paired values from which the value is computed."""
-        return {base for base, _ in self.terms}
-
-    def apply(self, probes: Mapping[Value, Floats]) -> Floats:
-        """Return the values for drawn values of the bases."""
-        return self.constant + sum(
-            path.apply(probes[base]) for base, path in self.terms
-        )
-
-
-def expand(value: Value, bases: set[Value] | Mapping[Value, object]) -> Affine | None:
-    """Return a value in terms of `bases`; `None` if it is not affine in them."""
-    if value in bases:
-        zeros = np.zeros(value.size)
-        return Affine([(value, Path())], zeros, zeros, 0)
-    if not isinstance(value, Sum):
-        return None
-    terms: list[tuple[Value, Path]] = []
-    constant, magnitude, roundings = value.constant, np.abs(value.constant), 0
-    for operand, path in value.terms:
-        inner = expand(operand, bases)
-        if inner is None:
-            return None
-        terms += [(base, first.then(path)) for base, first in inner.terms]
-        constant = constant + path.apply(inner.constant)
-        magnitude = magnitude + path.magnitude.apply(inner.magnitude)
-        roundings = max(roundings, inner.roundings + path.roundings)
-    return Affine(terms, constant, magnitude, roundings + len(value.terms))
-
+from .linear_maps import Floats
+from .networks import (
+    Argument,
+    Clamp,
+    Function,
+    Network,
+    StoredRounding,
+    Sum,
+    Value,
+    expand,
+)
 
 _FARTHEST = 0.5
 """Largest relative distance of counterparts on drawn arguments."""

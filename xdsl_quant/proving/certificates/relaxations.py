@@ -1,11 +1,19 @@
-"""Linear bounds of products of two variables, and of softmax."""
+"""Linear bounds of clamps, functions, products of two variables, and softmax."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 import numpy as np
 
-from .bounds import ValuePair, Variable, Variables
-from .linear_maps import FLOAT_UNIT, SMALLEST, Floats, GroupMatrices, growth
+from .bounds import Mask, ValuePair, Variable, Variables
+from .functions import Elementwise
+from .linear_maps import FLOAT_UNIT, SMALLEST, Floats, GroupMatrices, Indices, growth
+from .networks import Table
+
+Ends: TypeAlias = tuple[Floats, Floats]
+"""Smallest and largest result."""
 
 MARGIN = 2.0**-40
 """Bound of the relative rounding errors of the few operations of a relaxation."""
@@ -17,15 +25,89 @@ def center_and_radius(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return center, np.maximum(high - center, center - low)
 
 
-def product_pair(variables: Variables, lhs: ValuePair, rhs: ValuePair) -> ValuePair:
+def clamp_lines(
+    low: Floats, high: Floats, ends: Ends
+) -> tuple[Floats, Floats, Floats, Floats]:
     """
-    Return the pair of the products of two pairs of values.
+    Return slopes and offsets of a lower and of an upper line that bound a clamp on
+    intervals: chords, and tangents at one bend.
+    """
+    at_low, at_high = np.clip(low, *ends), np.clip(high, *ends)
+    slope = (at_high - at_low) / np.maximum(high - low, SMALLEST)
+    slope = np.clip(slope, 0.0, 1.0)
+    points = [low, high, *(np.clip(end, low, high) for end in ends)]
+    offsets = [np.clip(p, *ends) - slope * p for p in points]
+    slopes, lines = [slope, slope], [np.minimum.reduce(offsets)]
+    lines.append(np.maximum.reduce(offsets))
+    bends = [(low < end) & (end < high) for end in ends]
+    for index, end in enumerate(ends):
+        # A clamp with one bend is convex or concave: the tangent with the smaller area.
+        has_bend = bends[index] & ~bends[1 - index]
+        is_linear = (high + low >= 2 * end) if index == 0 else (high + low <= 2 * end)
+        tangent = np.where(is_linear, 1.0, 0.0)
+        slopes[index] = np.where(has_bend, tangent, slopes[index])
+        offset = np.where(is_linear, 0.0, end)
+        lines[index] = np.where(has_bend, offset, lines[index])
+    return slopes[0], lines[0], slopes[1], lines[1]
+
+
+def contain_bend(low: Floats, high: Floats, bends: Sequence[Floats]) -> Mask:
+    """Return a mask of the intervals that contain a bend."""
+    found = np.zeros(low.shape, np.bool_)
+    for bend in bends:
+        found |= (low < bend) & (bend < high)
+    return found
+
+
+def function_result(
+    variables: Variables,
+    operand: Variable,
+    function: Elementwise,
+    errors: Ends | None = None,
+) -> Variable:
+    """
+    Return a variable for a function of a variable.
+
+    Args:
+        errors: smallest and largest error; by default, that of the function in `f32`.
+    """
+    low, high = operand.low, operand.high
+    smallest, largest = function.slopes(low, high)
+    slope, swing = (smallest + largest) / 2, (largest - smallest) / 2
+    center, around = center_and_radius(low, high)
+    offset = function.compute(center) - slope * center
+    error = function.error(low, high)
+    first, last = (-error, error) if errors is None else errors
+    steepest = np.maximum(np.abs(smallest), np.abs(largest))
+    margin = MARGIN * (1 + operand.magnitude) * (1 + steepest)
+    middle, error = center_and_radius(first, last)
+    result = variables.define(
+        [(operand, slope)],
+        offset + middle,
+        swing * around + error + margin + MARGIN * np.abs(middle),
+    )
+    least, most = function.range(low, high)
+    margin = MARGIN * (np.abs(least) + np.abs(most) + np.abs(first) + np.abs(last))
+    result.tighten(least + first - margin, most + last + margin)
+    return result
+
+
+def largest_result(
+    variables: Variables, operand: Variable, groups: Indices
+) -> Variable:
+    """Return a variable for the largest elements of groups of elements."""
+    low, high = (each[:, groups].max(axis=2) for each in (operand.low, operand.high))
+    center, radius = center_and_radius(low, high)
+    return variables.define((), center, radius + MARGIN * np.abs(center))
+
+
+def product_result(variables: Variables, first: Variable, second: Variable) -> Variable:
+    """
+    Return a variable for the products of two variables.
 
     With centers `a0` and `b0`, the product is `a0 * b + b0 * a - a0 * b0`, plus the product
-    of the distances from the centers. The difference of two products is
-    `(a + a') / 2 * (b' - b) + (b + b') / 2 * (a' - a)`.
+    of the distances from the centers.
     """
-    first, second = lhs.number, rhs.number
     centers, radii = zip(
         *(center_and_radius(each.low, each.high) for each in (first, second)),
         strict=True,
@@ -43,6 +125,15 @@ def product_pair(variables: Variables, lhs: ValuePair, rhs: ValuePair) -> ValueP
     number.tighten(
         np.minimum.reduce(corners) - rounding, np.maximum.reduce(corners) + rounding
     )
+    return number
+
+
+def product_pair(variables: Variables, lhs: ValuePair, rhs: ValuePair) -> ValuePair:
+    """
+    Return the pair of the products of two pairs of values. The difference of two products
+    is `(a + a') / 2 * (b' - b) + (b + b') / 2 * (a' - a)`.
+    """
+    number = product_result(variables, lhs.number, rhs.number)
     return ValuePair(number, _product_difference(variables, lhs, rhs))
 
 
@@ -73,31 +164,46 @@ def _middle_of_pair(pair: ValuePair) -> tuple[Floats, Floats]:
     )
 
 
-def softmax_pair(variables: Variables, operand: ValuePair, length: int) -> ValuePair:
+def softmax_result(variables: Variables, operand: Variable, length: int) -> Variable:
     """
-    Return the pair of the softmax of groups of `length` elements, by the mean value
+    Return a variable for the softmax of groups of `length` elements, by the mean value
     theorem: derivatives `p[i] * (i == j) - p[i] * p[j]` are products of results.
     """
-    number, difference = operand.number, operand.difference
-    center, around = center_and_radius(number.low, number.high)
-    matrices, radii, ends = _derivatives(number.low, number.high, length)
+    center, around = center_and_radius(operand.low, operand.high)
+    matrices, radii, ends = _derivatives(operand.low, operand.high, length)
     at_center = _softmax_ends(center, center, length)[0]
-    # Exponentials with a relative error of 16 units in `f32` above and below the line, the
-    # sum and the quotient; of a difference `x` from the maximum, `x * exp(x)` counts.
-    rounding = growth(length + 40, FLOAT_UNIT) + SMALLEST
-    margin = 2.0**-34 * length * (1 + number.magnitude)
+    rounding, margin = _softmax_errors(operand, length)
     result = variables.define(
-        [(number, matrices)],
+        [(operand, matrices)],
         at_center - matrices.apply(center),
         radii.apply(around) + rounding + margin,
     )
     result.tighten(ends[0] - rounding, ends[1] + rounding)
+    return result
+
+
+def _softmax_errors(operand: Variable, length: int) -> tuple[float, Floats]:
+    """
+    Return bounds of the error of softmax in `f32`, and of the rounding of its relaxation.
+    """
+    # Exponentials with a relative error of 16 units in `f32` above and below the line, the
+    # sum and the quotient; of a difference `x` from the maximum, `x * exp(x)` counts.
+    rounding = growth(length + 40, FLOAT_UNIT) + SMALLEST
+    return rounding, 2.0**-34 * length * (1 + operand.magnitude)
+
+
+def softmax_pair(variables: Variables, operand: ValuePair, length: int) -> ValuePair:
+    """Return the pair of the softmax of groups of `length` elements."""
+    number, difference = operand.number, operand.difference
+    result = softmax_result(variables, number, length)
+    rounding, margin = _softmax_errors(number, length)
+    ends = _softmax_ends(number.low, number.high, length)
     matrices, radii, quantized_ends = _derivatives(*operand.ends, length)
     change = variables.define(
         [(difference, matrices)],
         0.0,
         radii.apply(difference.magnitude) + 2 * rounding + margin,
-        size=center.shape[1],
+        size=number.low.shape[1],
     )
     change.tighten(
         quantized_ends[0] - ends[1] - 2 * rounding,
@@ -137,3 +243,52 @@ def _derivatives(
     largest[..., diagonal, diagonal] = np.where(has_half, 0.25, np.maximum(*slopes))
     center, radius = center_and_radius(smallest, largest)
     return GroupMatrices(center), GroupMatrices(radius * (1 + 1e-12) + 1e-15), ends
+
+
+def bounded_results(
+    table: Table | None, function: Elementwise, low: Floats, high: Floats
+) -> tuple[Ends, Ends]:
+    """
+    Return bounds of the errors and of the results of a table, or of a function in `f32`, on
+    intervals of its inputs. Errors of a table are not finite outside of the domain.
+    """
+    if table is not None:
+        with np.errstate(all="ignore"):
+            errors = table.results - function.compute(table.inputs)
+        errors, ends = (
+            _table_range(table, each, low, high) for each in (errors, table.results)
+        )
+    else:
+        error = function.error(low, high)
+        errors, ends = (-error, error), function.range(low, high)
+        ends = ends[0] - error, ends[1] + error
+    margin = MARGIN * (1 + np.abs(ends[0]) + np.abs(ends[1]))
+    return errors, (ends[0] - margin, ends[1] + margin)
+
+
+def _table_range(table: Table, numbers: Floats, low: Floats, high: Floats) -> Ends:
+    """Return the extremes of numbers of all stored values that intervals reach."""
+    step = table.inputs[1] - table.inputs[0]
+    last = len(numbers) - 1
+    # One more stored value on each side, as the division rounds.
+    start = np.clip(np.floor((low - table.inputs[0]) / step) - 1, 0, last).astype(int)
+    end = np.clip(np.ceil((high - table.inputs[0]) / step) + 1, 0, last).astype(int)
+    return -_range_maximum(-numbers, start, end), _range_maximum(numbers, start, end)
+
+
+def _range_maximum(values: Floats, start: np.ndarray, end: np.ndarray) -> Floats:
+    """Return the largest of `values[start : end + 1]`, by a table of powers of two."""
+    levels = [values]
+    size = 1
+    while 2 * size <= len(values):
+        before = levels[-1]
+        levels.append(np.maximum(before[:-size], before[size:]))
+        size *= 2
+    level = np.log2(end - start + 1).astype(int)
+    result = np.empty(start.shape)
+    for number, best in enumerate(levels):
+        chosen = level == number
+        first = start[chosen]
+        second = end[chosen] - (1 << number) + 1
+        result[chosen] = np.maximum(best[first], best[second])
+    return result

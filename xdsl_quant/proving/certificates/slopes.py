@@ -1,0 +1,132 @@
+"""
+Lower bounds of linear expressions with optimized slopes and multipliers.
+
+Where a clamp has one bend, its lower line may have any slope from 0 to 1. Where the operand
+of a clamp is on one side of a bend, the distance from the bend may be subtracted
+with any positive factor, a Lagrange multiplier. Every choice is sound: gradients only look
+for one with a large bound. The gradient of a bound is taken at the values where the bound
+is reached (Wang et al., Beta-CROWN, 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .bounds import Lines, Substitution, Variable, applied, is_affine
+from .linear_maps import Floats, growth
+
+_FIRST_STEP = 0.3
+_SHRINKAGE = 0.85
+"""Size of the first change of a slope, and factor from one change to the next."""
+
+
+@dataclass
+class SlopeSearch:
+    """Search for slopes and multipliers with large bounds."""
+
+    expression: Mapping[Variable, Floats]
+    """Coefficients `[regions, rows, elements]` by variable."""
+
+    sides: Mapping[Variable, tuple[Floats, Floats]]
+    """Bounds `[regions, elements]` of the operands of some clamps; most are infinite."""
+
+    slopes: dict[Variable, Floats] = field(default_factory=dict[Variable, Floats])
+    """Slopes of lower lines, `[regions, rows, elements]`."""
+
+    multipliers: dict[Variable, Floats] = field(default_factory=dict[Variable, Floats])
+    """Factors of the operands of clamps: positive for lower, negative for upper bounds."""
+
+    coefficients: dict[Variable, Floats] = field(default_factory=dict[Variable, Floats])
+    """Coefficients of all variables in the last round."""
+
+    def bounds(self, rounds: int) -> Floats:
+        """Return the largest lower bounds `[regions, rows]` after a number of changes."""
+        best = self._substituted()
+        clamps = {v: rows for v, rows in self.coefficients.items() if v.lines}
+        for variable, rows in clamps.items():
+            slope = _lines(variable).low_slope[:, np.newaxis]
+            self.slopes[variable] = np.repeat(slope, rows.shape[1], axis=1)
+            if variable in self.sides:
+                self.multipliers[variable] = np.zeros_like(rows)
+        step = _FIRST_STEP
+        for _ in range(rounds if clamps else 0):
+            values = self.worst_values()
+            for variable, rows in clamps.items():
+                self._change(variable, values, step, np.abs(rows))
+            step *= _SHRINKAGE
+            best = np.maximum(best, self._substituted())
+        return best
+
+    def _substituted(self) -> Floats:
+        """Return the lower bounds for the current choice."""
+        (first, *_) = self.expression.values()
+        todo = dict(self.expression)
+        state = Substitution(todo, np.zeros(first.shape[:2]), self.slopes)
+        for variable, factors in self.multipliers.items():
+            operand, (low, high) = _lines(variable).operand, self.sides[variable]
+            todo[operand] = todo[operand] - factors if operand in todo else -factors
+            ends = (np.where(np.isfinite(end), end, 0.0) for end in (low, high))
+            low, high = (end[:, np.newaxis] for end in ends)
+            products = np.maximum(factors, 0.0) * low + np.minimum(factors, 0.0) * high
+            state.center = state.center + products.sum(axis=2)
+            error = growth(products.shape[2] + 4) * np.abs(products).sum(axis=2)
+            state.radius = state.radius + error
+        self.coefficients = {}
+        while state.todo:
+            variable = state.last()
+            if not is_affine(variable):
+                state.add_box()
+            self.coefficients[variable] = state.todo[variable]
+            state.substitute(variable)
+        state.add_box()
+        return state.low
+
+    def worst_values(self) -> Mapping[Variable, Floats]:
+        """Return values of all variables with which the bounds are reached."""
+        values: dict[Variable, Floats] = {}
+        for variable in sorted(self.coefficients, key=lambda each: each.number):
+            rows = self.coefficients[variable]
+            value = variable.constant[:, np.newaxis]
+            for operand, coefficient in variable.terms:
+                value = value + applied(coefficient, values[operand])
+            if (lines := variable.lines) is not None:
+                operand = values[lines.operand]
+                slopes = self.slopes[variable]
+                lower = slopes * operand + lines.low_offsets(slopes)
+                upper = lines.high_slope[:, np.newaxis] * operand
+                value = np.where(rows > 0, lower, upper + lines.high[:, np.newaxis])
+            values[variable] = value - np.sign(rows) * variable.radius[:, np.newaxis]
+        return values
+
+    def _change(
+        self,
+        variable: Variable,
+        values: Mapping[Variable, Floats],
+        step: float,
+        sizes: Floats,
+    ) -> None:
+        """Change slopes and multipliers of a clamp in the direction of the gradient."""
+        lines = _lines(variable)
+        operand = values[lines.operand]
+        if (corners := lines.corners) is not None:
+            is_free = corners.is_free[:, np.newaxis] & (self.coefficients[variable] > 0)
+            gradient = is_free * (operand - corners.arguments[:, np.newaxis])
+            slopes = self.slopes[variable] + step * np.sign(gradient)
+            self.slopes[variable] = np.clip(slopes, 0.0, 1.0)
+        if variable in self.multipliers:
+            factors = self.multipliers[variable]
+            low, high = (end[:, np.newaxis] for end in self.sides[variable])
+            ends = np.where(factors > 0, low, np.where(factors < 0, high, operand))
+            nearest = np.where(factors == 0, np.clip(operand, low, high), ends)
+            changed = factors + step * sizes * np.sign(nearest - operand)
+            least = np.where(np.isfinite(high), -np.inf, 0.0)
+            most = np.where(np.isfinite(low), np.inf, 0.0)
+            self.multipliers[variable] = np.clip(changed, least, most)
+
+
+def _lines(variable: Variable) -> Lines:
+    assert variable.lines is not None
+    return variable.lines
