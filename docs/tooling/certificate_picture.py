@@ -51,13 +51,14 @@ def draw(found: Certificate) -> Figure:
     axes.step(
         columns, margins, where="mid", color="#c55a11", label="margin of the class"
     )
-    axes.plot(
-        columns[is_open],
-        margins[is_open],
-        "x",
-        color="#c55a11",
-        label="same class not certified",
-    )
+    if is_open.any():
+        axes.plot(
+            columns[is_open],
+            margins[is_open],
+            "x",
+            color="#c55a11",
+            label="same class not certified",
+        )
     axes.set_yscale("log")
     axes.set_xlabel("sample, ordered by margin")
     axes.set_ylabel("logit")

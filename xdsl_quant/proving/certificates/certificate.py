@@ -193,7 +193,7 @@ def certify(
         tries: number of arguments of each region to run, in search of large errors and
             of other classes; 0 to run only the center.
         cases: largest number of cases into which a region is split to certify its class;
-            by default 200, or fewer for networks with more than 5,000 values.
+            by default 400, or fewer for networks with more than 5,000 values.
         seed: seed of the search.
 
     Raises:

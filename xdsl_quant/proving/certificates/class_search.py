@@ -19,7 +19,7 @@ from .networks import Network, Value
 from .relaxations import Ends
 from .slopes import SlopeSearch
 
-_ROUNDS = 12
+_ROUNDS = 16
 """Number of changes of the slopes."""
 
 _MOST_AT_ONCE = 16

@@ -4,8 +4,8 @@ Lower bounds of linear expressions with optimized slopes and multipliers.
 Where a clamp has one bend, its lower line may have any slope from 0 to 1. Where the operand
 of a clamp is on one side of a bend, the distance from the bend may be subtracted
 with any positive factor, a Lagrange multiplier. Every choice is sound: gradients only look
-for one with a large bound. The gradient of a bound is taken at the values where the bound
-is reached (Wang et al., Beta-CROWN, 2021).
+for one with a large bound (Wang et al., Beta-CROWN, 2021). The gradient of a bound is taken
+at the values where the bound is reached; steps are those of Adam (Kingma and Ba, 2015).
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .bounds import Lines, Substitution, Variable, applied, is_affine
-from .linear_maps import Floats, growth
+from .linear_maps import SMALLEST, Floats, growth
 
 _FIRST_STEP = 0.3
-_SHRINKAGE = 0.85
+_SHRINKAGE = 0.93
 """Size of the first change of a slope, and factor from one change to the next."""
+
+_DECAYS = 0.9, 0.999
+"""Weights of the past in the means of gradients and of their squares."""
 
 
 @dataclass
@@ -39,6 +42,11 @@ class SlopeSearch:
     multipliers: dict[Variable, Floats] = field(default_factory=dict[Variable, Floats])
     """Factors of the operands of clamps: positive for lower, negative for upper bounds."""
 
+    means: dict[tuple[Variable, str], tuple[Floats, Floats]] = field(
+        default_factory=dict[tuple[Variable, str], tuple[Floats, Floats]]
+    )
+    """Means of the gradients and of their squares."""
+
     coefficients: dict[Variable, Floats] = field(default_factory=dict[Variable, Floats])
     """Coefficients of all variables in the last round."""
 
@@ -51,12 +59,10 @@ class SlopeSearch:
             self.slopes[variable] = np.repeat(slope, rows.shape[1], axis=1)
             if variable in self.sides:
                 self.multipliers[variable] = np.zeros_like(rows)
-        step = _FIRST_STEP
-        for _ in range(rounds if clamps else 0):
+        for number in range(rounds if clamps else 0):
             values = self.worst_values()
             for variable, rows in clamps.items():
-                self._change(variable, values, step, np.abs(rows))
-            step *= _SHRINKAGE
+                self._change(variable, values, number, np.abs(rows))
             best = np.maximum(best, self._substituted())
         return best
 
@@ -105,26 +111,49 @@ class SlopeSearch:
         self,
         variable: Variable,
         values: Mapping[Variable, Floats],
-        step: float,
+        number: int,
         sizes: Floats,
     ) -> None:
-        """Change slopes and multipliers of a clamp in the direction of the gradient."""
+        """
+        Change slopes and multipliers of a clamp in the direction of the gradient.
+
+        Args:
+            values: values with which the bounds are reached.
+            number: number of the round.
+            sizes: scale of the multipliers.
+        """
         lines = _lines(variable)
         operand = values[lines.operand]
         if (corners := lines.corners) is not None:
-            is_free = corners.is_free[:, np.newaxis] & (self.coefficients[variable] > 0)
-            gradient = is_free * (operand - corners.arguments[:, np.newaxis])
-            slopes = self.slopes[variable] + step * np.sign(gradient)
-            self.slopes[variable] = np.clip(slopes, 0.0, 1.0)
+            rows = np.maximum(self.coefficients[variable], 0.0)
+            gradient = rows * (operand - corners.arguments[:, np.newaxis])
+            gradient = gradient * corners.is_free[:, np.newaxis]
+            step = self._step(variable, "slopes", gradient, number)
+            self.slopes[variable] = np.clip(self.slopes[variable] + step, 0.0, 1.0)
         if variable in self.multipliers:
             factors = self.multipliers[variable]
             low, high = (end[:, np.newaxis] for end in self.sides[variable])
             ends = np.where(factors > 0, low, np.where(factors < 0, high, operand))
             nearest = np.where(factors == 0, np.clip(operand, low, high), ends)
-            changed = factors + step * sizes * np.sign(nearest - operand)
+            step = self._step(variable, "multipliers", nearest - operand, number)
+            changed = factors + step * sizes
             least = np.where(np.isfinite(high), -np.inf, 0.0)
             most = np.where(np.isfinite(low), np.inf, 0.0)
             self.multipliers[variable] = np.clip(changed, least, most)
+
+    def _step(
+        self, variable: Variable, kind: str, gradient: Floats, number: int
+    ) -> Floats:
+        """Return the change of slopes or multipliers in a round."""
+        zeros = np.zeros_like(gradient)
+        mean, square = self.means.get((variable, kind), (zeros, zeros))
+        first, second = _DECAYS
+        mean = first * mean + (1 - first) * gradient
+        square = second * square + (1 - second) * gradient**2
+        self.means[variable, kind] = mean, square
+        direction = mean / (1 - first ** (number + 1))
+        size = np.sqrt(square / (1 - second ** (number + 1)))
+        return _FIRST_STEP * _SHRINKAGE**number * direction / (size + SMALLEST)
 
 
 def _lines(variable: Variable) -> Lines:
