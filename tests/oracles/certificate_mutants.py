@@ -44,6 +44,7 @@ FOLDER = Path("xdsl_quant/proving/certificates")
 MUTATED = (
     *("readers", "common_readers", "tfl_readers", "stablehlo_readers"),
     *("analysis", "functions", "bounds", "relaxations", "linear_maps"),
+    *("network_bounds", "slopes", "class_search", "networks"),
 )
 """Modules to change."""
 
@@ -87,7 +88,7 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True)
 class Observed:
-    """A network, and the errors and float results of drawn inputs."""
+    """A network, and the errors, results and leads of drawn inputs."""
 
     quantized: ModuleOp
     float_module: ModuleOp
@@ -95,9 +96,15 @@ class Observed:
     high: Floats
 
     least: Floats
-    """Smallest errors, then smallest float results: `[regions, 2 * results]`."""
+    """
+    Smallest errors, float results, quantized results, and leads of the classes in both
+    networks: `[regions, 3 * results + 2]`.
+    """
 
     most: Floats
+
+    classes: Sequence[tuple[int, int]]
+    """Classes of each region: in the float network, and in the quantized one."""
 
 
 def observed(name: str, count: int, seed: int) -> Observed:
@@ -118,21 +125,29 @@ def observed(name: str, count: int, seed: int) -> Observed:
     single = [runner(module, None, (1, *shape[1:])) for module in modules]
     for low, high, region in zip(*ends, found, strict=True):
         worst = np.array(region.argument)
-        results = [_errors_and_results([run(worst) for run in single], 1)]
+        classes = region.classes
+        results = [_observations([run(worst) for run in single], 1, classes)]
         for step in (0.0, *[1 / 255] * bool(network.limits), *[0.0] * (count - 1)):
             drawn = drawn_inputs(low, high, step, BATCH, rng)
             both = [run(drawn.ravel()) for run in runs]
-            results.append(_errors_and_results(both, BATCH))
+            results.append(_observations(both, BATCH, classes))
         least.append(np.concatenate(results).min(axis=0))
         most.append(np.concatenate(results).max(axis=0))
     low, high = regions.flattened(ends[0].shape[1])
-    return Observed(*modules, low, high, np.array(least), np.array(most))
+    ends = np.array(least), np.array(most)
+    return Observed(*modules, low, high, *ends, [region.classes for region in found])
 
 
-def _errors_and_results(runs: Sequence[Floats], rows: int) -> Floats:
-    """Return the errors and the float results of a quantized and a float network."""
+def _observations(
+    runs: Sequence[Floats], rows: int, classes: tuple[int, int]
+) -> Floats:
+    """Return errors, results and leads of a quantized and a float network."""
     quantized, number = (run.reshape(rows, -1) for run in runs)
-    return np.concatenate([quantized - number, number], axis=1)
+    found = [quantized - number, number, quantized]
+    for results, top in zip((number, quantized), classes, strict=True):
+        others = np.delete(results, top, axis=1).max(axis=1, keepdims=True)
+        found.append(results[:, top : top + 1] - others)
+    return np.concatenate(found, axis=1)
 
 
 # Mutants
@@ -216,13 +231,12 @@ class _MutantFinder(MetaPathFinder, Loader):
 
 def bounds_of(networks_: Sequence[Observed]) -> list[tuple[Floats, Floats]]:
     """
-    Return bounds of the errors and of the float results by the package as it is imported
-    now.
+    Return bounds of the errors, results and leads by the package as it is imported now.
     """
     import_module(PACKAGE)
-    reading, pairing, analysing = (
+    reading, pairing, analysing, searching = (
         import_module(f"{PACKAGE}.{name}")
-        for name in ("readers", "pairing", "analysis")
+        for name in ("readers", "pairing", "analysis", "class_search")
     )
     found = list[tuple[Floats, Floats]]()
     for each in networks_:
@@ -238,9 +252,32 @@ def bounds_of(networks_: Sequence[Observed]) -> list[tuple[Floats, Floats]]:
             ends.append(
                 (np.maximum(low, variable.low), np.minimum(high, variable.high))
             )
+        # Bounds of the float results are those of both analyses.
+        own = _bounds_of_one(read[1], each.low, each.high)
+        ends[1] = np.maximum(ends[1][0], own[0]), np.minimum(ends[1][1], own[1])
+        ends.append(_bounds_of_one(read[0], each.low, each.high))
+        tops = zip(*each.classes, strict=True)
+        for network, classes in zip((read[1], read[0]), tops, strict=True):
+            arguments = network, each.low, each.high, classes, 20
+            leads = searching.smallest_leads(*arguments)[:, np.newaxis]
+            ends.append((leads, np.full_like(leads, 1e6)))
         low, high = (np.concatenate(each, axis=1) for each in zip(*ends, strict=True))
         found.append((low, high))
     return found
+
+
+def _bounds_of_one(network: Any, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return bounds of the results of one network, with slopes that are optimized."""
+    bounding, searching = (
+        import_module(f"{PACKAGE}.{name}") for name in ("network_bounds", "slopes")
+    )
+    result = bounding.NetworkBounds.of(network, low, high).variable(network.result)
+    size = network.result.size
+    rows = np.broadcast_to(np.eye(size), (len(low), size, size))
+    least, most = (
+        searching.SlopeSearch({result: side * rows}, {}).bounds(4) for side in (1, -1)
+    )
+    return np.maximum(least, result.low), np.minimum(-most, result.high)
 
 
 def verdict(
@@ -295,13 +332,14 @@ def _imported(name: str, tree: ast.Module) -> Generator[None]:
         sys.modules.update(known)
 
 
-_REFUSALS = "refused or named or match or several_rows or stored_values"
+_FAST = "refused or named or match or several_rows or stored or sides or cases_contain"
 """Names of fast unit tests: above all, what the analysis refuses."""
 
 
 def is_refused(name: str, tree: ast.Module) -> bool:
     """Return True if a unit test fails for a mutant."""
-    tests = "tests/unit/proving/test_certificates.py"
+    names = "test_certificates", "test_class_search"
+    tests = [f"tests/unit/proving/{name}.py" for name in names]
     arguments = [
         "-q",
         "-x",
@@ -310,8 +348,8 @@ def is_refused(name: str, tree: ast.Module) -> bool:
         "-p",
         "no:cacheprovider",
         "-k",
-        _REFUSALS,
-        tests,
+        _FAST,
+        *tests,
     ]
     with _imported(name, tree), redirect_stdout(StringIO()):
         return pytest.main(arguments) != 0

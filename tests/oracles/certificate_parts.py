@@ -131,12 +131,14 @@ def are_maps_consistent() -> bool:
     rng = np.random.default_rng(2)
     paddings = (1, 0), (0, 1)
     window = maps.WindowGeometry((1, 5, 4, 4), (2, 1), (1, 2), paddings)
+    plain = maps.WindowGeometry((1, 3, 2, 4))
     kinds: Sequence[tuple[Any, tuple[int, ...]]] = (
         (partial(maps.Matrix, 2), (4, 3)),
         (partial(maps.Convolution, window), (2, 2, 2, 2, 3)),
         (partial(maps.Convolution, window), (2, 2, 1, 4, 3)),
         (partial(maps.Convolution, window), (2, 2, 2, 2, 1)),
         (partial(maps.Convolution, window), (2, 2, 4, 1, 1)),
+        (partial(maps.Convolution, plain), (1, 1, 1, 4, 3)),
         (maps.ElementScaling, (7,)),
     )
     for kind, shape in kinds:
@@ -148,6 +150,10 @@ def are_maps_consistent() -> bool:
         rows = rng.normal(size=(2, lhs.outputs))
         sums = (lhs.transpose(rows) * values).sum(), (rows * lhs.apply(values)).sum()
         if not np.isclose(float(sums[0]), float(sums[1])):
+            return False
+        ones = kind(np.ones(shape))
+        counts = ones.apply(np.ones(lhs.inputs)), ones.transpose(np.ones(lhs.outputs))
+        if max(each.max() for each in counts) > lhs.terms:
             return False
     return True
 
@@ -211,6 +217,62 @@ def are_clamps_bounded() -> bool:
             is_inside &= (first <= changed + 1e-12) & (changed <= last + 1e-12)
         if not is_inside.all():
             return False
+    return _are_errors_of_zeros_bounded()
+
+
+def _are_errors_of_zeros_bounded() -> bool:
+    """Return True if a rounding of 0 has exactly its error."""
+    analysing, bounds, networking = (
+        import_module(f"{PACKAGE}.{name}")
+        for name in ("analysis", "bounds", "networks")
+    )
+    variables = bounds.Variables(1)
+    zeros = np.zeros((1, 1))
+    pair = bounds.ValuePair(*(variables.input(zeros, zeros) for _ in range(2)))
+    infinity = np.array(np.inf)
+    operand = networking.Value(None, (1,))
+    error = np.full(1, 0.25)
+    own = networking.StoredRounding(None, (1,), operand, error, -infinity, infinity)
+    found = analysing.Analysis(None, variables)._clamped(pair, own, None, error)
+    return bool(
+        found.difference.low[0, 0] <= -0.25 and found.difference.high[0, 0] >= 0.25
+    )
+
+
+def are_functions_bounded() -> bool:
+    """Return True if functions of pairs of values, and their differences, are bounded."""
+    analysing, bounds, networking = (
+        import_module(f"{PACKAGE}.{name}")
+        for name in ("analysis", "bounds", "networks")
+    )
+    functions = import_module(f"{PACKAGE}.functions").FUNCTIONS
+    rng = np.random.default_rng(2)
+    shape = 300, 1
+    for name, function in functions.items():
+        variables = bounds.Variables(shape[0])
+        inputs: list[Any] = []
+        for width in (1.0, 0.3):
+            low = rng.normal(0, 1, shape)
+            if function.domain == 0 and not inputs:
+                low = np.exp(low)
+            inputs.append(variables.input(low, low + width * rng.random(shape)))
+        if function.domain == 0:
+            inputs[1] = variables.input(*np.abs([0 * inputs[1].low, inputs[1].low]))
+        operand = networking.Value(None, (1,))
+        value = networking.Function(SimpleNamespace(), (1,), operand, name)
+        analysis = analysing.Analysis(None, variables)
+        pair = analysis._function(value, bounds.ValuePair(*inputs))
+        for parts in rng.random((20, 2, *shape)):
+            drawn = {
+                each: each.low + np.rint(part) * (each.high - each.low)
+                for each, part in zip(inputs, parts, strict=True)
+            }
+            number, change = drawn.values()
+            before, after = (function.compute(x) for x in (number, number + change))
+            if not _contains(pair.number, before, drawn):
+                return False
+            if not _contains(pair.difference, after - before, drawn):
+                return False
     return True
 
 
@@ -284,6 +346,7 @@ CHECKS = {
     "maps": are_maps_consistent,
     "tables": are_tables_covered,
     "clamps": are_clamps_bounded,
+    "functions": are_functions_bounded,
     "sums": are_sums_bounded,
     "rescales": are_rescales_bounded,
 }

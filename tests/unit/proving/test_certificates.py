@@ -34,8 +34,11 @@ from xdsl_quant.proving.certificates.linear_maps import (
 from xdsl_quant.proving.certificates.linear_maps import (
     Path as MapPath,
 )
+from xdsl_quant.proving.certificates.network_bounds import NetworkBounds
+from xdsl_quant.proving.certificates.readers import read_network
 from xdsl_quant.proving.certificates.tfl_readers import softmax_error
 from xdsl_quant.quantizer import quantize
+from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import as_module
 
 EXAMPLES = Path("docs/examples")
@@ -445,6 +448,7 @@ def test_floats_of_other_types_are_refused():
         ("[0, 0], [0, -1]", "1x2x3x1", "negative padding"),
         ("[0, 0], [2, 0]", "1x5x3x1", "window of padding"),
         ("[1, 0], [0, 0]", "2x3x3x1", "along other dimensions"),
+        ("[0, 1], [0, 0]", "2x3x3x1", "along other dimensions"),
     ],
 )
 def test_windows_without_transfer_function_are_refused(
@@ -467,6 +471,33 @@ def test_windows_without_transfer_function_are_refused(
     region = Region.box(np.zeros((1, 4, 4, 1)), np.ones((1, 4, 4, 1)))
     with pytest.raises(PassFailedException, match=found):
         certify(text, text, region)
+
+
+_SPATIAL = """
+func.func @main(%x: tensor<1x5x4x1xf32>) -> tensor<1x4x4x1xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %w = stablehlo.constant dense<[[[[0.5]], [[2.0]]], [[[-1.0]], [[3.0]]]]>
+      : tensor<2x2x1x1xf32>
+  %0 = stablehlo.pad %x, %zero, low = [0, 1, 0, 0], high = [0, 0, 1, 0],
+      interior = [0, 0, 0, 0]
+      : (tensor<1x5x4x1xf32>, tensor<f32>) -> tensor<1x6x5x1xf32>
+  %1 = stablehlo.convolution(%0, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+      window = {rhs_dilate = [2, 1]} {
+      batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+      : (tensor<1x6x5x1xf32>, tensor<2x2x1x1xf32>) -> tensor<1x4x4x1xf32>
+  func.return %1 : tensor<1x4x4x1xf32>
+}
+"""
+
+
+def test_bounds_of_one_argument_match_its_result():
+    argument = np.random.default_rng(3).normal(size=(1, 5, 4, 1)).astype(np.float32)
+    ends = argument.reshape(1, -1).astype(np.float64)
+    network = read_network(entry_function(as_module(_SPATIAL), None))
+    result = NetworkBounds.of(network, ends, ends).variable(network.result)
+    (found,) = run_function(as_module(_SPATIAL), "main", argument)
+    np.testing.assert_allclose(result.low[0], found.ravel(), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result.high[0], found.ravel(), rtol=1e-5, atol=1e-5)
 
 
 # Parts

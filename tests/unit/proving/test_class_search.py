@@ -84,13 +84,18 @@ def _read(module: ModuleOp) -> Network:
 
 def test_bounds_of_stored_arguments_are_stored_values():
     network = _read(parse_module(_STORED))
-    low, high = np.array([[0.2, -0.1]]), np.array([[0.6, 99.0]])
+    low, high = (
+        np.array([[0.2, -0.1], [0.25, 0.3]]),
+        np.array([[0.6, 99.0], [0.3, 0.75]]),
+    )
     result = NetworkBounds.of(network, low, high).variable(network.result)
-    # 0.2 rounds to 0 and 0.6 to 0.5; the largest stored value is (127 - 3) / 2.
-    np.testing.assert_allclose(result.low, [[0.0, 0.0]], atol=1e-9)
-    np.testing.assert_allclose(result.high, [[0.5, 62.0]], atol=1e-9)
-    assert np.all(result.low <= [[0.0, 0.0]])
-    assert np.all(result.high >= [[0.5, 62.0]])
+    # 0.2 rounds to 0 and 0.6 to 0.5; the largest stored value is (127 - 3) / 2. A half
+    # may be rounded to both sides.
+    expected = np.array([[0.0, 0.0], [0.0, 0.5]]), np.array([[0.5, 62.0], [0.5, 1.0]])
+    np.testing.assert_allclose(result.low, expected[0], atol=1e-9)
+    np.testing.assert_allclose(result.high, expected[1], atol=1e-9)
+    assert np.all(result.low <= expected[0])
+    assert np.all(result.high >= expected[1])
 
 
 @pytest.mark.sampled(3)
