@@ -94,9 +94,7 @@ def _check_region(options: argparse.Namespace) -> None:
     for name in ("tries", "cases"):
         number = getattr(options, name)
         if number is not None and number < 0:
-            raise Failure(
-                f"--{name} {number}: error: expected a number of at least 0"
-            )
+            raise Failure(f"--{name} {number}: error: expected a number of at least 0")
     if options.samples is not None and not Path(options.samples).is_file():
         raise Failure(f"--samples {options.samples}: error: no such file")
 

@@ -146,7 +146,7 @@ def test_cases_contain_all_arguments():
     assert NetworkBounds.of(values, low[:1], high[:1], limits).is_empty.all()
 
 
-# Samples of digits that need cases; the last one is refuted nowhere, but too close.
+# Samples of digits that need cases; of the last one, the class stays open.
 SAMPLES = [36, 42, 20, 22]
 
 

@@ -200,20 +200,15 @@ def certify(
         PassFailedException: if an op has no transfer function, or the models differ.
         ValueError: if a model cannot be bounded, or the region does not match it.
     """
-    # The C library keeps freed arrays of up to this size, and so does not map them anew.
-    np.empty(_KEPT_BYTES, np.uint8)
     modules = as_module(quantized), as_module(float_model)
-    functions = [entry_function(module, entry) for module in modules]
     start = time.process_time()
-    networks = [read_network(function) for function in functions]
+    networks = [read_network(entry_function(module, entry)) for module in modules]
     pairing = Pairing.of(networks[0], networks[1])
     shape = networks[0].argument.shape
     region.flattened(networks[0].argument.size)
     search = _WitnessSearch(modules, entry, region, shape, tries, seed)
     search.step = _argument_step(pairing)
     kernels: dict[Value, KernelBound] = {}
-    if cases is None:
-        cases = _default_cases(networks)
     regions = [*_certificates(pairing, region, search, kernels, cases)]
     seconds = time.process_time() - start - search.seconds
     return Certificate(regions, [*kernels.values()], seconds, shape)
@@ -224,10 +219,14 @@ def _certificates(
     region: Region,
     search: _WitnessSearch,
     kernels: dict[Value, KernelBound],
-    cases: int,
+    cases: int | None,
 ) -> Iterator[RegionCertificate]:
     """Yield the certificates of all regions, and add the bounds of kernels."""
+    # The C library keeps freed arrays of up to this size, and so does not map them anew.
+    np.empty(_KEPT_BYTES, np.uint8)
     networks = pairing.quantized, pairing.float_network
+    if cases is None:
+        cases = _default_cases(networks)
     low, high = region.flattened(networks[0].argument.size)
     widest = max(value.size for network in networks for value in network.values)
     step = min(max(1, _MOST_ELEMENTS // widest), 32)

@@ -75,7 +75,7 @@ def smallest_leads(
             value: [(low[region], high[region]) for low, high in ends]
             for value, ends in bounds.limits.items()
         }
-        search = _Search(network, low[region], high[region], limits, cases)
+        search = _CaseSearch(network, low[region], high[region], limits, cases)
         # The smallest lead first: if it stays negative, the others do not matter.
         for row in np.argsort(first):
             if first[row] > 0:
@@ -87,7 +87,7 @@ def smallest_leads(
 
 
 @dataclass
-class _Search:
+class _CaseSearch:
     """Branch and bound in one region."""
 
     network: Network

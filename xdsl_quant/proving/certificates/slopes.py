@@ -55,7 +55,7 @@ class SlopeSearch:
         best = self._substituted()
         clamps = {v: rows for v, rows in self.coefficients.items() if v.lines}
         for variable, rows in clamps.items():
-            slope = _lines(variable).low_slope[:, np.newaxis]
+            slope = _lines_of(variable).low_slope[:, np.newaxis]
             self.slopes[variable] = np.repeat(slope, rows.shape[1], axis=1)
             if variable in self.sides:
                 self.multipliers[variable] = np.zeros_like(rows)
@@ -72,7 +72,7 @@ class SlopeSearch:
         todo = dict(self.expression)
         state = Substitution(todo, np.zeros(first.shape[:2]), self.slopes)
         for variable, factors in self.multipliers.items():
-            operand, (low, high) = _lines(variable).operand, self.sides[variable]
+            operand, (low, high) = _lines_of(variable).operand, self.sides[variable]
             todo[operand] = todo[operand] - factors if operand in todo else -factors
             ends = (np.where(np.isfinite(end), end, 0.0) for end in (low, high))
             low, high = (end[:, np.newaxis] for end in ends)
@@ -122,7 +122,7 @@ class SlopeSearch:
             number: number of the round.
             sizes: scale of the multipliers.
         """
-        lines = _lines(variable)
+        lines = _lines_of(variable)
         operand = values[lines.operand]
         if (corners := lines.corners) is not None:
             rows = np.maximum(self.coefficients[variable], 0.0)
@@ -156,6 +156,6 @@ class SlopeSearch:
         return _FIRST_STEP * _SHRINKAGE**number * direction / (size + SMALLEST)
 
 
-def _lines(variable: Variable) -> Lines:
+def _lines_of(variable: Variable) -> Lines:
     assert variable.lines is not None
     return variable.lines
