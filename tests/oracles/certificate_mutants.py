@@ -4,9 +4,9 @@ Mutants of the analysis of certificates, held against errors of drawn inputs.
 `python -m tests.oracles.certificate_mutants --count 60` changes one operator, function or
 constant in the transfer functions or the back substitution at a time. A mutant is `refuted`
 if an error, a result or a lead of a drawn input exceeds its bound, if a part of the
-analysis does not hold for drawn values, if it raises an error, or, if no bound is wider, if
-a fast unit test fails. It is `harmless` if some of its bounds are wider and none is tighter,
-or if `certificate_mutants.txt` states why it is sound, and `open` otherwise.
+analysis does not hold for drawn values, if it raises an error, or, if no bound is wider,
+if a fast unit test fails. It is `harmless` if some of its bounds are wider and none is
+tighter, or if `certificate_mutants.txt` states why it is sound, and `open` otherwise.
 """
 
 from __future__ import annotations
