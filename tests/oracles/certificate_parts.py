@@ -292,6 +292,8 @@ def are_sums_bounded() -> bool:
         slope = np.full((1, 2), 0.9)
         lines = bounds.Lines(total, slope, slope - 1, slope, slope)
         between = variables.enclose(lines, np.full((1, 2), 0.2))
+        if not _are_crossed_lines_bounded(total):
+            return False
         for each, factor, offsets in (
             (total, 1.0, (-0.3, 0.3)),
             (again, -1.7, (0.1 - 0.3 * 1.7, 0.1 + 0.3 * 1.7)),
@@ -307,6 +309,22 @@ def are_sums_bounded() -> bool:
                         if side * (Fraction(float(bound[0, column])) - found) < 0:
                             return False
     return True
+
+
+def _are_crossed_lines_bounded(total: Any) -> bool:
+    """Return True if bounds hold where the offset of the upper line is the smaller one."""
+    bounds = import_module(f"{PACKAGE}.bounds")
+    variables = bounds.Variables(1)
+    low, high = np.abs(total.low) + 4.0, np.abs(total.low) + 7.0
+    operand = variables.input(low, high)
+    # The upper line is the operand; the lower one meets it at the lower end.
+    slope = np.full((1, 2), 0.5)
+    lines = bounds.Lines(operand, slope, low / 2, 2 * slope, 0 * slope)
+    result = variables.enclose(lines, 0 * slope)
+    rows = np.ones((1, 1, 2))
+    least, most = variables.bound({result: rows, operand: -rows})
+    exact = -sum(Fraction(float(x)) for x in (high - low).ravel()) / 2
+    return Fraction(float(least[0, 0])) <= exact and most[0, 0] >= 0
 
 
 _TINY = Fraction(1, 10**15)

@@ -10,12 +10,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from examples.digits.dataset import load_digits
 from tests.oracles.certificates import drawn_inputs, networks
-from xdsl_quant.proving import certify
+from xdsl_quant.proving import Region, certify
 from xdsl_quant.proving.certificates import attacks
 from xdsl_quant.proving.certificates.bounds import Corners, Lines, Variable, Variables
 from xdsl_quant.proving.certificates.class_search import smallest_leads
 from xdsl_quant.proving.certificates.network_bounds import NetworkBounds
-from xdsl_quant.proving.certificates.networks import Network
+from xdsl_quant.proving.certificates.networks import Argument, Function, Network
 from xdsl_quant.proving.certificates.readers import read_network
 from xdsl_quant.proving.certificates.slopes import SlopeSearch
 from xdsl_quant.runtime.entry_function import entry_function
@@ -186,3 +186,92 @@ def test_leads_are_below_those_of_drawn_arguments():
             for argument in drawn_inputs(first, last, 0.0, 40, rng):
                 results = run(argument)
                 assert lead <= results[top] - np.delete(results, top).max()
+
+
+# A tie at 5: 0 is its class, although class 1 leads elsewhere.
+_TIE = """
+func.func @main(%x: tensor<1x1xf32>) -> tensor<1x2xf32> {
+  %c7 = stablehlo.constant dense<7.0> : tensor<1x1xf32>
+  %c6 = stablehlo.constant dense<6.0> : tensor<1x1xf32>
+  %u = stablehlo.minimum %x, %c7 : tensor<1x1xf32>
+  %v = stablehlo.minimum %u, %c6 : tensor<1x1xf32>
+  %r = "stablehlo.concatenate"(%v, %u) <{dimension = 1 : i64}>
+      : (tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x2xf32>
+  return %r : tensor<1x2xf32>
+}
+"""
+
+
+def test_tie_is_not_certified():
+    region = Region.box(np.full((1, 1), 4.5), np.full((1, 1), 10.0))
+    (found,) = certify(_TIE, _TIE, region, tries=0).regions
+    assert set(found.verdicts.values()) == {"open"}
+    assert -1e-8 < found.margin <= 0
+
+
+_DEQUANTIZED = """
+func.func @main(%x: tensor<1x1xf32>) -> tensor<1x2xf32> {{
+  {}
+  %r = "stablehlo.concatenate"(%c, %x) <{{dimension = 1 : i64}}>
+      : (tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x2xf32>
+  return %r : tensor<1x2xf32>
+}}
+"""
+
+
+def test_dequantized_constants_are_rounded():
+    type_ = "tensor<1x1x!quant.uniform<i8:f32, 0.1>>"
+    quantized = _DEQUANTIZED.format(
+        "%0 = stablehlo.constant dense<3> : tensor<1x1xi8>\n"
+        f"%q = quant.scast %0 : tensor<1x1xi8> to {type_}\n"
+        f"%c = stablehlo.uniform_dequantize %q : ({type_}) -> tensor<1x1xf32>"
+    )
+    number = _DEQUANTIZED.format("%c = stablehlo.constant dense<0.3> : tensor<1x1xf32>")
+    # 3 * 0.1 is 0.3 in `f32`, above the real number: a tie with the lower end.
+    region = Region.box(np.full((1, 1), float(np.float32(0.3))), np.full((1, 1), 0.4))
+    (found,) = certify(quantized, number, region, tries=0).regions
+    assert set(found.verdicts.values()) == {"open"}
+
+
+def test_dequantized_constants_per_axis():
+    type_ = "!quant.uniform<i8:f32:1, {0.5:1, 0.25:-2}>"
+    text = f"""
+    func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {{
+      %0 = stablehlo.constant dense<[[3, 7]]> : tensor<1x2xi8>
+      %q = quant.scast %0 : tensor<1x2xi8> to tensor<1x2x{type_}>
+      %c = stablehlo.uniform_dequantize %q : (tensor<1x2x{type_}>) -> tensor<1x2xf32>
+      %r = stablehlo.add %x, %c : tensor<1x2xf32>
+      return %r : tensor<1x2xf32>
+    }}"""
+    network = _read(parse_module(text))
+    zeros = np.zeros((1, 2))
+    result = NetworkBounds.of(network, zeros, zeros).variable(network.result)
+    np.testing.assert_allclose(result.low, [[1.0, 2.25]], atol=1e-6)
+    np.testing.assert_allclose(result.high, [[1.0, 2.25]], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["reciprocal", "sqrt"])
+def test_function_where_it_is_undefined(name: str):
+    argument = Argument(None, (1,))
+    value = Function(None, (1,), argument, name)
+    network = Network([argument, value], argument, value)
+    low, high = np.array([[-1e-3], [1.0]]), np.array([[1.0], [2.0]])
+    result = NetworkBounds.of(network, low, high).variable(value)
+    assert result.low[0, 0] < -1e38
+    assert result.high[0, 0] > 1e38
+
+
+def test_unknown_leads_are_not_certain(monkeypatch: pytest.MonkeyPatch):
+    network = networks()["wine tfl"]()
+    values = _read(network.modules(1)[0])
+    low, high = network.region.flattened(values.argument.size)
+    bounds = SlopeSearch.bounds
+
+    def one_unknown(search: SlopeSearch, rounds: int) -> Floats:
+        # Cases of a split: a certain and an unknown one.
+        found = bounds(search, rounds)
+        return np.array([[1.0], [np.nan]]) if len(found) == 2 else 0 * found - 1e-3
+
+    monkeypatch.setattr(SlopeSearch, "bounds", one_unknown)
+    leads = smallest_leads(values, low[:1], high[:1], [0], 40)
+    assert not leads[0] > 0

@@ -459,5 +459,6 @@ def _dot(rows: Floats, values: Floats) -> Floats:
 
 def _lower_ends(center: Floats, radius: Floats) -> Floats:
     """Return the lower end of an interval, less the errors of its sums."""
-    radius = radius * (1 + 2.0**-30) + np.abs(center) * 2.0**-46 + SMALLEST
-    return np.nextafter(center - radius, -np.inf)
+    # Offsets of lines, at 0, may be in any order: the radius may be negative.
+    errors = np.abs(radius) * 2.0**-30 + np.abs(center) * 2.0**-46 + SMALLEST
+    return np.nextafter(center - radius - errors, -np.inf)

@@ -28,7 +28,7 @@ from .attacks import Attack, runner
 from .bounds import Variable
 from .class_search import leads, smallest_leads
 from .linear_maps import Floats
-from .networks import Network, StoredRounding, Value, scaled_type
+from .networks import Network, Value, scaled_type
 from .pairing import Pairing
 from .readers import read_network
 from .regions import Region
@@ -292,7 +292,7 @@ def _add_kernels(kernels: dict[Value, KernelBound], analysis: Analysis) -> None:
 
 def _argument_step(pairing: Pairing) -> float:
     """Return the scale of the stored arguments; 0 without a single scale."""
-    rounded = _argument_rounding(pairing)
+    rounded = pairing.quantized.stored_argument()
     if rounded is None or rounded.op is None:
         return 0.0
     type_ = scaled_type(rounded.op.results[0].type)
@@ -346,20 +346,12 @@ class _Chunk:
 def _watched(analysis: Analysis, rows: int) -> dict[Variable, Floats]:
     """Return zeros as coefficients of the argument, and of its quantization error."""
     argument = analysis.pairs[analysis.pairing.quantized.argument]
-    rounded = _argument_rounding(analysis.pairing)
+    rounded = analysis.pairing.quantized.stored_argument()
     second = argument if rounded is None else analysis.pairs[rounded]
     return {
         variable: np.zeros((analysis.variables.regions, rows, variable.low.shape[1]))
         for variable in (argument.number, second.difference)
     }
-
-
-def _argument_rounding(pairing: Pairing) -> StoredRounding | None:
-    """Return the quantization of the argument, if there is exactly one."""
-    users = pairing.quantized.users()[pairing.quantized.argument]
-    if len(users) == 1 and isinstance(users[0], StoredRounding):
-        return users[0]
-    return None
 
 
 class _WitnessSearch:

@@ -68,20 +68,20 @@ def smallest_leads(
     """
     rows = leads(classes, network.result.size)
     bounds = NetworkBounds.of(network, low, high)
-    search = SlopeSearch({bounds.variable(network.result): rows}, {})
-    found = search.bounds(_ROUNDS)
-    for region, first in enumerate(found):
+    result = bounds.variable(network.result)
+    found = SlopeSearch({result: rows}, {}).bounds(_ROUNDS)
+    for region, own in enumerate(found):
         limits = {
-            value: [(low[region], high[region]) for low, high in ends]
+            value: [(first[region], last[region]) for first, last in ends]
             for value, ends in bounds.limits.items()
         }
         search = _CaseSearch(network, low[region], high[region], limits, cases)
         # The smallest lead first: if it stays negative, the others do not matter.
-        for row in np.argsort(first):
-            if first[row] > 0:
+        for row in np.argsort(own):
+            if own[row] > 0:
                 break
-            first[row] = search.smallest(rows[region, row])
-            if first[row] <= 0:
+            own[row] = max(own[row], search.smallest(rows[region, row]))
+            if own[row] <= 0:
                 break
     return found.min(axis=1)
 
@@ -104,7 +104,7 @@ class _CaseSearch:
         """Return a lower bound of a lead; the search ends when it is positive."""
         cases = self._bounded([()], row)
         while cases[0].lead <= 0:
-            worst = cases[: _MOST_AT_ONCE // 2]
+            worst = cases[: min(_MOST_AT_ONCE, self.left) // 2]
             chosen = [case for case in worst if case.lead <= 0]
             sides = [
                 (*case.sides, (case.split, is_above))
@@ -112,7 +112,7 @@ class _CaseSearch:
                 if case.split is not None
                 for is_above in (False, True)
             ]
-            if len(sides) < 2 * len(chosen) or len(sides) > self.left:
+            if not chosen or len(sides) < 2 * len(chosen):
                 break
             cases = cases[len(chosen) :] + self._bounded(sides, row)
             cases.sort(key=lambda each: each.lead)
@@ -133,7 +133,8 @@ class _CaseSearch:
         result = bounds.variable(self.network.result)
         ends = {bounds.known[value]: limit for value, limit in chosen.items()}
         search = SlopeSearch({result: rows}, ends)
-        found = np.where(bounds.is_empty, np.inf, search.bounds(_ROUNDS)[:, 0])
+        found = np.nan_to_num(search.bounds(_ROUNDS)[:, 0], nan=-np.inf)
+        found = np.where(bounds.is_empty, np.inf, found)
         splits = _widest(bounds, search, found)
         return [
             _Case(*each) for each in zip(sides, found.tolist(), splits, strict=True)

@@ -37,11 +37,11 @@ from .networks import (
 )
 from .readers import (
     Reader,
+    converted_constant,
     finished,
     operand_unit,
     reads,
     refuse_op,
-    requantized_constant,
 )
 
 _FLOAT_ERROR = 2.0**-22
@@ -64,7 +64,7 @@ def quantized(reader: Reader, op: Operation) -> Value:
     ):
         return operand
     if (constant := reader.constant(op.operands[0])) is not None:
-        return reader.sum(op, (), requantized_constant(op, constant))
+        return reader.sum(op, (), converted_constant(op, constant))
     unit = operand_unit(op, 0, operand.shape)
     return finished(reader, op, operand, np.ravel(unit))
 
@@ -76,8 +76,8 @@ def dequantized(reader: Reader, op: Operation) -> Value:
     operand = reader.value(op.operands[0])
     if type_ is None:
         return operand
-    if reader.constant(op.operands[0]) is not None:
-        return operand
+    if (constant := reader.constant(op.operands[0])) is not None:
+        return reader.sum(op, (), converted_constant(op, constant))
     low, high = real_bounds(type_, operand.shape)
     error = _FLOAT_ERROR * np.maximum(np.abs(low), np.abs(high))
     infinity = np.array(np.inf)

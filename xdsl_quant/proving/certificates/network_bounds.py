@@ -18,6 +18,7 @@ from .bounds import Corners, Lines, Mask, Variable, Variables
 from .functions import FUNCTIONS
 from .linear_maps import Floats, Indices
 from .networks import (
+    SUM_LIMIT,
     Argument,
     Clamp,
     ElementProduct,
@@ -111,8 +112,8 @@ class NetworkBounds:
 
     def bends(self) -> Iterator[tuple[Clamp | StoredRounding, Variable, Floats]]:
         """
-        Yield the clamps and roundings with a bend, their variables, and the bend of each
-        element: the operand may be on both sides of it unless it is NaN.
+        Yield clamps and roundings, their variables, and a bend of each element within the
+        bounds of the operand, or NaN.
         """
         for value in self.network.values:
             if not isinstance(value, Clamp | StoredRounding):
@@ -136,29 +137,28 @@ class NetworkBounds:
             return self._function(value, operand)
         if isinstance(value, Largest):
             return largest_result(self.variables, operand, value.groups)
-        if isinstance(value, StoredRounding) and self._is_of_argument(value):
+        if value is self.network.stored_argument():
+            assert isinstance(value, StoredRounding)
             return self._stored_argument(value, operand)
         assert isinstance(value, Clamp | StoredRounding)
         return self._clamped(value, operand)
 
     def _function(self, value: Function, operand: Variable) -> Variable:
         function = FUNCTIONS[value.name]
-        errors, limits = bounded_results(
-            value.table, function, operand.low, operand.high
-        )
-        # A table has results for all stored values, also where the function has none.
-        is_defined = (operand.low > function.domain) & np.isfinite(errors).all(axis=0)
+        low, high = operand.low, operand.high
+        with np.errstate(all="ignore"):
+            errors, limits = bounded_results(value.table, function, low, high)
+        is_defined = (low > function.domain) & np.isfinite(errors).all(axis=0)
         if not np.all(is_defined):
+            if value.table is None:
+                # The analysis of the pair, with tighter bounds, excludes larger results.
+                limits = np.full_like(low, -SUM_LIMIT), np.full_like(low, SUM_LIMIT)
+            # A table has results for all stored values, also where the function has none.
             center, radius = center_and_radius(*limits)
             return self.variables.define((), center, radius + MARGIN * np.abs(center))
         result = function_result(self.variables, operand, function, errors)
         result.tighten(*limits)
         return result
-
-    def _is_of_argument(self, value: StoredRounding) -> bool:
-        """Return True if only the stored values of the argument are used."""
-        argument = self.network.argument
-        return value.operand is argument and self.network.users()[argument] == [value]
 
     def _stored_argument(self, value: StoredRounding, operand: Variable) -> Variable:
         """Return an input for the stored values that the arguments may have."""
@@ -177,14 +177,12 @@ class NetworkBounds:
 
     def _clamped(self, value: Clamp | StoredRounding, operand: Variable) -> Variable:
         """Return the variable of a clamp, after a rounding."""
-        error = value.error if isinstance(value, StoredRounding) else np.zeros(1)
-        ends = value.low, value.high
+        error, ends = _error(value), (value.low, value.high)
         # The result is at least the clamp of the least rounded operand.
         low, high = operand.low - error, operand.high - error
-        low_slope, first = clamp_lines(low, high, ends)[:2]
-        high_slope, last = clamp_lines(operand.low + error, operand.high + error, ends)[
-            2:
-        ]
+        most = operand.low + error, operand.high + error
+        low_slope, first, _, _ = clamp_lines(low, high, ends)
+        _, _, high_slope, last = clamp_lines(*most, ends)
         is_free = (low <= ends[0]) & (high <= ends[1])
         floor = np.where(is_free, ends[0], 0.0)
         lines = Lines(
@@ -199,15 +197,14 @@ class NetworkBounds:
         result = self.variables.enclose(lines, margin)
         result.tighten(
             np.clip(low - margin, *ends),
-            np.clip(operand.high + error + margin, *ends),
+            np.clip(most[1] + margin, *ends),
         )
         return result
 
     def _refine(self, value: Value, operands: Sequence[Variable]) -> None:
         """Tighten the bounds of operands where the transfer function profits."""
         if isinstance(value, Clamp | StoredRounding):
-            error = value.error if isinstance(value, StoredRounding) else np.zeros(1)
-            self._refine_bends(operands[0], error, (value.low, value.high))
+            self._refine_bends(operands[0], _error(value), (value.low, value.high))
         elif not isinstance(value, Largest):
             for operand in operands:
                 everything = np.ones(operand.low.shape, np.bool_)
@@ -226,3 +223,7 @@ class NetworkBounds:
 
         needed = contain_bend(operand.low - error, operand.high + error, bends)
         operand.tighten(*self.variables.refine([operand], needed, is_decided))
+
+
+def _error(value: Clamp | StoredRounding) -> Floats:
+    return value.error if isinstance(value, StoredRounding) else np.zeros(1)

@@ -173,6 +173,15 @@ class Network:
                 users.setdefault(operand, []).append(value)
         return users
 
+    def stored_argument(self) -> StoredRounding | None:
+        """Return the quantization of the argument, if nothing else uses the argument."""
+        users = self.users()[self.argument]
+        if len(users) != 1 or not isinstance(found := users[0], StoredRounding):
+            return None
+        if found.op is None or scaled_type(found.op.results[0].type) is None:
+            return None
+        return found
+
 
 def moves_only(
     terms: Sequence[tuple[Value, Path]], counts: Floats | float = 0.0
@@ -282,6 +291,12 @@ def real_numbers(stored: Array, type_: ScaledQuantizedType) -> Floats:
     zero_points = _spread_over(type_.get_zero_points(), type_, stored.shape)
     corrected = stored.astype(np.float64) - zero_points
     return corrected * element_scales(type_, stored.shape)
+
+
+def stored_numbers(numbers: Floats, type_: ScaledQuantizedType) -> Floats:
+    """Return the stored values that represent numbers, in the shape of `numbers`."""
+    corrected = np.rint(numbers / element_scales(type_, numbers.shape))
+    return corrected + _spread_over(type_.get_zero_points(), type_, numbers.shape)
 
 
 def real_bounds(

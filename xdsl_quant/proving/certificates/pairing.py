@@ -51,7 +51,7 @@ class Pairing:
     @staticmethod
     def of(quantized: Network, float_network: Network) -> Pairing:
         """
-        ValuePair the values of two networks.
+        Pair the values of two networks.
 
         Raises:
             PassFailedException: if a value has no counterpart.

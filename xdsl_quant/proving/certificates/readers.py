@@ -56,6 +56,7 @@ from .networks import (
     real_numbers,
     scaled_type,
     shape_of_result,
+    stored_numbers,
 )
 
 NARROW_ERROR, WIDE_ERROR = 2.0**-20, 2.0**-14
@@ -300,7 +301,7 @@ def _exact_result(reader: Reader, op: Operation) -> Floats | None:
     return _interpreted_op(op, operands, op.results[0].type).astype(np.float64)
 
 
-# StoredRounding to stored values
+# Rounding to stored values
 
 
 def finished(
@@ -414,18 +415,19 @@ def _table(op: Operation, source: ScaledQuantizedType, domain: float) -> Table:
     return Table(real_numbers(stored, source), real_numbers(results, target))
 
 
-def requantized_constant(op: Operation, constant: Floats) -> Floats:
-    """Return the result of a requantization of constant real numbers."""
+def converted_constant(op: Operation, constant: Floats) -> Floats:
+    """
+    Return the result of a requantization or dequantization of constant real numbers, which
+    have the shape of the operand.
+    """
     source, target = (
         scaled_type(each.type) for each in (op.operands[0], op.results[0])
     )
-    if source is None or target is None or not source.is_per_tensor:
-        refuse_op(op, "a constant without per-tensor scale")
-    corrected = np.rint(constant.ravel() / source.get_scales())
-    stored = corrected + source.get_zero_points()
-    stored = stored.astype(numpy_dtype(source))
-    results = _interpreted_op(op, [stored], TensorType(target, stored.shape))
-    return real_numbers(results.reshape(constant.shape), target)
+    if source is None:
+        refuse_op(op, "a constant without scale")
+    stored = stored_numbers(constant, source).astype(numpy_dtype(source))
+    results = _interpreted_op(op, [stored], op.results[0].type)
+    return results if target is None else real_numbers(results, target)
 
 
 def _interpreted_op(

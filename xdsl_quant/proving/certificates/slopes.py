@@ -36,7 +36,9 @@ class SlopeSearch:
     sides: Mapping[Variable, tuple[Floats, Floats]]
     """Bounds `[regions, elements]` of the operands of some clamps; most are infinite."""
 
-    slopes: dict[Variable, Floats] = field(default_factory=dict[Variable, Floats])
+    slopes: dict[Variable, Floats] = field(
+        default_factory=dict[Variable, Floats], init=False
+    )
     """Slopes of lower lines, `[regions, rows, elements]`."""
 
     multipliers: dict[Variable, Floats] = field(default_factory=dict[Variable, Floats])
@@ -74,8 +76,10 @@ class SlopeSearch:
         for variable, factors in self.multipliers.items():
             operand, (low, high) = _lines_of(variable).operand, self.sides[variable]
             todo[operand] = todo[operand] - factors if operand in todo else -factors
-            ends = (np.where(np.isfinite(end), end, 0.0) for end in (low, high))
-            low, high = (end[:, np.newaxis] for end in ends)
+            low, high = (
+                np.where(np.isfinite(end), end, 0.0)[:, np.newaxis]
+                for end in (low, high)
+            )
             products = np.maximum(factors, 0.0) * low + np.minimum(factors, 0.0) * high
             state.center = state.center + products.sum(axis=2)
             error = growth(products.shape[2] + 4) * np.abs(products).sum(axis=2)
@@ -91,7 +95,7 @@ class SlopeSearch:
         return state.low
 
     def worst_values(self) -> Mapping[Variable, Floats]:
-        """Return values of all variables with which the bounds are reached."""
+        """Return values of all variables with which the last bounds are reached."""
         values: dict[Variable, Floats] = {}
         for variable in sorted(self.coefficients, key=lambda each: each.number):
             rows = self.coefficients[variable]
