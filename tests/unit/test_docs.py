@@ -50,7 +50,7 @@ SLOW_COMMANDS = {
 }
 """Commands that only `make oracles` runs."""
 
-SLOW_SESSIONS = {"proving.md-1", "quantizer.md-0", "recipes.md-0"}
+SLOW_SESSIONS = {"jax.md-0", "proving.md-1", "quantizer.md-0", "recipes.md-0"}
 """Sessions that only `make oracles` runs."""
 
 

@@ -188,7 +188,8 @@ def operations_of(block: ir.Block) -> list[ir.Operation]:
 
 def functions_in(module: ir.Module, names: Collection[str]) -> list[ir.Operation]:
     """Return the `func` or `llvm` functions with these names."""
-    functions = ops_in(module, "func.func", "llvm.func")
+    ops = operations_of(module.body)
+    functions = [op for op in ops if op.name in ("func.func", "llvm.func")]
     return [function for function in functions if symbol_of(function) in names]
 
 
