@@ -115,18 +115,15 @@ def _sum_of(block: ir.Block, extensions: tuple[str, str]) -> _ByteSum | None:
     )
     first, *others = (int(exact[i]) for i in ((0, 0), (127, 0), (0, 127)))
     slopes = [(other - first) / 127 / 2**shift for other in others]
-    low, high = int(results.min()), int(results.max())
-    if low == high:
-        return None
+    limits = int(results.min()), int(results.max())
     for a, b, s in _factors_near(*slopes):
         # A few pairs of bytes refute most factors.
-        sums = a * x[::17] + b * y[:, ::17]
-        if not _addends(sums, results[::17, ::17], s, low, high):
+        if not _addends(a * x[::17] + b * y[:, ::17], results[::17, ::17], s, *limits):
             continue
         sums = a * x + b * y
-        addends = _addends(sums, results, s, low, high)
-        if addends and _is_narrow(sums + addends[0]):
-            return _ByteSum(extensions, (a, b), addends[0], s, low, high)
+        addends = _addends(sums, results, s, *limits)
+        if addends and abs(sums + addends[0]).max() < 1 << 31:
+            return _ByteSum(extensions, (a, b), addends[0], s, *limits)
     return None
 
 
@@ -158,7 +155,3 @@ def _addends(sums: Array, results: Array, shift: int, low: int, high: int) -> ra
     least = differences[results > low].max(initial=-_UNLIMITED)
     most = differences[results < high].min(initial=_UNLIMITED)
     return range(int(least), int(most) + (1 << shift))
-
-
-def _is_narrow(sums: Array) -> bool:
-    return bool(sums.min() >= -(1 << 31) and sums.max() < 1 << 31)
