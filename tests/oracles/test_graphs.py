@@ -30,9 +30,9 @@ def process() -> Iterator[LiteRTProcess]:
 
 @pytest.mark.parametrize("first", range(0, MODELS, 30))
 def test_random_graphs(first: int, process: LiteRTProcess):
-    """Each model for two CPU levels in turn; `make fuzz` takes all."""
+    """Each model for one CPU level in turn; `make fuzz` takes all."""
     found = [
-        mismatches(process, [LEVELS[index % 6], LEVELS[(index + 3) % 6]], SEED, index)
+        mismatches(process, [LEVELS[(index + index // 6) % 6]], SEED, index)
         for index in range(first, first + 30)
     ]
     assert [text for texts in found for text in texts] == []

@@ -131,7 +131,7 @@ DENSE = """
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", ["stablehlo-int8", "onnxruntime-u8s8"])
 @pytest.mark.parametrize("number", ["-1.0e+04", "-3.4028235e+38", "0xFF800000"])
 def test_a_constant_mask_that_is_added(number: str, target: str):
@@ -201,7 +201,7 @@ CHECKED = """
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", ["true", "false"])
 @pytest.mark.parametrize("number", ["-3.4028235e+38", "0xFF800000"])
 def test_a_check_for_rows_that_are_masked_as_a_whole(number: str, first: str):
