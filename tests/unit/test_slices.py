@@ -23,6 +23,7 @@ def core() -> str:
     return ", ".join(file.name for file in files if not file.is_slice)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("deleted", NAMES)
 def test_core_without_a_slice(core: str, deleted: str):
     script = f"""
