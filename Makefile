@@ -21,6 +21,9 @@ JAX_TESTS := tests/unit/frontends/stablehlo tests/unit/quantizer tests/unit/test
 # Silences an advertisement in the output of mkdocs-material.
 export NO_MKDOCS_2_WARNING := 1
 
+# Hundreds of processes of the tests import the package.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 READY := .venv/.ready
 MLIR24_READY := .venv-mlir24/.ready

@@ -146,9 +146,10 @@ def _chain(elements: int, length: int) -> Model:
 
 
 def _models(quick: bool) -> Iterator[Model]:
-    yield _mlp(64, (784, 256, 128, 10))
+    if not quick:
+        yield _mlp(64, (784, 256, 128, 10))
     yield _mlp(32, (64, 48, 10))
-    yield _conv_net(8, 32, (3, 16, 32))
+    yield _conv_net(1, 8, (3, 16)) if quick else _conv_net(8, 32, (3, 16, 32))
     for mebi in (1,) if quick else (1, 16):
         yield _chain(mebi * _MEBI, 8)
 
@@ -215,13 +216,15 @@ def _calibration(options: Options) -> Iterator[str]:
 _OBSERVERS = ("min-max", "percentile", "entropy", "mse")
 
 
-def _speed(name: str, threads: int, rounds: int) -> float:
+def _speed(name: str, threads: int, mebi: int, rounds: int) -> float:
     """Return million values per second."""
     from xdsl_quant.numerics.observers import parse_observer
 
     observer = parse_observer(name)
     random = np.random.default_rng(0)
-    tensors = [random.normal(size=4 * _MEBI).astype(np.float32) for _ in range(threads)]
+    tensors = [
+        random.normal(size=mebi * _MEBI).astype(np.float32) for _ in range(threads)
+    ]
     with ThreadPoolExecutor(threads) as executor:
 
         def work() -> None:
@@ -229,13 +232,15 @@ def _speed(name: str, threads: int, rounds: int) -> float:
 
         work()
         seconds = median(_seconds(work) for _ in range(rounds))
-    return threads * 4 * _MEBI / seconds / 1e6
+    return threads * mebi * _MEBI / seconds / 1e6
 
 
 def _observers(options: Options) -> Iterator[str]:
-    rounds = 1 if options.quick else 25
+    mebi, rounds = (1, 1) if options.quick else (4, 25)
     speeds = {
-        name: [in_fresh_process(_speed, name, threads, rounds) for threads in (1, 2)]
+        name: [
+            in_fresh_process(_speed, name, threads, mebi, rounds) for threads in (1, 2)
+        ]
         for name in _OBSERVERS
     }
     yield table(
@@ -254,7 +259,7 @@ def _observers(options: Options) -> Iterator[str]:
 # Constants
 
 
-def _constant(kind: str, rounds: int) -> float:
+def _constant(kind: str, mebi: int, rounds: int) -> float:
     """Return the time of a conversion as a multiple of a `memcpy` of both constants."""
     from xdsl.context import Context
     from xdsl.dialects.arith import ConstantOp
@@ -274,7 +279,7 @@ def _constant(kind: str, rounds: int) -> float:
     from xdsl_quant.xdsl_patches.resources import keep_resources_as_bytes, new_resource
 
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    count = 16 * _MEBI
+    count = mebi * _MEBI
     values = np.random.default_rng(0).normal(size=count).astype(np.float32)
     type_ = TensorType(f32, (count,))
     value: Any = DenseIntOrFPElementsAttr(type_, BytesAttr(values.tobytes()))
@@ -303,9 +308,9 @@ def _constant(kind: str, rounds: int) -> float:
 
 
 def _constants(options: Options) -> Iterator[str]:
-    rounds = 2 if options.quick else 10
+    mebi, rounds = (1, 2) if options.quick else (16, 10)
     quotients = {
-        kind: in_fresh_process(_constant, kind, rounds)
+        kind: in_fresh_process(_constant, kind, mebi, rounds)
         for kind in ("dense", "resource")
     }
     why = (
@@ -313,7 +318,7 @@ def _constants(options: Options) -> Iterator[str]:
         "and is the first to write to the memory of the result."
     )
     yield table(
-        ["quant-convert-const, 16M elements", "times a memcpy"],
+        [f"quant-convert-const, {mebi}M elements", "times a memcpy"],
         ([kind, f"{number(quotient)}x"] for kind, quotient in quotients.items()),
     )
     yield targets(
@@ -322,12 +327,12 @@ def _constants(options: Options) -> Iterator[str]:
     )
 
 
-def _resource_text() -> tuple[float, float, float]:
-    """Return the seconds to parse a resource of 16M values, to decode and to encode it."""
+def _resource_text(mebi: int) -> tuple[float, float, float]:
+    """Return the seconds to parse a resource of many values, to decode and to encode it."""
     from xdsl_quant.runtime.loading import parse_module
     from xdsl_quant.xdsl_patches.resources import keep_resources_as_bytes
 
-    values = np.random.default_rng(0).normal(size=16 * _MEBI).astype(np.float32)
+    values = np.random.default_rng(0).normal(size=mebi * _MEBI).astype(np.float32)
     text = f"0x04000000{values.tobytes().hex()}"
     module = (
         "func.func private @f()\n"
@@ -343,10 +348,12 @@ def _resource_text() -> tuple[float, float, float]:
     )
 
 
-def _texts() -> Iterator[str]:
-    parsing, reading, writing = in_fresh_process(_resource_text)
+def _texts(options: Options) -> Iterator[str]:
+    mebi = 1 if options.quick else 16
+    parsing, reading, writing = in_fresh_process(_resource_text, mebi)
     yield (
-        f"xDSL parses a module with a resource of 16M values (128 MiB of text) in "
+        f"xDSL parses a module with a resource of {mebi}M values "
+        f"({8 * mebi} MiB of text) in "
         f"{number(parsing)} s, including {number(reading)} s for the conversion to bytes. "
         f"The conversion to text takes {number(writing)} s."
     )
@@ -357,7 +364,7 @@ def report(options: Options) -> Iterator[str]:
     yield from _calibration(options)
     yield from _observers(options)
     yield from _constants(options)
-    yield from _texts()
+    yield from _texts(options)
 
 
 if __name__ == "__main__":

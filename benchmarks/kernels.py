@@ -191,7 +191,7 @@ def _extra_memory(case: Case, quantizing: bool) -> float:
     return tracemalloc.get_traced_memory()[1] / source.nbytes
 
 
-def _interpreted_elements_per_second(fuse: bool) -> float:
+def _interpreted_elements_per_second(fuse: bool, rounds: int) -> float:
     """Return the elements per second of a lowered quantization in the interpreter."""
     from xdsl_quant.machines.numpy import run_function
     from xdsl_quant.runtime.loading import apply_passes, parse_module
@@ -202,7 +202,9 @@ def _interpreted_elements_per_second(fuse: bool) -> float:
     pipeline = f"lower-quant-ops{{{options}}},strip-func-quant-types"
     apply_passes(module, pipeline)
     source, _ = _arrays(case, True)
-    times = [seconds_of(lambda: run_function(module, "main", source)) for _ in range(9)]
+    times = [
+        seconds_of(lambda: run_function(module, "main", source)) for _ in range(rounds)
+    ]
     return source.size / median(times)
 
 
@@ -279,9 +281,9 @@ def _operation_report(
     options: Options, quantizing: bool, library_limit: float
 ) -> Iterator[str]:
     operation = "quantize" if quantizing else "dequantize"
-    rounds = 5 if options.quick else 25
+    rounds = 1 if options.quick else 25
     for mebi in (1,) if options.quick else (1, 16):
-        cases = list(_cases(mebi * _MEBI))
+        cases = list(_cases(mebi * _MEBI))[:: 3 if options.quick else 1]
         quotients = [
             in_fresh_process(_quotients, case, quantizing, rounds) for case in cases
         ]
@@ -303,8 +305,9 @@ def report(options: Options) -> Iterator[str]:
     """Yield all tables and targets."""
     yield from _operation_report(options, True, 3.0)
     yield from _operation_report(options, False, 1.8)
+    rounds = 1 if options.quick else 9
     speeds = {
-        form: in_fresh_process(_interpreted_elements_per_second, fuse) / 1e6
+        form: in_fresh_process(_interpreted_elements_per_second, fuse, rounds) / 1e6
         for form, fuse in (("elementwise", False), ("fused", True))
     }
     yield table(

@@ -155,11 +155,13 @@ def _kernels(op: str, shape: tuple[int, int]) -> tuple[Kernel, Kernel]:
     return compile(text).bind(values), interpreter.invoke
 
 
-def _float_functions(rounds: int) -> Iterator[str]:
+def _float_functions(options: Options) -> Iterator[str]:
+    rounds = 3 if options.quick else 100
+    shapes = ((64, 128),) if options.quick else ((64, 128), (128, 1024))
     rows: list[tuple[str, ...]] = []
     limits: list[Target] = []
     for name, op in _OPS.items():
-        for shape in ((64, 128), (128, 1024)):
+        for shape in shapes:
             ours, theirs = _kernels(op, shape)
             repetitions = max(1, round(2e-3 / max(_cpu_seconds(theirs, 20), 1e-7)))
             pairs = [
@@ -177,9 +179,9 @@ def _float_functions(rounds: int) -> Iterator[str]:
 
 def report(options: Options) -> Iterator[str]:
     """Yield all tables."""
-    yield from _layers((3, 10) if options.quick else (100, 300, 1_000))
+    yield from _layers((2, 4) if options.quick else (100, 300, 1_000))
     yield from _types(10 if options.quick else 1_000, 2 if options.quick else 11)
-    yield from _float_functions(3 if options.quick else 100)
+    yield from _float_functions(options)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -90,9 +90,16 @@ def pytest_collection_modifyitems(
     config.hook.pytest_deselected(items=left_out)
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     # Tens of thousands of tests stay until the end; nothing of them is garbage.
+    gc.disable()
+    result = yield
     gc.freeze()
+    # IR has many objects, of which few are garbage. The default is 700.
+    gc.set_threshold(50_000)
+    gc.enable()
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -269,8 +269,10 @@ class _Reader:
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
             ):
-                self.file.aliases[name] = _unquoted(value)
-                if ast.unparse(_unquoted(value)) == "NDArray[Any]":
+                self.file.aliases[name] = alias = _unquoted(value)
+                # Tables take long to print.
+                is_type = isinstance(alias, ast.Subscript)
+                if is_type and ast.unparse(alias) == "NDArray[Any]":
                     self.file.array_aliases.add(value.lineno)
             case _:
                 pass

@@ -47,10 +47,27 @@ SLOW_COMMANDS = {
     "xdsl-quant quantize docs/examples/wine.tflite --data "
     "docs/examples/wine_samples.npz --recipe mixed --budget '1000 B' "
     "-o wine_mixed.tflite",
+    "xdsl-quant quantize docs/examples/wine.tflite --data "
+    "docs/examples/wine_samples.npz --recipe dynamic-range --test-data "
+    "docs/examples/wine_test.npz -o wine_dynamic_range.tflite",
+    "xdsl-quant quantize docs/examples/jax_rnn.mlir --data docs/examples/jax_rnn.npy "
+    "-o int8.mlir",
+    "xdsl-quant quantize docs/examples/torch_mlp.mlir --data "
+    "docs/examples/torch_samples.npy -o int8.mlir",
+    "xdsl-quant rosetta '!quant.uniform<i8:f32, 0.3:5>' --runtimes "
+    "onnxruntime,litert-reference,litert-xnnpack",
+    "xdsl-quant rosetta docs/examples/layers_int8.tflite --static --data "
+    "docs/examples/layers.npz --runtimes litert-optimized,litert-reference",
 }
 """Commands that only `make oracles` runs."""
 
-SLOW_SESSIONS = {"proving.md-1", "quantizer.md-0", "recipes.md-0"}
+SLOW_SESSIONS = {
+    "jax.md-0",
+    "proving.md-1",
+    "quantizer.md-0",
+    "recipes.md-0",
+    "rosetta.md-0",
+}
 """Sessions that only `make oracles` runs."""
 
 

@@ -208,7 +208,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         run_sync(manager.shutdown_kernel)(now=True)
 
 
-SLOW = {"digits", "propagation", "quantizer", "text_direction", "tflite"}
+SLOW = {"digits", "onnx", "propagation", "quantizer", "text_direction", "tflite"}
 """Notebooks that only `make oracles` runs."""
 
 

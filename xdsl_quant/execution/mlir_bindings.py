@@ -188,8 +188,7 @@ def operations_of(block: ir.Block) -> list[ir.Operation]:
 
 def functions_in(module: ir.Module, names: Collection[str]) -> list[ir.Operation]:
     """Return the `func` or `llvm` functions with these names."""
-    functions = ops_in(module, "func.func", "llvm.func")
-    return [function for function in functions if symbol_of(function) in names]
+    return [op for op in operations_of(module.body) if symbol_of(op) in names]
 
 
 def body_of(op: Op) -> ir.Block:

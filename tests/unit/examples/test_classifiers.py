@@ -58,6 +58,7 @@ def test_trained_networks_know_their_samples(name: str, accuracy: int):
     assert round(found * len(rows)) == accuracy
 
 
+@pytest.mark.sampled(0)
 def test_quantized_in_one_call(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

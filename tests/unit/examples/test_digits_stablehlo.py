@@ -156,7 +156,7 @@ def test_correct_digits(name: str, variant: Variant, form: str):
     assert difference(found, logits(name, variant, "qdq")) == expected
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @for_each_form
 @for_each_variant
 def test_interpreter_and_compiled_code_agree(name: str, variant: Variant, form: str):
@@ -165,7 +165,7 @@ def test_interpreter_and_compiled_code_agree(name: str, variant: Variant, form: 
     assert np.array_equal(interpreted, logits(name, variant, form))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("form", INTEGER_FORMS)
 @for_each_variant
 def test_integers_give_the_exact_result(name: str, variant: Variant, form: str):

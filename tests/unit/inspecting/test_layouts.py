@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.unit.quantizer.models import Floats
 from xdsl_quant.frontends.onnx import read_onnx
 from xdsl_quant.inspecting.comparison import Comparison, compare
 from xdsl_quant.inspecting.layouts import in_layout, moved_channels
-from xdsl_quant.quantizer import quantize
+from xdsl_quant.quantizer import QuantizedModel, quantize
 
 from .layout_models import channels_last, images, onnx_model, tfl_text
 
@@ -24,6 +25,11 @@ KERNELS = [
 ]
 
 
+@cache
+def quantized_tfl() -> QuantizedModel:
+    return quantize(tfl_text(), channels_last(images(8)))
+
+
 def matches(found: Comparison) -> list[tuple[str, str, str]]:
     return [(each.op, each.quantized_op, each.match) for each in found.layers]
 
@@ -32,7 +38,7 @@ def test_a_float_onnx_file_and_a_quantized_tflite_file(tmp_path: Path):
     x = images(8)
     source, output = tmp_path / "float.onnx", tmp_path / "int8.tflite"
     source.write_bytes(onnx_model().SerializeToString())
-    quantize(tfl_text(), channels_last(x)).save(output)
+    quantized_tfl().save(output)
     found = compare(source, output, x)
     assert matches(found) == KERNELS
     # The same values as those of models of one layout.
@@ -80,7 +86,7 @@ def test_another_activation_is_not_matched():
     model = onnx_model()
     del model.graph.node[1]
     model.graph.node[1].input[0] = "c1"
-    quantized = quantize(tfl_text(), channels_last(x))
+    quantized = quantized_tfl()
     found = compare(read_onnx(model.SerializeToString()), quantized, x)
     assert "r1" not in {each.name for each in found.layers}
     reasons = {each.name: each.reason for each in found.unmatched}

@@ -179,6 +179,7 @@ def test_it_is_deterministic():
 
 
 @allows_few_bits
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("budget", ["18 B", "36 B"])
 def test_products_of_narrow_integers(budget: str):
     model = result(budget)

@@ -30,6 +30,9 @@ _SHIFTS = range(24, 12, -1)
 _STEPS = sorted(product((-1, 0, 1), repeat=2), key=lambda steps: np.abs(steps).sum())
 """Distances from the closest factors to try."""
 
+_UNLIMITED = 1 << 62
+"""A number that exceeds all differences between results and sums."""
+
 
 def narrow_byte_sums(module: ir.Module) -> None:
     """Compute sums of two rescaled bytes in 32 bits, in elementwise ops on tensors."""
@@ -112,10 +115,15 @@ def _sum_of(block: ir.Block, extensions: tuple[str, str]) -> _ByteSum | None:
     )
     first, *others = (int(exact[i]) for i in ((0, 0), (127, 0), (0, 127)))
     slopes = [(other - first) / 127 / 2**shift for other in others]
-    low, high = int(results.min()), int(results.max())
+    limits = int(results.min()), int(results.max())
     for a, b, s in _factors_near(*slopes):
-        if (addend := _addend(a * x + b * y, results, s)) is not None:
-            return _ByteSum(extensions, (a, b), addend, s, low, high)
+        # A few pairs of bytes refute most factors.
+        if not _addends(a * x[::17] + b * y[:, ::17], results[::17, ::17], s, *limits):
+            continue
+        sums = a * x + b * y
+        addends = _addends(sums, results, s, *limits)
+        if addends and abs(sums + addends[0]).max() < 1 << 31:
+            return _ByteSum(extensions, (a, b), addends[0], s, *limits)
     return None
 
 
@@ -138,16 +146,12 @@ def _factors_near(a: float, b: float) -> Iterator[tuple[int, int, int]]:
             yield from ((left + i, right + j, shift) for i, j in _STEPS)
 
 
-def _addend(sums: Array, results: Array, shift: int) -> int | None:
+def _addends(sums: Array, results: Array, shift: int, low: int, high: int) -> range:
     """
-    Return the number that makes sums equal to results, after it is added to the sums and
-    they are shifted and clamped. `None` if there is none, or if 32 bits overflow.
+    Return the numbers that make sums equal to results, after they are added to the sums,
+    which are then shifted and clamped from `low` to `high`.
     """
     differences = (results << shift) - sums
-    least = differences[results > results.min()]
-    most = differences[results < results.max()]
-    if not least.size or least.max() >= most.min() + (1 << shift):
-        return None
-    addend = int(least.max())
-    is_narrow = -(1 << 31) <= sums.min() + addend <= sums.max() + addend < 1 << 31
-    return addend if is_narrow else None
+    least = differences[results > low].max(initial=-_UNLIMITED)
+    most = differences[results < high].min(initial=_UNLIMITED)
+    return range(int(least), int(most) + (1 << shift))

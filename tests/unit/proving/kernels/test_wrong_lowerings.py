@@ -282,6 +282,7 @@ def test_index_out_of_a_table_is_refuted(monkeypatch: pytest.MonkeyPatch):
     assert "out-of-bounds" in theorem.details
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("index", [1, 100, 254])
 def test_wrong_result_of_one_float_is_refuted(
     index: int, monkeypatch: pytest.MonkeyPatch

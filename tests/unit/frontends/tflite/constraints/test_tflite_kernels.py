@@ -945,14 +945,6 @@ def _runs(models: Sequence[ModuleOp]) -> Sequence[Run]:
     return runs([(write_tflite(model), inputs_of(model)) for model in models])
 
 
-@pytest.fixture(scope="module", name="outcomes")
-def run_cases() -> dict[str, tuple[Run, Run]]:
-    found = _runs(
-        [model.module for case in CASES.values() for model in (case.wrong, case.right)]
-    )
-    return dict(zip(CASES, zip(found[::2], found[1::2], strict=True), strict=True))
-
-
 def steps(model: ModuleOp, run: Run, function: Callable[..., Array]) -> float:
     main = model.body.block.first_op
     assert isinstance(main, FuncOp)
@@ -964,10 +956,22 @@ def steps(model: ModuleOp, run: Run, function: Callable[..., Array]) -> float:
     return steps_off(run.results[0], function(*numbers), types.outputs.data[0])
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_runtime(name: str, outcomes: dict[str, tuple[Run, Run]]):
-    case = CASES[name]
-    wrong, right = outcomes[name]
+_PARTS = 4
+"""Number of parts that the cases are divided into: each is a test."""
+
+
+@pytest.mark.sampled(_PARTS)
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_runtime(part: int):
+    cases = [*CASES.values()][part::_PARTS]
+    found = _runs(
+        [model.module for case in cases for model in (case.wrong, case.right)]
+    )
+    for case, wrong, right in zip(cases, found[::2], found[1::2], strict=True):
+        _check_runs(case, wrong, right)
+
+
+def _check_runs(case: Case, wrong: Run, right: Run) -> None:
     assert right.outcome == "runs", right.message
     assert wrong.outcome == ("runs" if case.outcome == "wrong" else case.outcome)
     if case.function is not None:
