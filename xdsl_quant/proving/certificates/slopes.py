@@ -57,7 +57,7 @@ class SlopeSearch:
         best = self._substituted()
         clamps = {v: rows for v, rows in self.coefficients.items() if v.lines}
         for variable, rows in clamps.items():
-            slope = _lines_of_clamp(variable).low_slope[:, np.newaxis]
+            slope = _lines_of(variable).low_slope[:, np.newaxis]
             self.slopes[variable] = np.repeat(slope, rows.shape[1], axis=1)
             if variable in self.sides:
                 self.multipliers[variable] = np.zeros_like(rows)
@@ -75,7 +75,7 @@ class SlopeSearch:
         state = Substitution(todo, np.zeros(first.shape[:2]), self.slopes)
         for variable, factors in self.multipliers.items():
             operand, (low, high) = (
-                _lines_of_clamp(variable).operand,
+                _lines_of(variable).operand,
                 self.sides[variable],
             )
             todo[operand] = todo[operand] - factors if operand in todo else -factors
@@ -129,7 +129,7 @@ class SlopeSearch:
             number: number of the round.
             sizes: scale of the multipliers.
         """
-        lines = _lines_of_clamp(variable)
+        lines = _lines_of(variable)
         operand = values[lines.operand]
         if (corners := lines.corners) is not None:
             rows = np.maximum(self.coefficients[variable], 0.0)
@@ -163,6 +163,6 @@ class SlopeSearch:
         return _FIRST_STEP * _SHRINKAGE**number * direction / (size + SMALLEST)
 
 
-def _lines_of_clamp(variable: Variable) -> Lines:
+def _lines_of(variable: Variable) -> Lines:
     assert variable.lines is not None
     return variable.lines
