@@ -177,7 +177,7 @@ class NetworkBounds:
 
     def _clamped(self, value: Clamp | StoredRounding, operand: Variable) -> Variable:
         """Return the variable of a clamp, after a rounding."""
-        error, ends = _error(value), (value.low, value.high)
+        error, ends = _error_of(value), (value.low, value.high)
         # The result is at least the clamp of the least rounded operand.
         low, high = operand.low - error, operand.high - error
         most = operand.low + error, operand.high + error
@@ -204,7 +204,7 @@ class NetworkBounds:
     def _refine(self, value: Value, operands: Sequence[Variable]) -> None:
         """Tighten the bounds of operands where the transfer function profits."""
         if isinstance(value, Clamp | StoredRounding):
-            self._refine_bends(operands[0], _error(value), (value.low, value.high))
+            self._refine_bends(operands[0], _error_of(value), (value.low, value.high))
         elif not isinstance(value, Largest):
             for operand in operands:
                 everything = np.ones(operand.low.shape, np.bool_)
@@ -225,5 +225,5 @@ class NetworkBounds:
         operand.tighten(*self.variables.refine([operand], needed, is_decided))
 
 
-def _error(value: Clamp | StoredRounding) -> Floats:
+def _error_of(value: Clamp | StoredRounding) -> Floats:
     return value.error if isinstance(value, StoredRounding) else np.zeros(1)

@@ -74,7 +74,10 @@ class SlopeSearch:
         todo = dict(self.expression)
         state = Substitution(todo, np.zeros(first.shape[:2]), self.slopes)
         for variable, factors in self.multipliers.items():
-            operand, (low, high) = _lines_of(variable).operand, self.sides[variable]
+            operand, (low, high) = (
+                _lines_of(variable).operand,
+                self.sides[variable],
+            )
             todo[operand] = todo[operand] - factors if operand in todo else -factors
             low, high = (
                 np.where(np.isfinite(end), end, 0.0)[:, np.newaxis]
