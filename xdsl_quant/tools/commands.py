@@ -129,7 +129,7 @@ COMMANDS: Mapping[str, Command] = {
     "prove": Command(
         "prove properties of casts and models for all inputs",
         "Prove claims about casts, passes or models for all inputs, or refute them.",
-        "TYPE --against --samples --radius --tries --cases --json --after --to "
+        "TYPE --against --samples --radius --tries --json --after --to "
         "--scale-rounding --scales --fuse --all-inputs --seconds "
         f"{_ROUNDING} {_MODEL_OPTIONS} --no-progress",
         (
@@ -197,7 +197,6 @@ _ARGUMENTS = """
   --samples FILE          centers of the regions to bound, in rows: .npy or .npz
   --radius R [LOW HIGH]   of the regions; limits of all elements, e.g. 0 1
   --tries N               inputs to run in each region (default: 100)
-  --cases N               cases into which a region is split to certify its class
   --runtimes NAMES        runtimes to compare, with commas (default: all)
   --ops NAMES             ops to compare, with commas (default: all)
   --rounding-mode MODE    nearest-even (default), nearest-away or truncate
@@ -244,7 +243,6 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "--scale-rounding": {"choices": get_args(ScaleRounding), "default": "single"},
     "--radius": {"nargs": "+", "type": float},
     "--tries": {"type": int},
-    "--cases": {"type": int},
     "--seconds": {"type": float, "default": 60.0},
     "--rounding-mode": {"choices": get_args(RoundingMode)},
     "--zero-point-order": {"choices": get_args(ZeroPointOrder)},

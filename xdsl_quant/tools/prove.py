@@ -20,7 +20,7 @@ def _prove_claims(options: argparse.Namespace) -> None:
     if options.against is not None:
         _certify(options)
         return
-    for name in ("samples", "radius", "tries", "cases", "json"):
+    for name in ("samples", "radius", "tries", "json"):
         if getattr(options, name) is not None:
             raise Failure(
                 f"{options.module}: error: option --{name} has no effect without "

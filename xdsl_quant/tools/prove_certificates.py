@@ -55,12 +55,7 @@ def print_certificate(options: argparse.Namespace) -> None:
             region = _balls(options, entry_function(quantized, options.entry))
         tries = 100 if options.tries is None else options.tries
         found = certify(
-            quantized,
-            float_module,
-            region,
-            entry=options.entry,
-            tries=tries,
-            cases=options.cases,
+            quantized, float_module, region, entry=options.entry, tries=tries
         )
     print_results([found, *_witness_commands(options, found)], options)
     write_text(options.json, found.json())
@@ -78,7 +73,7 @@ def _balls(options: argparse.Namespace, function: FuncOp) -> Region:
 
 
 def _check_region(options: argparse.Namespace) -> None:
-    """Check that samples and radius are given together, and numbers of tries and cases."""
+    """Check that samples and radius are given together, and the number of tries."""
     place = options.module
     if (options.samples is None) != (options.radius is None):
         missing = "--radius" if options.radius is None else "--samples"
@@ -91,10 +86,10 @@ def _check_region(options: argparse.Namespace) -> None:
             f"{place}: error: expected --radius R or --radius R LOW HIGH, found "
             f"{len(options.radius)} numbers"
         )
-    for name in ("tries", "cases"):
-        number = getattr(options, name)
-        if number is not None and number < 0:
-            raise Failure(f"--{name} {number}: error: expected a number of at least 0")
+    if options.tries is not None and options.tries < 0:
+        raise Failure(
+            f"--tries {options.tries}: error: expected a number of at least 0"
+        )
     if options.samples is not None and not Path(options.samples).is_file():
         raise Failure(f"--samples {options.samples}: error: no such file")
 

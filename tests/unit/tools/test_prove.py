@@ -308,12 +308,6 @@ def test_certificate_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert verdicts.count("certified") == 89
 
 
-def test_certificate_without_cases(capsys: pytest.CaptureFixture[str]):
-    arguments = ["docs/examples/wine_int8.onnx", "--against", WINE, "--static", *NEAR]
-    assert main([*arguments, "--tries", "2", "--cases", "0"]) == 0
-    assert "in both models          85         0        4\n" in capsys.readouterr().out
-
-
 def test_witnesses_are_reproduced_by_their_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -380,8 +374,6 @@ def test_witnesses_are_reproduced_by_their_commands(
         ),
         (["--against", WINE, *NEAR, "--tries", "-1"], "--tries -1: error: expected a"),
         (["--tries", "3"], "option --tries has no effect without --against"),
-        (["--against", WINE, *NEAR, "--cases", "-2"], "--cases -2: error: expected a"),
-        (["--cases", "3"], "option --cases has no effect without --against"),
         (
             ["--against", "docs/examples/layers.tflite", "--static"],
             "arguments of the models differ",
