@@ -188,7 +188,10 @@ def operations_of(block: ir.Block) -> list[ir.Operation]:
 
 def functions_in(module: ir.Module, names: Collection[str]) -> list[ir.Operation]:
     """Return the `func` or `llvm` functions with these names."""
-    return [op for op in operations_of(module.body) if symbol_of(op) in names]
+    functions = (
+        op for op in operations_of(module.body) if op.name in ("func.func", "llvm.func")
+    )
+    return [function for function in functions if symbol_of(function) in names]
 
 
 def body_of(op: Op) -> ir.Block:
