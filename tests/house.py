@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "xdsl_quant"
 
 FIGURES: dict[str, tuple[float, float]] = {
-    "lines of code": (100_378, 62_500),
+    "lines of code": (100_377, 62_500),
     "lines of code of the core": (35_775, 36_000),
     "Any in 1,000 lines of code": (3.4, 6),
     "percent of functions over 40 lines": (0.7, 1),

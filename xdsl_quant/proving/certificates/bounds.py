@@ -91,12 +91,10 @@ class Lines:
         """Return offsets of lower lines with other slopes, `[regions, rows, elements]`."""
         if (corners := self.corners) is None:
             return self.low[:, np.newaxis]
-        points = (
-            each[:, np.newaxis]
-            for each in (corners.is_free, corners.arguments, corners.results, self.low)
-        )
-        is_free, arguments, results, low = points
-        return np.where(is_free, results - slopes * arguments, low)
+        arguments, results = corners.arguments, corners.results
+        offsets = results[:, np.newaxis] - slopes * arguments[:, np.newaxis]
+        is_free = corners.is_free[:, np.newaxis]
+        return np.where(is_free, offsets, self.low[:, np.newaxis])
 
     def substitute_turned(self, rows: Floats, slopes: Floats) -> tuple[Floats, Floats]:
         """

@@ -232,13 +232,12 @@ def _certificates(
     step = min(max(1, _MOST_ELEMENTS // widest), 32)
     for first in range(0, len(region), step):
         part = slice(first, first + step)
-        analysis = Analysis.of(pairing, low[part], high[part])
+        ends = low[part], high[part]
+        analysis = Analysis.of(pairing, *ends)
         chunk = _Chunk.of(analysis, search.classes(part))
         _add_kernels(kernels, analysis)
         search.run(first, chunk)
-        _split_regions(
-            pairing, (low[part], high[part]), search.attacks[part], chunk, cases
-        )
+        _split_regions(pairing, ends, search.attacks[part], chunk, cases)
         yield from search.certificates(first, chunk)
 
 

@@ -60,7 +60,7 @@ def smallest_leads(
     Return lower bounds `[regions]` of the lead of a class over all others.
 
     Args:
-        network: a network whose values an analysis of a pair has bounded without error.
+        network: a network of a pair whose analysis has excluded overflow.
         low: smallest arguments, `[regions, elements]`.
         high: largest arguments.
         classes: a class for each region.
@@ -136,9 +136,8 @@ class _CaseSearch:
         found = np.nan_to_num(search.bounds(_ROUNDS)[:, 0], nan=-np.inf)
         found = np.where(bounds.is_empty, np.inf, found)
         splits = _widest(bounds, search, found)
-        return [
-            _Case(*each) for each in zip(sides, found.tolist(), splits, strict=True)
-        ]
+        parts = zip(sides, found.tolist(), splits, strict=True)
+        return [_Case(*each) for each in parts]
 
     def _limits(
         self, sides: Sequence[Sequence[tuple[_Split, bool]]]
@@ -159,7 +158,8 @@ class _CaseSearch:
                     shape = len(sides), value.size
                     chosen[value] = np.full(shape, -np.inf), np.full(shape, np.inf)
                 for ends in (chosen[value], limits[value][0]):
-                    ends[not is_above][case, split.element] = split.bend
+                    end = ends[0 if is_above else 1]
+                    end[case, split.element] = split.bend
         return limits, chosen
 
 

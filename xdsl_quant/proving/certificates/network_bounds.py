@@ -61,12 +61,16 @@ class NetworkBounds:
     limits: dict[Value, Sequence[Ends]] = field(
         default_factory=dict[Value, Sequence[Ends]]
     )
+    """Bounds of the operands of all values that are not sums."""
 
     is_empty: Mask = field(init=False)
     """Regions that have no argument within the given limits."""
 
+    stored_argument: StoredRounding | None = field(init=False)
+
     def __post_init__(self) -> None:
         self.is_empty = np.zeros(self.variables.regions, np.bool_)
+        self.stored_argument = self.network.stored_argument()
 
     @staticmethod
     def of(
@@ -76,7 +80,7 @@ class NetworkBounds:
         Bound all values for regions of arguments.
 
         Args:
-            network: a network whose values an analysis of a pair has bounded without error.
+            network: a network of a pair whose analysis has excluded overflow.
             low: smallest arguments, `[regions, elements]`.
             high: largest arguments.
             limits: bounds of operands; by default, they are computed.
@@ -137,10 +141,9 @@ class NetworkBounds:
             return self._function(value, operand)
         if isinstance(value, Largest):
             return largest_result(self.variables, operand, value.groups)
-        if value is self.network.stored_argument():
-            assert isinstance(value, StoredRounding)
-            return self._stored_argument(value, operand)
         assert isinstance(value, Clamp | StoredRounding)
+        if isinstance(value, StoredRounding) and value is self.stored_argument:
+            return self._rounded_argument(value, operand)
         return self._clamped(value, operand)
 
     def _function(self, value: Function, operand: Variable) -> Variable:
@@ -160,7 +163,7 @@ class NetworkBounds:
         result.tighten(*limits)
         return result
 
-    def _stored_argument(self, value: StoredRounding, operand: Variable) -> Variable:
+    def _rounded_argument(self, value: StoredRounding, operand: Variable) -> Variable:
         """Return an input for the stored values that the arguments may have."""
         assert value.op is not None
         type_ = scaled_type(value.op.results[0].type)
@@ -195,10 +198,7 @@ class NetworkBounds:
         )
         margin = MARGIN * (operand.magnitude + error)
         result = self.variables.enclose(lines, margin)
-        result.tighten(
-            np.clip(low - margin, *ends),
-            np.clip(most[1] + margin, *ends),
-        )
+        result.tighten(np.clip(low - margin, *ends), np.clip(most[1] + margin, *ends))
         return result
 
     def _refine(self, value: Value, operands: Sequence[Variable]) -> None:

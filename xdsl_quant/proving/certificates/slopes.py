@@ -1,11 +1,11 @@
 """
 Lower bounds of linear expressions with optimized slopes and multipliers.
 
-Where a clamp has one bend, its lower line may have any slope from 0 to 1. Where the operand
-of a clamp is on one side of a bend, the distance from the bend may be subtracted
-with any positive factor, a Lagrange multiplier. Every choice is sound: gradients only look
-for one with a large bound (Wang et al., Beta-CROWN, 2021). The gradient of a bound is taken
-at the values where the bound is reached; steps are those of Adam (Kingma and Ba, 2015).
+The lower line of a clamp with one bend may have any slope from 0 to 1. If the operand of a
+clamp is on one side of a bend, the distance from the bend may be subtracted with any
+positive factor, a Lagrange multiplier. Every choice is sound: gradients only look for one
+with a large bound (Wang et al., Beta-CROWN, 2021). The gradient of a bound is taken at the
+values at which the bound is reached; steps are those of Adam (Kingma and Ba, 2015).
 """
 
 from __future__ import annotations
@@ -41,15 +41,19 @@ class SlopeSearch:
     )
     """Slopes of lower lines, `[regions, rows, elements]`."""
 
-    multipliers: dict[Variable, Floats] = field(default_factory=dict[Variable, Floats])
+    multipliers: dict[Variable, Floats] = field(
+        default_factory=dict[Variable, Floats], init=False
+    )
     """Factors of the operands of clamps: positive for lower, negative for upper bounds."""
 
     means: dict[tuple[Variable, str], tuple[Floats, Floats]] = field(
-        default_factory=dict[tuple[Variable, str], tuple[Floats, Floats]]
+        default_factory=dict[tuple[Variable, str], tuple[Floats, Floats]], init=False
     )
     """Means of the gradients and of their squares."""
 
-    coefficients: dict[Variable, Floats] = field(default_factory=dict[Variable, Floats])
+    coefficients: dict[Variable, Floats] = field(
+        default_factory=dict[Variable, Floats], init=False
+    )
     """Coefficients of all variables in the last round."""
 
     def bounds(self, rounds: int) -> Floats:
@@ -74,14 +78,11 @@ class SlopeSearch:
         todo = dict(self.expression)
         state = Substitution(todo, np.zeros(first.shape[:2]), self.slopes)
         for variable, factors in self.multipliers.items():
-            operand, (low, high) = (
-                _lines_of(variable).operand,
-                self.sides[variable],
-            )
-            todo[operand] = todo[operand] - factors if operand in todo else -factors
+            operand = _lines_of(variable).operand
+            todo[operand] = todo.get(operand, 0.0) - factors
             low, high = (
                 np.where(np.isfinite(end), end, 0.0)[:, np.newaxis]
-                for end in (low, high)
+                for end in self.sides[variable]
             )
             products = np.maximum(factors, 0.0) * low + np.minimum(factors, 0.0) * high
             state.center = state.center + products.sum(axis=2)
